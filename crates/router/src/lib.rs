@@ -71,6 +71,7 @@ pub mod policer;
 pub mod red;
 pub mod rem;
 pub mod vcp;
+pub mod vcp_plus;
 pub mod virtual_queue;
 pub mod xcp;
 

@@ -110,7 +110,7 @@ impl Default for Config {
 
 impl Config {
     /// `alpha` before scaling: with the weight, and that of TCP with `tcp_friendly`.
-    pub(super) fn alpha(&self) -> f64 {
+    pub(crate) fn alpha(&self) -> f64 {
         let alpha = if self.tcp_friendly { 3.0 * (1.0 - self.md) / (1.0 + self.md) } else { self.ai };
         alpha * self.weight
     }

@@ -14,6 +14,8 @@
 //! 5681 equation 4, RFC 6582). After a timeout it is 1, and doubles each round trip up to half of the previous window
 //! (RFC 5681 section 3.1) while the load is low. A flow does not begin with slow start: MI fills the link.
 //!
+//! With graded codes, `GRADED`, the window follows the degree of the load, without cuts: see `vcp_plus`.
+//!
 //! If no codes arrive, the sender behaves as TCP, including slow start; `path` detects this.
 //!
 //! *Deviations*; `docs/vcp.md` has their measurements:
@@ -49,11 +51,11 @@ pub use self::config::{Config, Fairness, Pacing, RoundTrip};
 use self::path::PathCheck;
 pub use self::path::PathFault;
 use crate::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, vcp_plus};
 
-/// VCP's end host.
+/// VCP's end host; with `GRADED` codes that of VCP+.
 #[derive(Debug, Clone)]
-pub struct Vcp {
+pub struct Vcp<const GRADED: bool = false> {
     config: Config,
     /// The largest packet.
     packet: Bytes,
@@ -86,12 +88,33 @@ enum Growth {
     Additive,
     /// [`Growth::Additive`] in the round trip after a cut.
     AfterCut,
+    /// By graded codes.
+    Graded(LoadRegion),
     /// TCP's, on a path without codes.
     Reno,
     None,
 }
 
-impl Vcp {
+impl<const GRADED: bool> Vcp<GRADED> {
+    pub(crate) fn with_config(config: &Config, mut random: Stream) -> Self {
+        Self {
+            rounding: random.uniform(),
+            random,
+            config: config.clone(),
+            packet: Bytes::ZERO,
+            window: config.initial_window as f64,
+            threshold: f64::INFINITY,
+            srtt: Duration::ZERO,
+            rtt: Duration::ZERO,
+            frozen_until: Time::ZERO,
+            additive_until: Time::ZERO,
+            episode: Episode::default(),
+            path: PathCheck::new(config),
+            lists_packets: false,
+            pacer: Pacer::default(),
+        }
+    }
+
     /// Why the sender behaves as TCP now; `None` while it behaves as VCP.
     pub fn fault(&self) -> Option<PathFault> {
         self.path.fault()
@@ -101,6 +124,9 @@ impl Vcp {
     fn growth(&self, now: Time, region: Option<LoadRegion>) -> Growth {
         if self.path.fault().is_some() {
             return if region == Some(LoadRegion::Over) { Growth::None } else { Growth::Reno };
+        }
+        if GRADED {
+            return region.map_or(Growth::None, Growth::Graded);
         }
         if now < self.frozen_until {
             return Growth::None; // S.3
@@ -126,12 +152,14 @@ impl Vcp {
             Growth::Multiplicative if self.window < self.threshold && self.threshold.is_finite() => {
                 packets.min(self.threshold - self.window)
             }
+            Growth::Graded(region) => packets * vcp_plus::change(&self.config, region, self.window, rounds),
             Growth::Multiplicative => packets * self.scaled_mi(rounds),
             Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
             Growth::AfterCut => packets * self.scaled_ai(rounds).min(self.max_after_cut()) / self.window,
             Growth::Reno => packets / self.window.max(1.0), // RFC 5681 eq. (3)
             Growth::None => 0.0,
         };
+        self.window = self.window.max(self.config.min_window);
     }
 
     /// `(1 + xi)^min(rtt / t_rho, sigma_mi) - 1`, eq. (6) with its limit.
@@ -164,6 +192,7 @@ impl Vcp {
     /// Whether packets are spread over the round trip.
     fn is_paced(&self) -> bool {
         match self.config.pacing {
+            _ if GRADED => self.rtt > Duration::ZERO,
             Pacing::LongPaths => self.rtt > self.config.load_interval || self.window < 1.0,
             Pacing::Never => false,
             Pacing::Always => self.rtt > Duration::ZERO,
@@ -191,6 +220,11 @@ impl Vcp {
                 // until windows are below a packet, and has a standing queue. Otherwise a packet remains.
                 let min = if self.has_standing_queue() { self.config.min_window } else { 1.0 };
                 self.halve(now, ack.flight_size, min);
+            }
+        } else if GRADED {
+            if ack.last_marked().is_some() && now >= self.frozen_until {
+                self.frozen_until = now + self.config.load_interval; // the path check counts one overload an interval
+                self.path.on_congestion(now, self.has_standing_queue());
             }
         } else if ack.last_marked().is_some() && !ack.recovering {
             self.cut(now);
@@ -232,27 +266,12 @@ impl Algorithm for Vcp {
 
     const NEEDS: Option<&'static str> = Some("needs the ECN code of each packet, and VCP routers");
 
-    fn new(config: &Config, mut random: Stream) -> Self {
-        Self {
-            rounding: random.uniform(),
-            random,
-            config: config.clone(),
-            packet: Bytes::ZERO,
-            window: config.initial_window as f64,
-            threshold: f64::INFINITY,
-            srtt: Duration::ZERO,
-            rtt: Duration::ZERO,
-            frozen_until: Time::ZERO,
-            additive_until: Time::ZERO,
-            episode: Episode::default(),
-            path: PathCheck::new(config),
-            lists_packets: false,
-            pacer: Pacer::default(),
-        }
+    fn new(config: &Config, random: Stream) -> Self {
+        Self::with_config(config, random)
     }
 }
 
-impl Controller for Vcp {
+impl<const GRADED: bool> Controller for Vcp<GRADED> {
     fn on_path(&mut self, _now: Time, path: &Path) {
         (self.packet, self.srtt, self.rtt) = (path.packet, path.rtt, path.rtt);
     }
@@ -307,6 +326,9 @@ impl Controller for Vcp {
     }
 
     fn window(&self) -> Bytes {
+        if GRADED {
+            return self.packet * (self.window.ceil() as u64 + 1); // the pacer limits the rate
+        }
         // Rounding would hide a cut of less than half a packet.
         let fraction = if self.window * (1.0 - self.config.md) < 0.5 { 0.0 } else { self.rounding };
         self.packet * ((self.window + fraction) as u64).max(1)

@@ -37,7 +37,8 @@ pub struct Config {
     pub transition: f64,
     /// The code of each load region; the same for all routers and hosts of a network.
     pub codes: LoadCodes,
-    /// The utilization to reach by adjusting the target (`gamma*`, eq. 14). `None`: the target is constant.
+    /// The utilization to reach by adjusting the target (`gamma*`, eq. 14). `None`: the target is constant, or in
+    /// VCP+ the goal is 0.99.
     pub goal: Option<f64>,
     /// The step of an adjustment (`delta gamma`).
     #[default(0.01)]

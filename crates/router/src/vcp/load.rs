@@ -36,11 +36,11 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(config: &Config, rate: Rate) -> Self {
+    pub(super) fn new(config: &Config, graded: bool, rate: Rate) -> Self {
         Self {
             rate,
             config: config.clone(),
-            target: Target::new(config),
+            target: Target::new(config, graded),
             next_sample: Time::ZERO + config.queue_interval,
             next_measure: Time::ZERO + config.load_interval,
             ..Self::default()
@@ -114,8 +114,8 @@ impl Load {
         let demand = self.arrived.as_f64() + self.config.queue_weight * self.average_queue;
         self.factor = if capacity > 0.0 { demand / (self.target.share() * capacity) } else { f64::INFINITY }; // eq. (1)
         self.arrived = Bytes::ZERO;
-        let region = self.region();
-        self.target.after_intervals(self.next_measure, region, capacity * intervals as f64);
+        let (region, load) = (self.region(), demand / capacity);
+        self.target.after_intervals(self.next_measure, region, load, capacity * intervals as f64);
     }
 
     pub(super) fn set_rate(&mut self, rate: Rate) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn load() -> Load {
-        Load::new(&Config::default(), RATE)
+        Load::new(&Config::default(), false, RATE)
     }
 
     #[test]
@@ -218,10 +218,11 @@ mod tests {
 
         #[test]
         fn an_adjusted_target_is_the_same_if_idle_time_is_skipped(
-            steps in proptest::collection::vec((0u64..100, 0u64..300_000), 1..40),
+            steps in proptest::collection::vec((0u64..100, 0u64..300_000), 1..40), graded: bool,
         ) {
-            let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
-            let (mut skips, mut ticks) = (Load::new(&config, RATE), Load::new(&config, RATE));
+            let in_steps = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
+            let config = if graded { Config::default() } else { in_steps };
+            let (mut skips, mut ticks) = (Load::new(&config, graded, RATE), Load::new(&config, graded, RATE));
             let mut now = 0;
             for (gap, bytes) in steps {
                 let before = now;
@@ -242,7 +243,12 @@ mod tests {
 
     #[test]
     fn a_year_of_idle_time_takes_no_time() {
-        let mut load = load();
+        for graded in [false, true] {
+            idle_for_a_year(Load::new(&Config::default(), graded, RATE));
+        }
+    }
+
+    fn idle_for_a_year(mut load: Load) {
         load.count_arrival(Bytes::new(1_000_000));
         load.advance(ms(1), Bytes::new(500_000));
         load.advance(Time::ZERO + Duration::from_secs(365 * 86_400), Bytes::ZERO);

@@ -15,7 +15,7 @@ use rampmeter_units::{LoadRegion, Stream};
 use super::Config;
 
 #[derive(Debug)]
-pub(super) struct Marking {
+pub(super) struct Probabilistic {
     /// `max_p`
     max: f64,
     /// `rho_all`
@@ -25,7 +25,7 @@ pub(super) struct Marking {
     random: Stream,
 }
 
-impl Marking {
+impl Probabilistic {
     pub(super) fn new(config: &Config, random: Stream) -> Self {
         Self { max: config.max_mark_probability, all_from: config.mark_all_from, unmarked: 0, random }
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn gaps(factor: f64) -> Vec<u64> {
-        let mut marking = Marking::new(&Config::default(), Stream::from_seed(3));
+        let mut marking = Probabilistic::new(&Config::default(), Stream::from_seed(3));
         let (mut gaps, mut gap) = (Vec::new(), 0);
         for _ in 0..100_000 {
             gap += 1;

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options:
-//! an adjusted target (equation 14, `target`), and probabilistic marking beside TCP (section VI-C, `marking`).
+//! an adjusted target (equation 14, `target`), probabilistic marking beside TCP (section VI-C, `marking`), and codes that
+//! tell the degree of the load (`vcp_plus`).
 
 mod config;
 mod load;
@@ -22,25 +23,59 @@ use rampmeter_units::{Bytes, LoadCodes, LoadRegion, Rate, Stream, Time};
 
 pub use self::config::Config;
 use self::load::Load;
-use self::marking::Marking;
+use self::marking::Probabilistic;
 use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict, vcp_plus};
 
-/// A VCP router.
+/// The choice of each packet's code.
 #[derive(Debug)]
-pub struct Vcp<P> {
+enum Marking {
+    /// The region of the load, rule R.4.
+    Region,
+    /// The same, but overload with a probability.
+    Probabilistic(Box<Probabilistic>),
+    /// By the degree of the load, with the transition point.
+    Graded(f64, Box<Stream>),
+}
+
+impl Marking {
+    fn new(config: &Config, graded: bool, random: Stream) -> Self {
+        if graded {
+            Self::Graded(config.transition, Box::new(random))
+        } else if config.probabilistic_marking {
+            Self::Probabilistic(Box::new(Probabilistic::new(config, random)))
+        } else {
+            Self::Region
+        }
+    }
+}
+
+/// A VCP router; with `GRADED` codes that of VCP+.
+#[derive(Debug)]
+pub struct Vcp<P, const GRADED: bool = false> {
     acknowledgements: DropTail<P>,
     data: DropTail<P>,
     room: Room,
     load: Load,
     codes: LoadCodes,
-    /// Present with probabilistic marking in overload.
-    marking: Option<Box<Marking>>,
+    marking: Marking,
     marked: u64,
 }
 
-impl<P: Parcel + Send> Vcp<P> {
+impl<P: Parcel + Send, const GRADED: bool> Vcp<P, GRADED> {
+    pub(crate) fn with_config(config: &Config, environment: Environment, random: Stream) -> Self {
+        Self {
+            acknowledgements: DropTail::with_room(None, None),
+            data: DropTail::with_room(None, None),
+            room: Room::new(config.packets, config.bytes),
+            load: Load::new(config, GRADED, environment.rate),
+            codes: config.codes,
+            marking: Marking::new(config, GRADED, random),
+            marked: 0,
+        }
+    }
+
     /// R.4
     fn tag(&mut self, packet: &mut P) {
         self.load.count_departure(packet.bytes());
@@ -48,9 +83,11 @@ impl<P: Parcel + Send> Vcp<P> {
             return;
         }
         let Some(upstream) = self.codes.decode(packet.ecn()) else { return };
-        let region = match (self.load.region(), &mut self.marking) {
-            (LoadRegion::Over, Some(marking)) => marking.region(self.load.factor()),
-            (region, _) => region,
+        let (load, region) = (self.load.factor(), self.load.region());
+        let region = match &mut self.marking {
+            Marking::Graded(transition, random) => vcp_plus::region(load, *transition, random),
+            Marking::Probabilistic(probabilistic) if region == LoadRegion::Over => probabilistic.region(load),
+            _ => region,
         };
         if region > upstream {
             packet.set_ecn(self.codes.encode(region));
@@ -63,19 +100,11 @@ impl<P: Parcel + Send> Discipline<P> for Vcp<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        Self {
-            acknowledgements: DropTail::with_room(None, None),
-            data: DropTail::with_room(None, None),
-            room: Room::new(config.packets, config.bytes),
-            load: Load::new(config, environment.rate),
-            codes: config.codes,
-            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random))),
-            marked: 0,
-        }
+        Self::with_config(config, environment, random)
     }
 }
 
-impl<P: Parcel + Send> Router<P> for Vcp<P> {
+impl<P: Parcel + Send, const GRADED: bool> Router<P> for Vcp<P, GRADED> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         self.load.advance(now, self.backlog().bytes);
         self.load.count_arrival(packet.bytes());

@@ -10,6 +10,10 @@
 //! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
 //! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
 //! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
+//!
+//! With graded codes senders settle at the same load whatever the target is, so the target is an integrator: in each
+//! load interval `gamma += GAIN (gamma* - load)`, with the load that includes half of the queue. `rampmeter figure
+//! vcp.plus` has the range in which the loop is stable.
 
 use std::cmp::Ordering;
 
@@ -22,16 +26,31 @@ pub(super) const MIN: f64 = 0.5;
 /// The maximum of an adjusted target: a higher target would cause a standing queue.
 pub(super) const MAX: f64 = 1.0;
 
+/// The integrator's gain in a load interval: an eighth of `kappa`, so that the target follows slowly behind the senders.
+const GAIN: f64 = 1.0 / 32.0;
+/// `gamma*` with graded codes.
+const GRADED_GOAL: f64 = 0.99;
+
 #[derive(Debug, Default)]
 pub(super) struct Target {
     /// `gamma`
     share: f64,
-    /// `gamma*`, `delta gamma`, `T_gamma` and the measurements since the last adjustment.
-    adjusting: Option<Box<Adjusting>>,
+    rule: Rule,
 }
 
 #[derive(Debug, Default)]
-struct Adjusting {
+enum Rule {
+    #[default]
+    Constant,
+    /// Equation (14).
+    Steps(Box<Steps>),
+    /// With graded codes. If the load stays the same, a settled target does too.
+    Integral { goal: f64, settled: bool },
+}
+
+/// `gamma*`, `delta gamma`, `T_gamma` and the measurements since the last adjustment.
+#[derive(Debug, Default)]
+struct Steps {
     goal: f64,
     step: f64,
     every: Duration,
@@ -43,53 +62,75 @@ struct Adjusting {
 }
 
 impl Target {
-    pub(super) fn new(config: &Config) -> Self {
-        let adjusting = config.goal.map(|goal| {
-            Box::new(Adjusting {
+    pub(super) fn new(config: &Config, graded: bool) -> Self {
+        let rule = match config.goal {
+            goal if graded => Rule::Integral { goal: goal.unwrap_or(GRADED_GOAL), settled: false },
+            None => Rule::Constant,
+            Some(goal) => Rule::Steps(Box::new(Steps {
                 goal,
                 step: config.goal_step,
                 every: config.goal_interval,
                 at: Time::ZERO + config.goal_interval,
-                ..Adjusting::default()
-            })
-        });
-        Self { share: config.target, adjusting }
+                ..Steps::default()
+            })),
+        };
+        Self { share: config.target, rule }
     }
 
     pub(super) fn share(&self) -> f64 {
         self.share
     }
 
-    /// The time of the next adjustment; never, without a goal.
+    /// The time of the next adjustment, if intervals without packets follow; [`Time::MAX`] for never.
     pub(super) fn next_adjustment(&self) -> Time {
-        self.adjusting.as_ref().map_or(Time::MAX, |adjusting| adjusting.at)
+        match &self.rule {
+            Rule::Steps(steps) => steps.at,
+            Rule::Integral { settled: false, .. } => Time::ZERO,
+            Rule::Constant | Rule::Integral { .. } => Time::MAX,
+        }
     }
 
     pub(super) fn count_departure(&mut self, bytes: Bytes) {
-        if let Some(adjusting) = &mut self.adjusting {
-            adjusting.sent += bytes;
+        if let Rule::Steps(steps) = &mut self.rule {
+            steps.sent += bytes;
         }
     }
 
-    /// Load intervals with a total capacity of `capacity` bytes have ended, the last at `now`; all were in `region`.
-    pub(super) fn after_intervals(&mut self, now: Time, region: LoadRegion, capacity: f64) {
-        let Some(adjusting) = &mut self.adjusting else { return };
-        adjusting.capacity += capacity;
-        adjusting.was_overloaded |= region == LoadRegion::Over;
-        if now < adjusting.at {
-            return;
+    /// Load intervals with a total capacity of `capacity` bytes have ended, the last at `now`. In all of them the load
+    /// was `load` of the capacity, and in `region`.
+    pub(super) fn after_intervals(&mut self, now: Time, region: LoadRegion, load: f64, capacity: f64) {
+        match &mut self.rule {
+            Rule::Constant => {}
+            Rule::Steps(steps) => self.share = steps.after_intervals(self.share, now, region, capacity),
+            Rule::Integral { goal, settled } => {
+                let before = self.share;
+                if capacity > 0.0 {
+                    self.share = (self.share + GAIN * (*goal - load)).clamp(MIN, MAX);
+                }
+                *settled = self.share == before;
+            }
         }
-        if adjusting.was_overloaded && adjusting.capacity > 0.0 {
-            let utilization = adjusting.sent.as_f64() / adjusting.capacity;
-            let step = match utilization.total_cmp(&adjusting.goal) {
-                Ordering::Less => adjusting.step,
-                Ordering::Equal => 0.0,
-                Ordering::Greater => -adjusting.step,
-            };
-            self.share = (self.share + step).clamp(MIN, MAX); // eq. (14)
+    }
+}
+
+impl Steps {
+    /// The new share of the capacity.
+    fn after_intervals(&mut self, share: f64, now: Time, region: LoadRegion, capacity: f64) -> f64 {
+        self.capacity += capacity;
+        self.was_overloaded |= region == LoadRegion::Over;
+        if now < self.at {
+            return share;
         }
-        adjusting.at = now + adjusting.every;
-        (adjusting.sent, adjusting.capacity, adjusting.was_overloaded) = (Bytes::ZERO, 0.0, false);
+        let utilization = self.sent.as_f64() / self.capacity;
+        let step = match utilization.total_cmp(&self.goal) {
+            _ if !self.was_overloaded || self.capacity <= 0.0 => 0.0,
+            Ordering::Less => self.step,
+            Ordering::Equal => 0.0,
+            Ordering::Greater => -self.step,
+        };
+        self.at = now + self.every;
+        (self.sent, self.capacity, self.was_overloaded) = (Bytes::ZERO, 0.0, false);
+        (share + step).clamp(MIN, MAX) // eq. (14)
     }
 }
 
@@ -100,10 +141,10 @@ mod tests {
     /// The target after `periods` adjustments, each after ten intervals of 200 ms at `utilization`.
     fn after(periods: u64, utilization: f64, region: LoadRegion) -> f64 {
         let config = Config { goal: Some(0.95), goal_interval: Duration::from_secs(2), ..Config::default() };
-        let mut target = Target::new(&config);
+        let mut target = Target::new(&config, false);
         for n in 1..=periods * 10 {
             target.count_departure(Bytes::new((utilization * 1000.0) as u64));
-            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), region, 1000.0);
+            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), region, utilization, 1000.0);
         }
         target.share()
     }
@@ -120,6 +161,17 @@ mod tests {
     fn the_target_stays_within_its_bounds() {
         assert_eq!(after(100, 1.0, LoadRegion::Over), MIN);
         assert_eq!(after(100, 0.1, LoadRegion::Over), MAX);
+    }
+
+    /// Senders that hold `rho` at 1.3, whatever the target is.
+    #[test]
+    fn with_graded_codes_the_target_brings_the_load_to_the_goal() {
+        let mut target = Target::new(&Config::default(), true);
+        for n in 1..200 {
+            let load = 1.3 * target.share();
+            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), LoadRegion::Over, load, 1000.0);
+        }
+        assert!((1.3 * target.share() - GRADED_GOAL).abs() < 1e-3, "{}", target.share());
     }
 
     #[test]

@@ -186,7 +186,7 @@ proptest! {
         let codes = if ect0_low { LoadCodes::Ect0Low } else { LoadCodes::Ect1Low };
         let environment = Environment { rate: Rate::from_bps(rate), ..ENVIRONMENT };
         let config = Config { packets, codes, probabilistic_marking, ..Config::default() };
-        let mut router = Vcp::new(&config, environment, Stream::from_seed(1));
+        let mut router: Vcp<TestParcel> = Vcp::new(&config, environment, Stream::from_seed(1));
         let mut waiting: [Vec<TestParcel>; 2] = Default::default(); // acknowledgements, data
         let mut now = ms(0);
         for (gap, arrives) in steps {

@@ -1,4 +1,5 @@
-//! Checks that VCP senders and the VCP routers on their paths use the same codes and the same load interval. Packets do
+//! Checks that VCP senders and the VCP routers on their paths use the same codes, graded or not, and the same load
+//! interval. Packets do
 //! not carry these settings, so a sender with different ones would misread the load without any error in the run.
 
 use rampmeter_control::vcp;
@@ -14,9 +15,9 @@ use crate::{AggregatePlan, LinkId, LinkPlan};
 /// Refuses a VCP scheme whose settings differ from those of a VCP router on the path of a flow.
 pub(super) fn check_scheme(file: &File<'_>, spec: &SchemeSpec, network: &Network, way: &[LinkId]) -> Result<()> {
     match &spec.sender {
-        SenderSpec::Ours { controller, settings, .. } if controller == "vcp" => {
+        SenderSpec::Ours { controller, settings, .. } if matches!(controller.as_str(), "vcp" | "vcp-plus") => {
             let Ok(config) = settings::read(&settings.table) else { return Ok(()) }; // refused elsewhere
-            check(file, &format!("scheme `{}`", spec.name), settings, &config, network.on_path(way))
+            check(file, &format!("scheme `{}`", spec.name), settings, controller, &config, network.on_path(way))
         }
         _ => Ok(()),
     }
@@ -41,7 +42,7 @@ pub(super) fn check_aggregate(
                       between them, or write active = false";
         return Err(file.source.error(island.lines.of("borders"), format!("{wrong}, {why}; {advice}")));
     }
-    check(file, &format!("island `{}`", island.name), &island.settings, &aggregate.settings, way())
+    check(file, &format!("island `{}`", island.name), &island.settings, "vcp", &aggregate.settings, way())
 }
 
 fn is_vcp(link: &LinkPlan) -> bool {
@@ -53,16 +54,22 @@ fn check<'l>(
     file: &File<'_>,
     name: &str,
     settings: &Settings,
+    controller: &str,
     sender: &vcp::Config,
     links: impl Iterator<Item = &'l LinkPlan>,
 ) -> Result<()> {
     let quoted = |value: toml::Value| value.to_string();
     for link in links {
-        let AnyConfig::Vcp(router) = &link.router else { continue };
+        let (kind, router) = match &link.router {
+            AnyConfig::Vcp(router) => ("vcp", router),
+            AnyConfig::VcpPlus(router) => ("vcp-plus", &router.0),
+            _ => continue,
+        };
         let codes =
             [sender.codes, router.codes].map(|codes| toml::Value::try_from(codes).map_or(String::new(), quoted));
         let intervals = [sender.load_interval, router.load_interval].map(|interval| format!("\"{interval}\""));
-        for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals)] {
+        let kinds = [controller, kind].map(|name| format!("\"{name}\""));
+        for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals), ("kind", kinds)] {
             if sender_value != router_value {
                 let router = format!("the VCP router of link `{}` has {router_value}", link.name);
                 let advice = "give both the same: packets do not carry it";

@@ -1,0 +1,131 @@
+//! VCP+'s end host (beyond the paper): the paper's fluid model, whose load arrives in two bits.
+//!
+//! The fluid model of section V knows the load factor exactly; VCP's codes tell only its region, so its senders saw.
+//! With graded codes routers give each packet its code at random, so that a packet changes the window, on average, as
+//! in the model:
+//!
+//! ```text
+//! share of low     (1/rho - 1) / (1/0.8 - 1)      rho < 1        each packet: MI by xi = 6.25%
+//! share of over    1 - 1/rho                      rho >= 1       each packet: MD by kappa = 25%
+//!
+//! in a load interval:   W'/W = kappa (1/rho - 1) + 1 / (x / alpha + 2 / kappa)             eq. (9), (10)
+//! ```
+//!
+//! `x` is the flow's number of packets in a load interval. The last term is AI, and differs from the model's `alpha / x`
+//! where windows are small: AI there exceeds half of the strongest decrease otherwise, and no load would stop the
+//! growth. It depends on the rate alone, so flows of all round trips have equal rates.
+
+use rampmeter_units::{LoadRegion, Stream};
+use serde::{Deserialize, Serialize};
+
+use crate::vcp::{self, Vcp};
+use crate::{Algorithm, Settings};
+
+/// VCP+'s end host: all but the reaction to codes is VCP's. Its packets are always paced.
+pub type VcpPlus = Vcp<true>;
+
+/// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
+const KAPPA: f64 = 0.25;
+
+/// The change of the window, in packets, by an acknowledged packet with the code of `region`. `rounds` is `rtt / t_rho`.
+pub(crate) fn change(config: &vcp::Config, region: LoadRegion, window: f64, rounds: f64) -> f64 {
+    let intervals = rounds.min(config.mi_limit);
+    let in_interval = window / rounds; // x
+    let additive = intervals / (in_interval / config.alpha() + 2.0 / KAPPA);
+    additive
+        + match region {
+            LoadRegion::Low => (intervals * config.mi.ln_1p()).exp_m1(), // eq. (6)
+            LoadRegion::High => 0.0,
+            // Not compounded as MI: the load at which flows settle would depend on the round trip, and so their rates.
+            LoadRegion::Over => -KAPPA * intervals,
+        }
+}
+
+/// Settings of a VCP+ sender: those of [`vcp::Config`] without those of AIMD.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub vcp::Config);
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let (usual, ours) = (vcp::Config::default(), &self.0);
+        for (name, is_usual) in [
+            ("md", ours.md == usual.md),
+            ("ai_limit", ours.ai_limit == usual.ai_limit),
+            ("fairness", ours.fairness == usual.fairness),
+            ("pacing", ours.pacing == usual.pacing),
+            ("tcp_friendly", ours.tcp_friendly == usual.tcp_friendly),
+        ] {
+            if !is_usual {
+                return Err(format!("{name} does nothing in vcp-plus: remove it, or use the controller vcp"));
+            }
+        }
+        ours.check()
+    }
+}
+
+impl Algorithm for VcpPlus {
+    type Config = Config;
+
+    const NEEDS: Option<&'static str> = Some("needs the ECN code of each packet, and VCP+ routers");
+
+    fn new(config: &Config, random: Stream) -> Self {
+        Self::with_config(&config.0, random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGIONS: [LoadRegion; 3] = [LoadRegion::Low, LoadRegion::High, LoadRegion::Over];
+
+    /// The relative change in a load interval of `rounds` per round trip, at a load of `rho`.
+    fn in_an_interval(window: f64, rounds: f64, rho: f64) -> f64 {
+        let config = vcp::Config::default();
+        let low = if rho < 1.0 { ((1.0 / rho - 1.0) * 4.0).min(1.0) } else { 0.0 };
+        let over = (1.0 - 1.0 / rho).max(0.0);
+        let shares = [low, 1.0 - low - over, over];
+        let changes = REGIONS.map(|region| change(&config, region, window, rounds));
+        shares.iter().zip(changes).map(|(share, change)| share * change).sum::<f64>() / rounds
+    }
+
+    #[test]
+    fn the_mean_change_is_that_of_the_fluid_model() {
+        for rho in [0.8, 0.9, 1.0, 1.1, 2.0] {
+            for (window, rounds) in [(200.0, 0.4), (500.0, 1.0), (1000.0, 2.0)] {
+                let additive = 1.0 / (window / rounds + 2.0 / KAPPA);
+                let expected = KAPPA * (1.0 / rho - 1.0) + additive;
+                let actual = in_an_interval(window, rounds, rho);
+                // MI and MD compound within an interval: ln(1 + x) for x.
+                assert!(
+                    (actual - expected).abs() < 0.16 * expected.abs() + 1e-9,
+                    "{rho} {window}: {actual} {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn equal_rates_grow_equally_at_all_round_trips() {
+        let usual = in_an_interval(10.0, 0.1, 1.05);
+        for rounds in [0.01, 0.4, 1.0, 2.5] {
+            let actual = in_an_interval(100.0 * rounds, rounds, 1.05);
+            assert!((actual - usual).abs() < 1e-9, "{rounds}: {actual} {usual}");
+        }
+    }
+
+    #[test]
+    fn small_windows_grow_less_than_full_overload_takes() {
+        for window in [0.05, 0.2, 1.0, 5.0] {
+            assert!(change(&vcp::Config::default(), LoadRegion::Over, window, 0.4) < 0.0);
+        }
+    }
+
+    #[test]
+    fn settings_of_the_saw_are_refused() {
+        let config = Config(vcp::Config { md: 0.95, ..vcp::Config::default() });
+        assert!(config.check().unwrap_err().contains("md does nothing in vcp-plus"));
+        assert_eq!(Config::default().check(), Ok(()));
+    }
+}

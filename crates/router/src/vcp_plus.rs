@@ -1,0 +1,89 @@
+//! The VCP+ router (beyond the paper): VCP's codes, in shares of packets that tell the degree of the load.
+//!
+//! The senders' fluid model (section V) changes windows by `xi(rho) = kappa (1/rho - 1)`, equation (10), but a region
+//! says only the sign of that. Here a packet gets its code at random, so that on average it says the whole:
+//!
+//! ```text
+//! low    with probability  (1/rho - 1) / (1/transition - 1)     rho < 1; all packets below the transition
+//! over   with probability  1 - 1/rho                            rho >= 1
+//! high   otherwise
+//! ```
+//!
+//! The random choice is not a fixed pattern, because flows that send at equal intervals would always get the same code.
+
+use rampmeter_units::{LoadRegion, Stream};
+use serde::{Deserialize, Serialize};
+
+use crate::vcp::{self, Vcp};
+use crate::{Discipline, Environment, Parcel, Settings, ensure};
+
+/// A VCP+ router: all but the choice of codes and of the target is VCP's.
+pub type VcpPlus<P> = Vcp<P, true>;
+
+/// The region to write into the next packet at a load factor of `load`.
+pub(crate) fn region(load: f64, transition: f64, random: &mut Stream) -> LoadRegion {
+    let (edge, share) = if load < 1.0 {
+        (LoadRegion::Low, (1.0 / load - 1.0) / (1.0 / transition - 1.0))
+    } else {
+        (LoadRegion::Over, 1.0 - 1.0 / load)
+    };
+    if random.chance(share.min(1.0)) { edge } else { LoadRegion::High }
+}
+
+/// Settings of a VCP+ router: those of [`vcp::Config`] without steps towards the goal and without probabilistic marking.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub vcp::Config);
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let (usual, ours) = (vcp::Config::default(), &self.0);
+        for (name, is_usual) in [
+            ("goal_step", ours.goal_step == usual.goal_step),
+            ("goal_interval", ours.goal_interval == usual.goal_interval),
+            ("probabilistic_marking", ours.probabilistic_marking == usual.probabilistic_marking),
+        ] {
+            ensure(is_usual, format!("{name} does nothing in vcp-plus: remove it, or write kind = \"vcp\""))?;
+        }
+        ours.check()
+    }
+}
+
+impl<P: Parcel + Send> Discipline<P> for VcpPlus<P> {
+    type Config = Config;
+
+    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+        Self::with_config(&config.0, environment, random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(load: f64) -> [f64; 3] {
+        let mut random = Stream::from_seed(5);
+        let mut counts = [0.0; 3];
+        for _ in 0..100_000 {
+            counts[region(load, 0.8, &mut random) as usize] += 1e-5;
+        }
+        counts
+    }
+
+    #[test]
+    fn the_mean_change_is_that_of_the_fluid_model() {
+        for load in [0.5_f64, 0.8, 0.9, 0.99, 1.0, 1.1, 2.0, 10.0] {
+            let [low, high, over] = shares(load);
+            assert!((low + high + over - 1.0).abs() < 1e-9);
+            // xi(rho) / kappa: a low packet counts as xi(0.8) / kappa, one of overload as -1. Below 80% it is constant.
+            let expected = (1.0 / load.max(0.8)) - 1.0;
+            assert!((0.25 * low - over - expected).abs() < 0.005, "{load}: {low} {high} {over}");
+        }
+    }
+
+    #[test]
+    fn a_link_without_load_or_without_rate_has_one_code() {
+        assert_eq!(shares(0.0)[LoadRegion::Low as usize].round(), 1.0);
+        assert_eq!(shares(f64::INFINITY)[LoadRegion::Over as usize].round(), 1.0);
+    }
+}
