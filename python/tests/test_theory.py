@@ -20,6 +20,8 @@ from rampmeter.theory.vcp import (
     oscillation,
     smooth_kappa,
 )
+from rampmeter.theory.vcp_plus import MI_LIMIT, Loop, largest_round_trip
+from rampmeter.theory.vcp_plus import critical_kappa as critical_plus_kappa
 from rampmeter.theory.vcp_saw import BETA, LATE, Saw
 
 # Links and paths. A parking lot: a long flow across all links, two, one and four across one each; and a ring, whose
@@ -223,3 +225,37 @@ def test_the_saw_converges_like_the_fluid_for_large_windows() -> None:
     fluid = Bottleneck(capacity=share, rtt=1.0, flows=1, gamma=1.0)
     assert Saw(share).decay * fluid.equilibrium == pytest.approx(8 * np.log(8 / 7), rel=1e-4)
     assert Saw(share).mean / fluid.equilibrium == pytest.approx(15 / 16, rel=1e-4)
+
+
+def growth(loop: Loop) -> float:
+    """Return the factor by which a small disturbance of the whole, non-linear loop grows in its second half."""
+    h = min(1, MI_LIMIT / loop.round_trip)
+    goal = 0.99
+    target = goal / loop.load_factor
+
+    def slope(now: Array, then: Array) -> Array:
+        rate, gamma = loop.packets * np.exp(now[0]), target * np.exp(now[1])
+        load_factor = goal * np.exp(then[0]) / (target * np.exp(then[1]))
+        additive = 1 / (rate + 2 / loop.kappa)
+        change = h * (additive + loop.kappa * (1 / load_factor - 1))
+        return np.array([change, loop.gain * (goal - goal * np.exp(now[0])) / gamma])
+
+    delay = loop.round_trip + 1
+    solved = integrate(slope, lambda _: np.array([0.001, 0.0]), delay=delay, until=120 * delay, steps=24)
+    middle = 60 * delay
+    early = np.abs(solved.states[(solved.times > middle - 20 * delay) & (solved.times <= middle), 0]).max()
+    return float(np.abs(solved.since(100 * delay)[:, 0]).max() / early)
+
+
+@pytest.mark.parametrize("round_trip", [0.4, 1.0, 2.5, 7.5])
+def test_vcp_plus_loses_stability_at_its_critical_kappa(round_trip: float) -> None:
+    kappa = critical_plus_kappa(round_trip)
+    assert growth(Loop(1e6, round_trip, 0.97 * kappa)) < 1 < growth(Loop(1e6, round_trip, 1.03 * kappa))
+
+
+def test_vcp_plus_is_stable_up_to_its_largest_round_trip() -> None:
+    longest = largest_round_trip()
+    assert 2.5 < longest * 0.2 < 2.8  # seconds, with intervals of 200 ms
+    rates = [10.0**n for n in range(-1, 6)]
+    assert all(Loop(x, 0.9 * longest).phase_margin() > 0 for x in rates)
+    assert min(Loop(x, 1.1 * longest).phase_margin() for x in rates) < 0

@@ -144,7 +144,7 @@ mod tests {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
-        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "pcp-paper", "stable", "vcp", "xcp"]);
+        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "pcp-paper", "stable", "vcp", "vcp-plus", "xcp"]);
     }
 
     #[test]

@@ -11,9 +11,9 @@
 //! in a load interval:   W'/W = kappa (1/rho - 1) + 1 / (x / alpha + 2 / kappa)             eq. (9), (10)
 //! ```
 //!
-//! `x` is the flow's number of packets in a load interval. The last term is AI, and differs from the model's `alpha / x`
-//! where windows are small: AI there exceeds half of the strongest decrease otherwise, and no load would stop the
-//! growth. It depends on the rate alone, so flows of all round trips have equal rates.
+//! `x` is the flow's number of packets in a load interval. The last term is AI. The model has `alpha / x`, which for
+//! slow flows is more than the strongest decrease, `kappa`, so that no load would stop them; here it is at most half of
+//! it. It depends on the rate alone, so flows of all round trips have equal rates.
 
 use rampmeter_units::{LoadRegion, Stream};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-"""VCP and nine other schemes along an axis: Figures 3 to 9 of the VCP paper.
+"""VCP, VCP+ and nine other schemes along an axis: Figures 3 to 9 of the VCP paper.
 
-The lines of VCP and XCP are thick, and named at their ends; those of the eight TCPs are thin and differ in color,
+The lines of VCP, VCP+ and XCP are thick, and named at their ends; those of the eight TCPs are thin and differ in color,
 marker and dashes, which a legend explains. Colors are those of Okabe and Ito, and of Tol's `muted` scheme.
 """
 
@@ -24,6 +24,7 @@ from rampmeter.running import Run, Value
 STRONG: dict[str, dict[str, Any]] = {
     "xcp": {"color": "#D55E00", "marker": "s", "linewidth": 2.4, "markersize": 6.5, "zorder": 4},
     "vcp": {"color": "#0072B2", "marker": "o", "linewidth": 2.4, "markersize": 5, "zorder": 5},
+    "vcp-plus": {"color": "#CC79A7", "marker": "p", "linewidth": 2.4, "markersize": 5, "zorder": 6},
 }
 """The schemes with routers of their own; VCP's smaller markers are visible on XCP's."""
 
@@ -48,7 +49,7 @@ COLOURS = {name: drawn["color"] for name, drawn in LOOKS.items()}
 
 PANELS = ["Bottleneck utilization (%)", "Mean queue (% of the buffer)", "Packets dropped (%)"]
 
-TCPS = "The eight TCPs have RED with ECN, VCP and XCP their own routers."
+TCPS = "The eight TCPs have RED with ECN, VCP, VCP+ and XCP their own routers."
 
 Point = tuple[float, ...]
 """Results of a run, a number for each panel."""

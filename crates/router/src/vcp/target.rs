@@ -11,9 +11,9 @@
 //! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
 //! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
 //!
-//! With graded codes senders settle at the same load whatever the target is, so the target is an integrator: in each
-//! load interval `gamma += GAIN (gamma* - load)`, with the load that includes half of the queue. `rampmeter figure
-//! vcp.plus` has the range in which the loop is stable.
+//! With graded codes senders settle at the same load factor whatever the target is, so the target is an integrator: in
+//! each load interval `gamma += GAIN (gamma* - load)`, with the load that includes half of the queue.
+//! `python/rampmeter/theory/vcp_plus.py` computes where that is stable.
 
 use std::cmp::Ordering;
 
