@@ -16,6 +16,8 @@ pub struct Config {
     /// share `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 1% to 50% of packets are marked with 10
     /// to 100 flows on 10 Mb/s, or 10 to 1000 on 100 Mb/s.
     pub sharing: f64,
+    /// Whether `S` adapts to the queueing delay; `sharing` is then its maximum. Not in the report.
+    pub adapt_sharing: bool,
     /// The maximum share of the window by which a mark reduces it (`b_max`).
     pub max_decrease: f64,
     /// The minimum window, in packets (`w_min`).
@@ -43,6 +45,7 @@ impl Default for Config {
         Self {
             gain: 0.02,
             sharing: 10.0,
+            adapt_sharing: false,
             max_decrease: 0.125,
             min_window: 0.25,
             initial_window: 2.0,

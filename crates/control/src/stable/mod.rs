@@ -44,12 +44,14 @@
 //! flows start.
 
 mod config;
+mod sharing;
 mod timer;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
+use self::sharing::Sharing;
 use self::timer::Timer;
 use crate::episode::Episode;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
@@ -72,6 +74,7 @@ pub struct Stable {
     /// `T`.
     rtt: Duration,
     window: Window,
+    sharing: Sharing,
     timer: Timer,
     episode: Episode,
     /// The state before the last reaction to a loss.
@@ -113,7 +116,7 @@ impl Stable {
 
     /// `a` and `b`: the increase by an unmarked packet, and the relative decrease by a marked one.
     fn gains(&self) -> (f64, f64) {
-        let scale = self.config.sharing * self.rtt.as_secs_f64(); // S T
+        let scale = self.sharing.value * self.rtt.as_secs_f64(); // S T
         let b = (self.config.gain / scale).min(self.config.max_decrease);
         (b * scale, b)
     }
@@ -141,7 +144,7 @@ impl Stable {
     /// Counts a loss, unless a packet was marked before.
     fn on_loss_without_mark(&mut self, now: Time) {
         let Some(before) = &mut self.losses_without_mark else { return };
-        let min_gap = Duration::from_secs_f64(MIN_MISSING_MARKS / self.config.sharing);
+        let min_gap = Duration::from_secs_f64(MIN_MISSING_MARKS / self.sharing.value);
         if before.last.is_none_or(|last| now.since(last) >= min_gap) {
             *before = LossesWithoutMark { losses: before.losses.saturating_add(1), last: Some(now) };
         }
@@ -172,6 +175,7 @@ impl Algorithm for Stable {
                 soft_start_marks_left: config.soft_start_marks,
                 threshold: 0.0,
             },
+            sharing: Sharing::new(config.sharing),
             timer: Timer::new(config.min_interval, config.max_interval, random),
             episode: Episode::default(),
             before: None,
@@ -186,6 +190,7 @@ impl Controller for Stable {
     fn on_path(&mut self, now: Time, path: &Path) {
         (self.packet, self.rtt) = (path.packet, path.rtt.max(MIN_RTT));
         let rate = self.packet_rate();
+        self.sharing.start(now);
         self.timer.start(now, rate);
     }
 
@@ -195,6 +200,9 @@ impl Controller for Stable {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt.max(MIN_RTT);
+        if self.config.adapt_sharing {
+            self.sharing.adapt(now, ack);
+        }
         let may_grow = !ack.recovering && !ack.app_limited;
         if let Some(mark_count) = ack.mark_count {
             (0..mark_count.marks).for_each(|_| self.shrink());
