@@ -1,6 +1,6 @@
 //! VCP+'s end host (beyond the paper): the paper's fluid model, whose load arrives in two bits.
 //!
-//! The fluid model of section V knows the load factor exactly; VCP's codes tell only its region, so its senders saw.
+//! The fluid model of section V knows the load factor exactly; VCP's codes report only its region, so windows oscillate.
 //! With graded codes routers give each packet its code at random, so that a packet changes the window, on average, as
 //! in the model:
 //!
@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::vcp::{self, Vcp};
 use crate::{Algorithm, Settings};
 
-/// VCP+'s end host: all but the reaction to codes is VCP's. Its packets are always paced.
+/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, and without slow start after
+/// a timeout.
 pub type VcpPlus = Vcp<true>;
 
 /// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
@@ -50,6 +51,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let (usual, ours) = (vcp::Config::default(), &self.0);
         for (name, is_usual) in [
+            ("mi", ours.mi == usual.mi),
             ("md", ours.md == usual.md),
             ("ai_limit", ours.ai_limit == usual.ai_limit),
             ("fairness", ours.fairness == usual.fairness),
@@ -57,7 +59,7 @@ impl Settings for Config {
             ("tcp_friendly", ours.tcp_friendly == usual.tcp_friendly),
         ] {
             if !is_usual {
-                return Err(format!("{name} does nothing in vcp-plus: remove it, or use the controller vcp"));
+                return Err(format!("{name} cannot be set in vcp-plus: remove it, or use the controller vcp"));
             }
         }
         ours.check()
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rates_grow_equally_at_all_round_trips() {
+    fn in_overload_equal_rates_change_equally_at_any_round_trip() {
         let usual = in_an_interval(10.0, 0.1, 1.05);
         for rounds in [0.01, 0.4, 1.0, 2.5] {
             let actual = in_an_interval(100.0 * rounds, rounds, 1.05);
@@ -123,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_saw_are_refused() {
+    fn settings_of_aimd_are_refused() {
         let config = Config(vcp::Config { md: 0.95, ..vcp::Config::default() });
-        assert!(config.check().unwrap_err().contains("md does nothing in vcp-plus"));
+        assert!(config.check().unwrap_err().contains("md cannot be set in vcp-plus"));
         assert_eq!(Config::default().check(), Ok(()));
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Rules 1 and 2 need the macroflow that sent each byte. A flow that reports packets has their numbers, which increase
 //! from one macroflow to the next. For a flow that reports totals, the bytes sent first count as reported first. So
-//! that one earlier macroflow is enough, a flow with bytes in flight in two macroflows cannot move to a third.
+//! that one earlier macroflow is enough, a flow with bytes in flight in two macroflows cannot move again.
 //!
 //! *Deviations* from RFC 3124: macroflows have no numbers of their own; a flow in them is their name, so that a program
 //! can name only its own. All flows of a macroflow have the same destination, and so the same history and packet size.

@@ -176,8 +176,14 @@ impl<C: Controller> Manager<C> {
     pub fn unsent(&mut self, now: Time, flow: FlowId, number: u64, bytes: Bytes) {
         let f = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
         let earlier = f.filter(|f| f.was_sent_earlier(number)).and_then(|f| f.take_earlier(bytes));
-        if let Some((index, bytes)) = earlier {
-            return self.discard_of(now, index, bytes);
+        if let Some((index, taken)) = earlier {
+            self.discard_of(now, index, taken);
+            // Feedback may have removed some of these bytes before: the rest is in flight in the present macroflow.
+            let rest = self.reduce_in_flight(now, flow, bytes - taken);
+            if let Some(own) = self.macroflow_of(flow) {
+                self.discard_of(now, own, rest);
+            }
+            return;
         }
         let bytes = self.reduce_in_flight(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {

@@ -83,6 +83,27 @@ fn bytes_in_flight_stay_with_the_macroflow_that_sent_them() {
 }
 
 #[test]
+fn a_grant_returned_late_leaves_no_bytes_in_flight() {
+    let mut manager = shared();
+    let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        manager.request(START, moves, false);
+        numbers.push(manager.grant(START).unwrap().number);
+        manager.notify(START, moves, PACKET);
+    }
+    put(&mut manager, START, moves, MacroflowChoice::New).unwrap();
+    manager.request(START, moves, false);
+    manager.grant(START).unwrap();
+    manager.notify(START, moves, PACKET);
+    // One and a half packets are reported, then the second grant turns out not to have been used.
+    manager.report(START + RTT, moves, &Report { received: PACKET + PACKET / 2, ..received(0) });
+    manager.unsent(START + RTT, moves, numbers[1], PACKET);
+    let of_macroflows = in_flight(&manager, stays) + in_flight(&manager, moves);
+    assert_eq!((of_macroflows, manager.in_flight(moves)), (PACKET / 2, PACKET / 2));
+}
+
+#[test]
 fn feedback_concerns_the_macroflow_that_sent_the_packets() {
     let mut manager = shared();
     let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));

@@ -93,7 +93,7 @@ routers! {
     FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that reports their share to flows (PCP section 4.2)";
     Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail with a rate limit on packets from a minimum size";
     Vcp(Box<crate::vcp::Vcp<P>>): vcp, "vcp", "Writes the load of the link into the two ECN bits (VCP 2008)";
-    VcpPlus(Box<crate::vcp_plus::VcpPlus<P>>): vcp_plus, "vcp-plus", "Writes the degree of the load into the shares of VCP's codes (VCP+)";
+    VcpPlus(Box<crate::vcp_plus::VcpPlus<P>>): vcp_plus, "vcp-plus", "Reports the degree of the load in the shares of VCP's codes (VCP+)";
     Red(Box<crate::red::Red<P>>): red, "red", "Marks or drops at random, with a probability from the average queue (Floyd, Jacobson 1993)";
     Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while the queueing delay stays above a target (RFC 8289)";
     FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Round robin over flows, with CoDel for each (RFC 8290)";

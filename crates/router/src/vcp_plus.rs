@@ -1,4 +1,4 @@
-//! The VCP+ router (beyond the paper): VCP's codes, in shares of packets that tell the degree of the load.
+//! The VCP+ router (beyond the paper): VCP's codes, in shares of packets that report the degree of the load.
 //!
 //! The senders' fluid model (section V) changes windows by `xi(rho) = kappa (1/rho - 1)`, equation (10), but a region
 //! says only the sign of that. Here a packet gets its code at random, so that on average it says the whole:
@@ -14,7 +14,7 @@
 use rampmeter_units::{LoadRegion, Stream};
 use serde::{Deserialize, Serialize};
 
-use crate::vcp::{self, Vcp};
+use crate::vcp::{self, Vcp, target};
 use crate::{Discipline, Environment, Parcel, Settings, ensure};
 
 /// A VCP+ router: all but the choice of codes and of the target is VCP's.
@@ -39,12 +39,20 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let (usual, ours) = (vcp::Config::default(), &self.0);
         for (name, is_usual) in [
+            ("transition", ours.transition == usual.transition),
             ("goal_step", ours.goal_step == usual.goal_step),
             ("goal_interval", ours.goal_interval == usual.goal_interval),
             ("probabilistic_marking", ours.probabilistic_marking == usual.probabilistic_marking),
+            ("max_mark_probability", ours.max_mark_probability == usual.max_mark_probability),
+            ("mark_all_from", ours.mark_all_from == usual.mark_all_from),
         ] {
-            ensure(is_usual, format!("{name} does nothing in vcp-plus: remove it, or write kind = \"vcp\""))?;
+            ensure(is_usual, format!("{name} cannot be set in vcp-plus: remove it, or write kind = \"vcp\""))?;
         }
+        let (min, max) = (target::MIN, target::MAX);
+        ensure(
+            (min..=max).contains(&ours.target),
+            format!("target = {}: in vcp-plus it is the first value, between {min} and {max}", ours.target),
+        )?;
         ours.check()
     }
 }
@@ -85,5 +93,18 @@ mod tests {
     fn a_link_without_load_or_without_rate_has_one_code() {
         assert_eq!(shares(0.0)[LoadRegion::Low as usize].round(), 1.0);
         assert_eq!(shares(f64::INFINITY)[LoadRegion::Over as usize].round(), 1.0);
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        let check = |config| Config(config).check();
+        assert_eq!(check(vcp::Config::default()), Ok(()));
+        for config in [
+            vcp::Config { transition: 0.9, ..vcp::Config::default() },
+            vcp::Config { max_mark_probability: 0.1, ..vcp::Config::default() },
+        ] {
+            assert!(check(config).unwrap_err().contains("cannot be set in vcp-plus"));
+        }
+        assert!(check(vcp::Config { target: 0.1, ..vcp::Config::default() }).unwrap_err().contains("first value"));
     }
 }

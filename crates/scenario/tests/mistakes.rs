@@ -198,6 +198,16 @@ fn vcp_senders_that_routers_would_misread_are_refused() {
         assert!(message.contains("`bottleneck`") && message.contains("give both the same"), "{message}");
         check(&vcp(settings).replace("kind = \"vcp\"", "kind = \"drop-tail\"")).unwrap();
     }
+    for (controller, kind) in [("vcp", "vcp-plus"), ("vcp-plus", "vcp")] {
+        let message = check(
+            &vcp("initial_window = 1")
+                .replace("controller = \"vcp\"", &format!("controller = \"{controller}\""))
+                .replace("kind = \"vcp\"", &format!("kind = \"{kind}\"")),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(message.starts_with("x.toml:3") && message.contains("whose codes it would misread"), "{message}");
+    }
     let without_settings = routers.replace("newreno\"\nsettings = { initial_window = 1 }", "vcp\"");
     let message = check(&without_settings.replace("packets = 100", "packets = 100, codes = \"ect0-low\"")).unwrap_err();
     assert!(message.to_string().starts_with("x.toml:32: "), "{message}");

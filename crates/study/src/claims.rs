@@ -25,4 +25,4 @@ pub use expect::Bound;
 pub use file::{Claim, Status, read};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
-pub use record::{Record, Records, Standing, rounded, seeds};
+pub use record::{Record, Records, Standing, rounded};

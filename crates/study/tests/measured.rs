@@ -159,7 +159,7 @@ impl Tie<'_> {
             if found.clone().chain(missing.clone()).next().is_none() {
                 return Err(format!("{paper} has no claim `{id}` or `{id}.*`"));
             }
-            if missing.into_iter().any(|id| !records.claims.contains_key(id)) {
+            if missing.count() > 0 {
                 return Ok(None);
             }
             own.extend(found.map(|id| &records.claims[id]));

@@ -193,6 +193,7 @@ impl Host {
             Command::Share(share) => self.manager.share(manager_id, share),
             Command::Watch(thresholds) => self.manager.watch(now, manager_id, thresholds),
             Command::SetMacroflow { token, to } => {
+                flow.late_reports = Bytes::ZERO; // they would count in the new macroflow
                 let result = self.set_macroflow(now, client, manager_id, to);
                 self.notify_client(client, id, Notice::Done { token, result });
             }

@@ -303,8 +303,9 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
             if n < ack.arrivals.len() || !self.lists_packets {
                 self.path.on_code(region);
             }
-            if may_grow {
-                self.grow(self.growth(now, region), packets);
+            let growth = self.growth(now, region);
+            if may_grow || growth == Growth::Graded(LoadRegion::Over) {
+                self.grow(growth, packets);
             }
         }
     }

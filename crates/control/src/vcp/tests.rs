@@ -431,3 +431,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn graded_overload_shrinks_the_window_of_an_application_limited_flow() {
+    let mut vcp = crate::vcp_plus::VcpPlus::new(&crate::vcp_plus::Config::default(), Stream::from_seed(1));
+    vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(80), None));
+    for (code, shrinks) in [(HIGH, false), (Ecn::Ce, true)] {
+        let arrivals = [Arrival { ecn: code, bytes: PACKET, ..Arrival::default() }];
+        let rtt = Duration::from_millis(80);
+        let before = vcp.window;
+        vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, app_limited: true, ..ack(1) });
+        assert_eq!(vcp.window < before, shrinks);
+        assert!(vcp.window <= before);
+    }
+    assert_eq!(vcp.window(), PACKET * (vcp.window.ceil() as u64 + 1));
+    assert!(vcp.rate().is_some(), "always paced");
+}

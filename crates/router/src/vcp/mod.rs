@@ -12,12 +12,12 @@
 //!
 //! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options:
 //! an adjusted target (equation 14, `target`), probabilistic marking beside TCP (section VI-C, `marking`), and codes that
-//! tell the degree of the load (`vcp_plus`).
+//! report the degree of the load (`vcp_plus`).
 
 mod config;
 mod load;
 mod marking;
-mod target;
+pub(crate) mod target;
 
 use rampmeter_units::{Bytes, LoadCodes, LoadRegion, Rate, Stream, Time};
 

@@ -22,9 +22,9 @@ use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 use super::Config;
 
 /// The minimum of an adjusted target.
-pub(super) const MIN: f64 = 0.5;
+pub(crate) const MIN: f64 = 0.5;
 /// The maximum of an adjusted target: a higher target would cause a standing queue.
-pub(super) const MAX: f64 = 1.0;
+pub(crate) const MAX: f64 = 1.0;
 
 /// The integrator's gain in a load interval: an eighth of `kappa`, so that the target follows slowly behind the senders.
 const GAIN: f64 = 1.0 / 32.0;

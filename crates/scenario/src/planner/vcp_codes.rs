@@ -1,6 +1,6 @@
 //! Checks that VCP senders and the VCP routers on their paths use the same codes, graded or not, and the same load
-//! interval. Packets do
-//! not carry these settings, so a sender with different ones would misread the load without any error in the run.
+//! interval. Packets do not carry these settings, so a sender with different ones would misread the load without any
+//! error in the run.
 
 use rampmeter_control::vcp;
 use rampmeter_router::AnyConfig;
@@ -68,8 +68,12 @@ fn check<'l>(
         let codes =
             [sender.codes, router.codes].map(|codes| toml::Value::try_from(codes).map_or(String::new(), quoted));
         let intervals = [sender.load_interval, router.load_interval].map(|interval| format!("\"{interval}\""));
-        let kinds = [controller, kind].map(|name| format!("\"{name}\""));
-        for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals), ("kind", kinds)] {
+        if controller != kind {
+            let wrong = format!("{name} has controller = \"{controller}\", and the router of link `{}`", link.name);
+            let why = format!("is of kind \"{kind}\", whose codes it would misread; use either for both");
+            return Err(file.source.error(settings.line_of(&"`controller`"), format!("{wrong} {why}")));
+        }
+        for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals)] {
             if sender_value != router_value {
                 let router = format!("the VCP router of link `{}` has {router_value}", link.name);
                 let advice = "give both the same: packets do not carry it";

@@ -153,7 +153,7 @@ impl Record {
             expect: result.claim.expect(),
             holds,
             measured: result.measured.map(rounded),
-            seeds: seeds(result.claim),
+            seeds: seed_count(result.claim),
             values: result.values.iter().map(round).collect(),
         })
     }
@@ -165,7 +165,7 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// The number of seeds of `claim`.
-pub fn seeds(claim: &Claim) -> usize {
+fn seed_count(claim: &Claim) -> usize {
     claim.scenario.axes().iter().find(|axis| axis.name == SEED).map_or(1, |axis| axis.values.len())
 }
 
