@@ -433,7 +433,7 @@ proptest! {
 }
 
 #[test]
-fn graded_overload_shrinks_the_window_of_an_application_limited_flow() {
+fn overload_shrinks_an_application_limited_vcp_plus_window() {
     let mut vcp = crate::vcp_plus::VcpPlus::new(&crate::vcp_plus::Config::default(), Stream::from_seed(1));
     vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(80), None));
     for (code, shrinks) in [(HIGH, false), (Ecn::Ce, true)] {
