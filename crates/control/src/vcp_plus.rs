@@ -21,8 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::vcp::{self, Vcp};
 use crate::{Algorithm, Settings};
 
-/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, and without slow start after
-/// a timeout.
+/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, and without slow start after a timeout.
 pub type VcpPlus = Vcp<true>;
 
 /// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
@@ -99,7 +98,7 @@ mod tests {
                 let additive = 1.0 / (window / rounds + 2.0 / KAPPA);
                 let expected = KAPPA * (1.0 / rho - 1.0) + additive;
                 let actual = in_an_interval(window, rounds, rho);
-                // MI and MD compound within an interval: ln(1 + x) for x.
+                // MI compounds within a round trip, and the model does not.
                 assert!(
                     (actual - expected).abs() < 0.16 * expected.abs() + 1e-9,
                     "{rho} {window}: {actual} {expected}"

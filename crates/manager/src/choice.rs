@@ -54,13 +54,13 @@ pub(crate) struct Earlier {
     pub(crate) macroflow: u32,
     pub(crate) bytes: Bytes,
     /// Packets with lower numbers were sent there.
-    before: u64,
+    end: u64,
 }
 
 impl Flow {
     /// Whether packet `number` was sent in the earlier macroflow.
     pub(crate) fn was_sent_earlier(&self, number: u64) -> bool {
-        self.earlier.as_ref().is_some_and(|earlier| number < earlier.before)
+        self.earlier.as_ref().is_some_and(|earlier| number < earlier.end)
     }
 
     /// Removes up to `bytes` of those in flight in the earlier macroflow. Returns that macroflow and their number.
@@ -161,13 +161,13 @@ impl<C: Controller> Manager<C> {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return Bytes::ZERO };
         let returning = f.earlier.take_if(|earlier| earlier.macroflow == to);
         let Some(from) = &self.macroflows[f.macroflow as usize] else { return Bytes::ZERO };
-        let before = from.next_number;
+        let end = from.next_number;
         let bytes = std::mem::take(&mut f.in_flight);
         if bytes > Bytes::ZERO {
-            f.earlier = Some(Box::new(Earlier { macroflow: f.macroflow, bytes, before }));
+            f.earlier = Some(Box::new(Earlier { macroflow: f.macroflow, bytes, end }));
         }
         if let Some(to) = &mut self.macroflows[to as usize] {
-            to.next_number = to.next_number.max(before);
+            to.next_number = to.next_number.max(end);
         }
         returning.map_or(Bytes::ZERO, |earlier| earlier.bytes)
     }
@@ -175,9 +175,8 @@ impl<C: Controller> Manager<C> {
     /// [`Manager::update`] of a flow with bytes in flight in an earlier macroflow: each macroflow gets its part.
     pub(crate) fn update_both(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
-        let Some(Earlier { macroflow: index, bytes, before }) = f.earlier.as_deref().copied() else { return };
-        let (old, own): (Vec<Arrival>, Vec<Arrival>) =
-            update.arrivals.iter().partition(|arrival| arrival.number < before);
+        let Some(Earlier { macroflow: index, bytes, end }) = f.earlier.as_deref().copied() else { return };
+        let (old, own): (Vec<Arrival>, Vec<Arrival>) = update.arrivals.iter().partition(|arrival| arrival.number < end);
         let old_bytes = old.iter().fold(Bytes::ZERO, |sum, arrival| sum + arrival.bytes);
         // Without numbers the bytes sent first arrive first.
         let delivered = if update.arrivals.is_empty() { bytes } else { old_bytes }.min(update.delivered);
@@ -191,8 +190,8 @@ impl<C: Controller> Manager<C> {
             arrivals: &old,
             loss: update
                 .loss
-                .filter(|loss| lost > Bytes::ZERO || loss.number < before)
-                .map(|loss| UpdateLoss { number: loss.number.min(before.saturating_sub(1)), ..loss }),
+                .filter(|loss| lost > Bytes::ZERO || loss.number < end)
+                .map(|loss| UpdateLoss { number: loss.number.min(end.saturating_sub(1)), ..loss }),
             ..*update
         };
         let here = Update {
@@ -200,7 +199,7 @@ impl<C: Controller> Manager<C> {
             lost: update.lost - lost,
             delivered: update.delivered - delivered,
             arrivals: &own,
-            loss: update.loss.filter(|loss| loss.number >= before),
+            loss: update.loss.filter(|loss| loss.number >= end),
             ..*update
         };
         f.take_earlier(arrived + lost);

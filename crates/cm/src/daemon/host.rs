@@ -193,8 +193,10 @@ impl Host {
             Command::Share(share) => self.manager.share(manager_id, share),
             Command::Watch(thresholds) => self.manager.watch(now, manager_id, thresholds),
             Command::SetMacroflow { token, to } => {
-                flow.late_reports = Bytes::ZERO; // they would count in the new macroflow
                 let result = self.set_macroflow(now, client, manager_id, to);
+                if let (Ok(()), Some(flow)) = (&result, &mut self.flows[index]) {
+                    flow.late_reports = Bytes::ZERO; // they would count in the new macroflow
+                }
                 self.notify_client(client, id, Notice::Done { token, result });
             }
         }

@@ -103,11 +103,11 @@ impl Target {
             Rule::Constant => {}
             Rule::Steps(steps) => self.share = steps.after_intervals(self.share, now, region, capacity),
             Rule::Integral { goal, settled } => {
-                let before = self.share;
+                let previous = self.share;
                 if capacity > 0.0 {
                     self.share = (self.share + GAIN * (*goal - load)).clamp(MIN, MAX);
                 }
-                *settled = self.share == before;
+                *settled = self.share == previous;
             }
         }
     }

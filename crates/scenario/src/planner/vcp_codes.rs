@@ -65,14 +65,14 @@ fn check<'l>(
             AnyConfig::VcpPlus(router) => ("vcp-plus", &router.0),
             _ => continue,
         };
-        let codes =
-            [sender.codes, router.codes].map(|codes| toml::Value::try_from(codes).map_or(String::new(), quoted));
-        let intervals = [sender.load_interval, router.load_interval].map(|interval| format!("\"{interval}\""));
         if controller != kind {
             let wrong = format!("{name} has controller = \"{controller}\", and the router of link `{}`", link.name);
             let why = format!("is of kind \"{kind}\", whose codes it would misread; use either for both");
             return Err(file.source.error(settings.line_of(&"`controller`"), format!("{wrong} {why}")));
         }
+        let codes =
+            [sender.codes, router.codes].map(|codes| toml::Value::try_from(codes).map_or(String::new(), quoted));
+        let intervals = [sender.load_interval, router.load_interval].map(|interval| format!("\"{interval}\""));
         for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals)] {
             if sender_value != router_value {
                 let router = format!("the VCP router of link `{}` has {router_value}", link.name);
