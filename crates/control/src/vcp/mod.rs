@@ -320,7 +320,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         match loss.kind {
             LossKind::Persistent => self.on_timeout(now, loss),
             LossKind::Transient if self.episode.starts(loss) => {
-                self.halve(now, loss.flight_size, self.min_after_loss())
+                self.halve(now, loss.flight_size, self.min_after_loss());
             }
             LossKind::Transient => {}
         }
