@@ -298,6 +298,33 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_grows_faster_than_clocks_drift_is_seen() {
+        let mut flow = flow(100, 80);
+        for n in 0..30_u64 {
+            acknowledge(&mut flow, ms(20 * n), 40 * MS + 5000 * n as i64); // 250 ppm: 1 us more than drift, 30 times
+        }
+        assert_eq!(flow.min_delay, 40 * MS + 4000 * 29);
+    }
+
+    #[test]
+    fn a_round_trip_counts_as_two_and_a_half_intervals_at_most() {
+        for (rtt, intervals) in [(400, 2.0), (500, 2.5), (1000, 2.5)] {
+            let mut flow = flow(100, rtt);
+            acknowledge(&mut flow, Time::ZERO, 0);
+            let in_interval = 100.0 / (rtt as f64 / 200.0);
+            let expected = intervals * (0.0625 + 1.0 / (2.0 * in_interval + 8.0));
+            assert!((flow.window - 100.0 - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn without_a_round_trip_time_nothing_changes() {
+        let mut flow = flow(10, 0);
+        acknowledge(&mut flow, Time::ZERO, 0);
+        assert_eq!((flow.window, flow.rate(), flow.departure().at), (10.0, None, Time::ZERO));
+    }
+
+    #[test]
     fn variation_below_the_noise_counts_as_an_idle_link() {
         for (delay, grows) in [(90_000, true), (110_000, false)] {
             assert_eq!(in_an_interval(1000, 80, delay) > 0.0, grows);
@@ -326,14 +353,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_window_shrinks_but_does_not_grow() {
-        let mut flow = flow(100, 80);
-        for (delay, shrinks) in [(20 * MS, false), (30 * MS, true)] {
-            let (before, min_rtt) = (flow.window, flow.rtt);
-            let arrivals = [arrival(PACKET, ms(0), delay)];
-            flow.on_ack(ms(0), &Ack { arrivals: &arrivals, min_rtt, app_limited: true, ..ack(1) });
-            assert_eq!(flow.window < before, shrinks);
-            assert!(flow.window <= before);
+    fn in_recovery_or_unused_the_window_shrinks_but_does_not_grow() {
+        for recovering in [false, true] {
+            let mut flow = flow(100, 80);
+            for (delay, shrinks) in [(20 * MS, false), (30 * MS, true)] {
+                let (before, min_rtt) = (flow.window, flow.rtt);
+                let arrivals = [arrival(PACKET, ms(0), delay)];
+                let ack = Ack { arrivals: &arrivals, min_rtt, recovering, app_limited: !recovering, ..ack(1) };
+                flow.on_ack(ms(0), &ack);
+                assert_eq!(flow.window < before, shrinks);
+                assert!(flow.window <= before);
+            }
         }
     }
 
