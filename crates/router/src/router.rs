@@ -166,6 +166,9 @@ pub(crate) mod tests {
         fn flow(&self) -> u64 {
             self.flow
         }
+        fn label(&self) -> Option<u64> {
+            Some(self.flow)
+        }
         fn is_control(&self) -> bool {
             self.bytes < Bytes::new(64)
         }

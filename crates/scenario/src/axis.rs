@@ -116,15 +116,15 @@ fn record(axis: &str, value: Value) -> Result<Table, String> {
     match value {
         Value::Table(record) if record.get(RECORD_NAME).and_then(Value::as_str).is_some_and(is_label) => Ok(record),
         _ => {
-            let advice = "give every value a name without commas: { name = \"far\", delay = \"90 ms\" }";
+            let advice = "give every value a name, a text without commas: { name = \"far\", delay = \"90 ms\" }";
             Err(format!("axis `{axis}` has a record without a name among its values; {advice}"))
         }
     }
 }
 
-/// Whether a record can be selected by `name` on the command line, where commas separate values.
+/// Whether a record can be selected by `name` on the command line: commas separate values there, and 5 is a number.
 fn is_label(name: &str) -> bool {
-    !name.is_empty() && !name.contains(',')
+    values(name) == [Value::String(name.to_owned())]
 }
 
 fn is_plain(value: &Value) -> bool {

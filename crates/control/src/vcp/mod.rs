@@ -241,7 +241,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
     /// TCP's two packets. With graded codes a window below that is halved, too: otherwise the flows that return after
     /// their timeouts would be more than the link carries, and cause the next losses.
     fn min_after_loss(&self) -> f64 {
-        if GRADED { self.config.min_window } else { 2.0 }
+        if GRADED && self.fault().is_none() { self.config.min_window } else { 2.0 }
     }
 
     fn has_standing_queue(&self) -> bool {
