@@ -243,7 +243,7 @@ fn routers_with_graded_codes_choose_the_same_packets() {
     });
     let mut overloaded = 0;
     for flow in 0..3000 {
-        let packet = TestParcel { ecn: Ecn::Ect1, ..TestParcel::new(flow, 1) };
+        let packet = TestParcel { ecn: Ecn::Ect1, ..TestParcel::new(flow, 1000) };
         let [first, second] = routers.each_mut().map(|router| router.pass(ms(210), packet).0.unwrap().ecn);
         assert_eq!(first, second);
         overloaded += u64::from(first == Ecn::Ce);
