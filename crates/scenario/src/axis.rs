@@ -122,9 +122,9 @@ fn record(axis: &str, value: Value) -> Result<Table, String> {
     }
 }
 
-/// Whether a record can be selected by `name` on the command line: commas separate values there, and 5 is a number.
+/// Whether `name` can be written on the command line, where commas separate values, and spaces around them do not count.
 fn is_label(name: &str) -> bool {
-    values(name) == [Value::String(name.to_owned())]
+    !name.is_empty() && !name.contains(',') && name.trim() == name
 }
 
 fn is_plain(value: &Value) -> bool {
