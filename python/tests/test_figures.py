@@ -69,8 +69,11 @@ def shortened(scenario: Path, directory: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    axes = {**figure.values, **figure.quick, **SHORTER.get(name, {}), **axes, "seed": [1]}
-    results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
+    axes = {**SHORTER.get(name, {}), **axes, "seed": [1]}
+    results = [
+        run(shortened(studies() / scenario, tmp_path), **{**quick, **axes})
+        for scenario, quick in figure.sweeps(quick=True)
+    ]
     first, second = (style.save(figure.draw(*results), tmp_path / directory, name) for directory in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
