@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::vcp::{self, Vcp};
 use crate::{Algorithm, Settings};
 
-/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, and without slow start after a timeout.
+/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, for losses with windows below two packets, which
+/// halve them too, and without slow start after a timeout.
 pub type VcpPlus = Vcp<true>;
 
 /// `kappa` of equation (5), at which `mi` is the paper's 0.0625.

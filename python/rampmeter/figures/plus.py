@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
 
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import mbps, seeds
 from rampmeter.figures.figure import Drawing
-from rampmeter.figures.schemes import PANELS, TCPS, Lines, SchemeLines, bottlenecks, jain, legend
+from rampmeter.figures.schemes import INDEX, PANELS, TCPS, Lines, SchemeLines, bottlenecks, jain, legend, limit
 from rampmeter.figures.style import RULES, note, plain_log
 from rampmeter.running import Run, Value
 from rampmeter.tables import Table
 
 SCHEMES = ["vcp", "vcp-plus", "xcp", "cubic"]
-COLUMNS = [*PANELS, "Jain's index"]
+COLUMNS = [*PANELS, INDEX]
 WORST = [min, max, max, min]
 """How the worst point of each column is found."""
 
@@ -92,13 +91,8 @@ def draw(*results: Run) -> Drawing:
                 plain_log(axes.xaxis)
                 if row is ROWS[0]:
                     axes.set_title(title)
-                if title == COLUMNS[0]:
-                    axes.set_ylim(min(80, 10 * floor(axes.dataLim.y0 / 10.01)), 100)
-                    axes.set_ylabel(f"Figure {row.name}", fontweight="bold")
-                elif title == COLUMNS[-1]:
-                    axes.set_ylim(min(0.9, floor(10 * axes.dataLim.y0) / 10), 1)
-                else:
-                    axes.set_ylim(0, max(axes.dataLim.y1 * 1.03, 1))
+                limit(axes, title)
+            panels[0].set_ylabel(f"Figure {row.name}", fontweight="bold")
         legend(figure, lines)
         note(figure, f"Settings of the VCP paper's figures; {LINKS}.\n{TCPS} {seeds(results[0])}")
     return figure
