@@ -70,7 +70,8 @@ pub struct CmHeader {
     /// `Data`: one more than in the last data packet to the host. `Probe`: its number, from a separate sequence.
     /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it answers.
     pub sequence: u32,
-    /// `Data`: the flow, by the sender's id.
+    /// `Data`: the flow, by the sender's id. `Syn`: the second half of the sender's secret, whose first half is the
+    /// sequence number; `SynAck` repeats it.
     pub flow: u32,
 }
 

@@ -48,6 +48,10 @@ pub struct PeerStatus {
     pub probes: u64,
     /// The number of responses received.
     pub responses: u64,
+    /// Bytes that arrived there according to its responses, headers included.
+    pub delivered_bytes: u64,
+    /// Bytes that were lost.
+    pub lost_bytes: u64,
     /// The number of open flows to it.
     pub flows: usize,
 }
@@ -104,9 +108,11 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
 
 impl From<rampmeter_manager::PeerStatus<SocketAddr>> for PeerStatus {
     fn from(peer: rampmeter_manager::PeerStatus<SocketAddr>) -> Self {
-        let rampmeter_manager::PeerStatus { address, presence, rtt, probes, responses, flows } = peer;
+        let rampmeter_manager::PeerStatus { address, presence, rtt, probes, responses, outcomes, flows } = peer;
         let present = (presence != Presence::Unknown).then_some(presence == Presence::Present);
-        Self { address, present, rtt_s: rtt.map(rampmeter_units::Duration::as_secs_f64), probes, responses, flows }
+        let (delivered_bytes, lost_bytes) = (outcomes.0.as_u64(), outcomes.1.as_u64());
+        let rtt_s = rtt.map(rampmeter_units::Duration::as_secs_f64);
+        Self { address, present, rtt_s, probes, responses, delivered_bytes, lost_bytes, flows }
     }
 }
 

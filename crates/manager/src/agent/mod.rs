@@ -17,6 +17,7 @@
 //! current sequence numbers, which start at random, or it has no effect. A host that has not been verified receives at
 //! most as many bytes as it sent.
 
+mod own_socket;
 mod prober;
 mod probes;
 mod refusal;
@@ -32,7 +33,9 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 use rand::RngCore;
 
-use self::prober::{Due, Prober, State};
+pub use self::own_socket::OwnHeader;
+use self::own_socket::uses_own_socket;
+use self::prober::{Due, Prober};
 use self::probes::{Name, Outcome};
 use self::responder::{Action, Responder};
 pub use self::status::{PeerStatus, Presence};
@@ -50,6 +53,9 @@ const MAX_PEERS: usize = 10_000;
 
 /// The maximum number of messages that wait to be sent.
 const MAX_WAITING: usize = 4096;
+
+/// A `Reset` may refer to this many numbers before the last one sent.
+const RECENT: u32 = 1024;
 
 /// The settings of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +84,8 @@ pub struct Delivery {
 struct Member {
     peer: u32,
     name: Name,
+    /// The number of packets with headers that its program has sent from a socket of its own, if it does so.
+    own_sent: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -85,6 +93,8 @@ struct Peer<A> {
     address: A,
     prober: Prober,
     members: Vec<FlowId>,
+    /// Bytes that arrived and bytes that were lost.
+    outcomes: (Bytes, Bytes),
 }
 
 /// One host's side of the protocol.
@@ -102,6 +112,8 @@ pub struct Agent<A> {
     waiting: VecDeque<(A, CmMessage)>,
     /// Flows whose receivers refuse packets with a CM header.
     refused: Vec<FlowId>,
+    /// Flows of receivers whose state has changed.
+    changed: Vec<FlowId>,
     timers: Timers,
     min_timeout: Duration,
 }
@@ -118,6 +130,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             responders: BTreeMap::new(),
             waiting: VecDeque::new(),
             refused: Vec::new(),
+            changed: Vec::new(),
             timers: Timers::default(),
             min_timeout: Duration::ZERO,
         }
@@ -148,7 +161,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if self.members.len() <= number {
             self.members.resize_with(number + 1, || None);
         }
-        self.members[number] = Some(Member { peer: index, name });
+        self.members[number] = Some(Member { peer: index, name, own_sent: None });
         let peer = &mut self.peers[index as usize];
         peer.members.push(flow);
         match peer.prober.rtt {
@@ -164,7 +177,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         let mut prober = Prober::new(random.next_u64());
         prober.min_timeout = self.min_timeout;
-        let new = Peer { address, prober, members: Vec::new() };
+        let new = Peer { address, prober, members: Vec::new(), outcomes: Default::default() };
         let full = self.peers.len() >= MAX_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
@@ -185,6 +198,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         // Its number may be reused soon; no bytes must be removed from the next flow.
         peer.prober.without_header.retain(|(name, _)| *name != member.name);
         self.refused.retain(|refused| *refused != flow);
+        self.changed.retain(|changed| *changed != flow);
     }
 
     /// The flow's name on the wire.
@@ -223,8 +237,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         match message {
             CmMessage::Header(header) => match header.kind {
                 CmKind::Data | CmKind::Probe => return self.on_packet(now, from, header, payload, ecn),
-                CmKind::Syn => self.on_syn(now, from, header.sequence),
-                CmKind::SynAck => self.on_syn_ack(now, from, header.sequence, manager),
+                CmKind::Syn => self.on_syn(now, from, header),
+                CmKind::SynAck => self.on_syn_ack(now, from, header, manager),
                 CmKind::Reset if header.protocol != 0 => self.on_refusal(from, header),
                 CmKind::Reset => self.on_reset(now, from, header.sequence, manager),
             },
@@ -250,25 +264,25 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         None
     }
 
-    fn on_syn(&mut self, now: Time, from: A, first: u32) {
+    fn on_syn(&mut self, now: Time, from: A, syn: &CmHeader) {
         if self.responders.len() >= MAX_RESPONDERS && !self.responders.contains_key(&from) {
             // Only a few are compared: a flood of forged `Syn`s must not cause a search through all of them.
             let candidates = self.responders.range(from..).chain(&self.responders).take(SEARCHED_RESPONDERS);
             let oldest = candidates.min_by_key(|(_, responder)| responder.last_packet_at).map(|(from, _)| *from);
             oldest.map(|oldest| self.responders.remove(&oldest));
         }
-        let responder =
-            self.responders.entry(from).or_insert_with(|| Responder::new(now, first, self.config.sequenced));
-        let answer = responder.on_syn(first);
+        let responder = self.responders.entry(from).or_insert_with(|| Responder::new(now, syn, self.config.sequenced));
+        let answer = responder.on_syn(syn);
         enqueue(&mut self.waiting, from, answer);
     }
 
-    fn on_syn_ack<C: Controller>(&mut self, now: Time, from: A, first: u32, manager: &mut Manager<C>) {
+    fn on_syn_ack<C: Controller>(&mut self, now: Time, from: A, answer: &CmHeader, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
-        if !prober.on_syn_ack(now, first) {
+        if !prober.on_syn_ack(now, answer) {
             return;
         }
+        self.changed.extend(members.iter().filter(|flow| uses_own_socket(&self.members, **flow)));
         for (name, bytes) in std::mem::take(&mut prober.without_header) {
             manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
         }
@@ -282,14 +296,17 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     fn on_reset<C: Controller>(&mut self, now: Time, from: A, sequence: u32, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
-        if self.peers[index as usize].prober.is_ours(sequence) {
+        let prober = &self.peers[index as usize].prober;
+        if prober.is_ours(sequence) && prober.may_restart(now) {
             self.restart(now, index, manager);
         }
     }
 
     /// Restarts the exchange with a receiver.
     fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
-        let accounting = self.peers[index as usize].prober.restart();
+        let peer = &mut self.peers[index as usize];
+        let accounting = peer.prober.restart();
+        self.changed.extend(peer.members.iter().filter(|flow| uses_own_socket(&self.members, **flow)));
         self.report_outcomes(now, None, &accounting.end(), manager);
         self.arm(index, manager);
     }
@@ -297,10 +314,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// The receiver's system reports that it has no Congestion Manager (ICMP).
     pub fn on_unreachable(&mut self, now: Time, peer: A) {
         let Some(&index) = self.by_address.get(&peer) else { return };
-        let prober = &mut self.peers[index as usize].prober;
-        if matches!(prober.state, State::SynSent { .. }) {
-            prober.state = State::NoCm { since: now };
-        }
+        self.peers[index as usize].prober.on_unreachable(now);
     }
 
     fn on_response<C: Controller>(&mut self, now: Time, from: A, response: &Response, manager: &mut Manager<C>) {
@@ -368,7 +382,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// Reports the outcomes of packets to the manager; losses among them have the mode `on_loss`.
     fn report_outcomes<C: Controller>(
-        &self,
+        &mut self,
         now: Time,
         on_loss: Option<LossMode>,
         outcomes: &[Outcome],
@@ -377,10 +391,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         for outcome in outcomes {
             let flow = outcome.name.flow;
             // The flow's number may belong to another flow by now.
-            let is_open = matches!(self.members.get(flow.index()), Some(Some(member)) if member.name == outcome.name);
-            if !is_open {
-                continue;
-            }
+            let member = self.members.get(flow.index()).and_then(Option::as_ref);
+            let Some(member) = member.filter(|member| member.name == outcome.name) else { continue };
+            let (received, lost) = &mut self.peers[member.peer as usize].outcomes;
+            *received += outcome.received;
+            *lost += outcome.lost;
             if outcome.unknown > Bytes::ZERO {
                 manager.discard_in_flight(now, flow, outcome.unknown);
             }
@@ -427,7 +442,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     fn on_due_action<C: Controller>(&mut self, now: Time, index: u32, due: Due, manager: &mut Manager<C>) {
-        let Peer { address, prober, members } = &mut self.peers[index as usize];
+        let Peer { address, prober, members, .. } = &mut self.peers[index as usize];
         let address = *address;
         match due {
             Due::Send(header) => enqueue(&mut self.waiting, address, CmMessage::Header(header)),

@@ -5,15 +5,20 @@
 //! SynDue ───────────────────────────► SynSent ───────────► HasCm   ── data has headers, a probe twice a round trip
 //!    ▲                                   │ no answer, or ICMP         │
 //!    │                                   ▼                            │ RST, or half a minute without a response
-//!    ├──── a minute later, with data ── NoCm   ── no headers          │
+//!    ├──── later, with data ── NoCm   ── no headers                   │
 //!    └────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! A host that reports that it has no Congestion Manager is asked again after a minute. Lost `Syn`s prove less: the next
+//! handshake starts after eight seconds, then after twice as long each time, up to a minute.
 //!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, UDP_BYTES};
 
+use super::RECENT;
+use super::own_socket::OwnHeader;
 use super::probes::{Name, Probes};
 use super::reordering::Reordering;
 
@@ -25,14 +30,14 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long a receiver without a Congestion Manager gets no further `Syn`.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
+/// The same after the first handshake without an answer; it doubles, up to `RETRY_AFTER`.
+const FIRST_RETRY_AFTER: Duration = Duration::from_secs(8);
+
 /// Time without a response after which the handshake is repeated: a `Reset` may have been lost.
 const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The minimum interval of probes.
 const MIN_GAP: Duration = Duration::from_micros(10);
-
-/// A `Reset` may refer to this many numbers before the last one sent.
-const RECENT: u32 = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
@@ -43,7 +48,7 @@ pub(crate) enum State {
     /// The receiver has a Congestion Manager.
     HasCm,
     /// The receiver has no Congestion Manager.
-    NoCm { since: Time },
+    NoCm { until: Time },
 }
 
 /// What a prober has to do.
@@ -60,7 +65,7 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Prober {
     pub(crate) state: State,
-    /// The source of first sequence numbers, unknown to others.
+    /// The source of first sequence numbers, unknown to all but the receiver.
     secret: u64,
     /// The sequence number of the `Syn`.
     pub(crate) first: u32,
@@ -71,6 +76,13 @@ pub(crate) struct Prober {
     /// The time of the last probe.
     probed_at: Time,
     last_response_at: Time,
+    /// The time of the last `SynAck`.
+    verified_at: Time,
+    /// The receiver's Congestion Manager knows the secret: it accepts packets that programs send from sockets of their
+    /// own.
+    knows_secret: bool,
+    /// The wait after the next handshake without an answer.
+    retry_after: Duration,
     /// Probes sent since the last response.
     unanswered: u32,
     /// Overdue feedback has been reported since the last response.
@@ -100,6 +112,9 @@ impl Prober {
             reordering: Reordering::default(),
             probed_at: Time::ZERO,
             last_response_at: Time::ZERO,
+            verified_at: Time::ZERO,
+            knows_secret: false,
+            retry_after: FIRST_RETRY_AFTER,
             unanswered: 0,
             overdue_reported: false,
             was_late: false,
@@ -113,30 +128,37 @@ impl Prober {
 
     /// Restarts with another first number, and returns the old accounting.
     pub(crate) fn restart(&mut self) -> Probes {
-        // Any bijection suffices: only the high half of the secret is sent, and only to the receiver.
-        let new = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
-        let (rtt, counts, min_timeout) = (self.rtt, self.counts, self.min_timeout);
-        let old = std::mem::replace(self, Self { rtt, counts, min_timeout, ..new });
-        old.probes
+        // Any bijection suffices: the secret is sent only to the receiver.
+        let mut new = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+        (new.rtt, new.counts, new.min_timeout) = (self.rtt, self.counts, self.min_timeout);
+        (new.without_header, new.without_header_since) =
+            (std::mem::take(&mut self.without_header), self.without_header_since);
+        std::mem::replace(self, new).probes
     }
 
     /// A data packet with `payload` bytes leaves. Returns the sequence number for its header, if it has one, and its
     /// size.
     pub(crate) fn send(&mut self, now: Time, name: Name, payload: u64) -> (Option<u32>, u64) {
-        if let State::NoCm { since } = self.state {
-            if now.since(since) >= RETRY_AFTER {
-                self.state = State::SynDue;
-            }
+        let has_header = self.state == State::HasCm;
+        let whole = self.count(now, name, payload, has_header);
+        self.sequence = self.sequence.wrapping_add(u32::from(has_header));
+        (has_header.then_some(self.sequence), whole)
+    }
+
+    /// Counts a packet with `payload` bytes that leaves, or has left, with a header that the receiver knows or without
+    /// one. Returns its size.
+    pub(crate) fn count(&mut self, now: Time, name: Name, payload: u64, has_header: bool) -> u64 {
+        if matches!(self.state, State::NoCm { until } if until <= now) {
+            self.state = State::SynDue;
         }
-        if self.state == State::HasCm {
+        if has_header {
             if !self.probes.has_unprobed() && !self.probes.is_waiting() {
                 // After idle time the intervals of probes restart, and no response is overdue.
                 (self.probed_at, self.last_response_at) = (now, now);
             }
             let whole = payload + (UDP_BYTES + CM_HEADER_BYTES) as u64;
             self.probes.send(name, payload, whole);
-            self.sequence = self.sequence.wrapping_add(1);
-            return (Some(self.sequence), whole);
+            return whole;
         }
         let whole = payload + UDP_BYTES as u64;
         if self.without_header.is_empty() {
@@ -146,20 +168,46 @@ impl Prober {
             Some((_, bytes)) => *bytes += whole,
             None => self.without_header.push((name, whole)),
         }
-        (None, whole)
+        whole
+    }
+
+    /// The header of a `Syn`: the secret.
+    fn syn(&self) -> CmHeader {
+        CmHeader { flow: self.secret as u32, ..CmHeader::control(CmKind::Syn, self.first) }
+    }
+
+    /// What a program needs for the headers of the flow with this name.
+    pub(crate) fn own_header(&self, name: u32) -> Option<OwnHeader> {
+        let is_known = self.state == State::HasCm && self.knows_secret;
+        is_known.then(|| OwnHeader::new(self.secret, name))
     }
 
     /// Handles a `SynAck`. Returns whether it completes the handshake.
-    pub(crate) fn on_syn_ack(&mut self, now: Time, sequence: u32) -> bool {
+    pub(crate) fn on_syn_ack(&mut self, now: Time, answer: &CmHeader) -> bool {
         let State::SynSent { attempts, sent_at } = self.state else { return false };
-        if sequence != self.first {
+        let syn = self.syn();
+        // A receiver of an earlier version does not repeat the second half.
+        if answer.sequence != syn.sequence || (answer.flow != 0 && answer.flow != syn.flow) {
             return false;
         }
         self.state = State::HasCm;
-        self.last_response_at = now;
+        self.knows_secret = answer.flow == syn.flow;
+        (self.last_response_at, self.verified_at) = (now, now);
         // After a retransmission it is unknown which attempt was answered (Karn's rule).
         self.rtt = (attempts == 1).then(|| now.since(sent_at)).or(self.rtt);
         true
+    }
+
+    /// Whether the exchange may restart: once a second at most, whatever the receiver sends.
+    pub(crate) fn may_restart(&self, now: Time) -> bool {
+        now.since(self.verified_at) >= FIRST_WAIT
+    }
+
+    /// The receiver's system reports that it has no Congestion Manager.
+    pub(crate) fn on_unreachable(&mut self, now: Time) {
+        if matches!(self.state, State::SynSent { .. }) {
+            self.state = State::NoCm { until: now + RETRY_AFTER };
+        }
     }
 
     /// Whether a `Reset` with this sequence number answers a packet of this host.
@@ -181,11 +229,7 @@ impl Prober {
 
     /// The time of the next action, for a path with this smoothed round trip and retransmission timeout.
     pub(crate) fn deadline(&self, smoothed: Duration, timeout: Duration) -> Time {
-        let unnumbered = if self.without_header.is_empty() || self.state == State::HasCm {
-            Time::MAX
-        } else {
-            self.without_header_since + timeout.max(FIRST_WAIT)
-        };
+        let unnumbered = self.next_unnumbered(timeout);
         let next = match self.state {
             State::SynDue => Time::ZERO,
             State::SynSent { attempts, sent_at } => sent_at + FIRST_WAIT * (1 << (attempts - 1)),
@@ -193,6 +237,11 @@ impl Prober {
             State::HasCm => self.next_probe(smoothed, timeout).min(self.next_overdue(smoothed, timeout)),
         };
         next.min(unnumbered)
+    }
+
+    /// When the packets without a header no longer count as in flight.
+    fn next_unnumbered(&self, timeout: Duration) -> Time {
+        if self.without_header.is_empty() { Time::MAX } else { self.without_header_since + timeout.max(FIRST_WAIT) }
     }
 
     fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
@@ -226,18 +275,19 @@ impl Prober {
         match self.state {
             State::SynDue => {
                 self.state = State::SynSent { attempts: 1, sent_at: now };
-                return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
+                return Some(Due::Send(self.syn()));
             }
             State::SynSent { attempts, sent_at } if sent_at + FIRST_WAIT * (1 << (attempts - 1)) <= now => {
                 if attempts < MAX_ATTEMPTS {
                     self.state = State::SynSent { attempts: attempts + 1, sent_at: now };
-                    return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
+                    return Some(Due::Send(self.syn()));
                 }
-                self.state = State::NoCm { since: now };
+                self.state = State::NoCm { until: now + self.retry_after };
+                self.retry_after = (self.retry_after * 2).min(RETRY_AFTER);
                 return self.due(now, smoothed, timeout);
             }
-            State::HasCm => {}
-            State::SynSent { .. } | State::NoCm { .. } => {
+            State::HasCm if self.next_unnumbered(timeout) > now => {}
+            State::HasCm | State::SynSent { .. } | State::NoCm { .. } => {
                 let since = self.without_header_since;
                 self.without_header_since = now;
                 return Some(Due::FeedbackOverdue(since));
@@ -270,7 +320,8 @@ mod tests {
     fn prober_with_cm() -> Prober {
         let mut prober = Prober::new(7 << 32);
         assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
-        assert!(!prober.on_syn_ack(at(100), 8) && prober.on_syn_ack(at(100), 7));
+        let answer = |number| CmHeader::control(CmKind::SynAck, number);
+        assert!(!prober.on_syn_ack(at(100), &answer(8)) && prober.on_syn_ack(at(100), &answer(7)));
         assert_eq!(prober.rtt, Some(RTT));
         prober
     }
@@ -286,15 +337,49 @@ mod tests {
             }
         }
         assert_eq!(sent, [0, 1000, 3000]);
-        assert_eq!(prober.state, State::NoCm { since: at(7000) });
-        assert_eq!(prober.send(at(30_000), NAME, 1000), (None, 1028));
+        assert_eq!(prober.state, State::NoCm { until: at(15_000) });
+        assert_eq!(prober.send(at(13_000), NAME, 1000), (None, 1028));
         assert_eq!(
-            prober.due(at(31_000), RTT, RTO),
-            Some(Due::FeedbackOverdue(at(30_000))),
+            prober.due(at(14_000), RTT, RTO),
+            Some(Due::FeedbackOverdue(at(13_000))),
             "its outcome remains unknown"
         );
-        prober.send(at(68_000), NAME, 1000);
-        assert!(matches!(prober.due(at(68_000), RTT, RTO), Some(Due::Send(_))), "it may have one by now");
+    }
+
+    #[test]
+    fn handshakes_without_an_answer_are_repeated_ever_later() {
+        let (mut prober, mut sent) = (Prober::new(7 << 32), Vec::new());
+        for second in 0..300 {
+            prober.send(at(second * 1000), NAME, 1000);
+            prober.without_header.clear(); // as its owner does
+            while let Some(due) = prober.due(at(second * 1000), RTT, RTO) {
+                assert!(matches!(due, Due::Send(_)));
+                sent.push(second);
+            }
+        }
+        let starts: Vec<u64> = sent.iter().copied().step_by(3).collect();
+        assert_eq!(starts, [0, 15, 38, 77, 144, 211, 278], "after 8, 16, 32 and 60 seconds without a SYN");
+    }
+
+    #[test]
+    fn a_host_that_reports_no_cm_is_asked_after_a_minute() {
+        let mut prober = Prober::new(7 << 32);
+        assert!(prober.due(at(0), RTT, RTO).is_some());
+        prober.on_unreachable(at(100));
+        prober.send(at(60_000), NAME, 1000);
+        assert_eq!(prober.due(at(60_000), RTT, RTO), None);
+        prober.send(at(60_100), NAME, 1000);
+        assert!(matches!(prober.due(at(60_100), RTT, RTO), Some(Due::Send(_))), "it may have one by now");
+    }
+
+    #[test]
+    fn packets_without_a_header_are_overdue_after_a_second_too() {
+        let mut prober = prober_with_cm();
+        prober.count(at(200), NAME, 1000, false);
+        assert_eq!(prober.due(at(1199), RTT, RTO), None);
+        assert_eq!(prober.due(at(1200), RTT, RTO), Some(Due::FeedbackOverdue(at(200))));
+        prober.restart();
+        assert_eq!(prober.without_header, [(NAME, 1028)], "a new handshake does not change that");
     }
 
     #[test]

@@ -20,6 +20,8 @@ use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
 };
 
+use super::own_socket::{OwnFlows, OwnHeader};
+
 /// A packet is missing when one with a number this much higher has arrived.
 const REORDERING_THRESHOLD: u32 = 3;
 
@@ -38,109 +40,23 @@ const RESPONSE_BYTES: usize = 16;
 /// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
 
-/// What to do with a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Deliver it to the flow's application.
-    Deliver,
-    /// Nothing: it is old or forged.
-    Ignore,
-    Reset,
-}
-
+/// Which packets of a sequence have arrived.
 #[derive(Debug)]
-pub(crate) struct Responder {
-    /// The first sequence number of the sender.
-    first: u32,
-    /// The first sequence number of a possible restart.
-    candidate: Option<u32>,
+pub(crate) struct LossDetector {
     /// The highest number that has arrived.
     highest: u32,
     /// The numbers up to `highest` that have arrived: bit i stands for `highest - i`.
     arrived: u64,
-    last_probe: u32,
-    counts: BTreeMap<u32, u32>,
-    marked: bool,
-    missed: bool,
-    hints: Vec<Count>,
-    hints_left: u8,
-    /// Bytes received minus bytes sent: what may be sent to an unverified sender.
-    allowance: usize,
-    /// Packets have numbers; without them no loss is detected.
-    sequenced: bool,
-    /// The time of the sender's last packet.
-    pub(crate) last_packet_at: Time,
 }
 
-impl Responder {
-    /// For a sender that starts with `first`.
-    pub(crate) fn new(now: Time, first: u32, sequenced: bool) -> Self {
-        Self {
-            first,
-            candidate: None,
-            highest: first,
-            arrived: u64::MAX,
-            last_probe: first,
-            counts: BTreeMap::new(),
-            marked: false,
-            missed: false,
-            hints: Vec::new(),
-            hints_left: 0,
-            allowance: 0,
-            sequenced,
-            last_packet_at: now,
-        }
-    }
-
-    /// Answers a `Syn`.
-    pub(crate) fn on_syn(&mut self, first: u32) -> CmMessage {
-        if first != self.first {
-            self.candidate = Some(first);
-        }
-        CmMessage::Header(CmHeader::control(CmKind::SynAck, first))
-    }
-
-    /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
-    fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
-        if let Some(first) = self.candidate.filter(|first| number.wrapping_sub(*first).wrapping_sub(1) < MAX_JUMP) {
-            let (hints, hints_left) = (std::mem::take(&mut self.hints), self.hints_left);
-            *self = Self { hints, hints_left, ..Self::new(now, first, self.sequenced) };
-            return true;
-        }
-        self.last_packet_at = now;
-        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
-    }
-
-    /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
-    pub(crate) fn on_data(
-        &mut self,
-        now: Time,
-        header: &CmHeader,
-        payload: usize,
-        marked: bool,
-        out: &mut impl FnMut(CmMessage),
-    ) -> Action {
-        if payload < MIN_PAYLOAD {
-            return Action::Ignore;
-        }
-        if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
-            return Action::Reset;
-        }
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
-        let missed = self.sequenced && self.detects_loss(header.sequence);
-        let marked = marked && !self.marked;
-        if missed || marked {
-            self.report_congestion(marked, missed, out);
-        }
-        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
-            let count = self.counts.entry(header.flow).or_default();
-            *count = count.saturating_add(payload as u32);
-        }
-        Action::Deliver
+impl LossDetector {
+    /// All numbers up to `highest` have arrived.
+    pub(crate) fn new(highest: u32) -> Self {
+        Self { highest, arrived: u64::MAX }
     }
 
     /// Records a number. Returns whether it reveals a new loss.
-    fn detects_loss(&mut self, number: u32) -> bool {
+    pub(crate) fn detects_loss(&mut self, number: u32) -> bool {
         let ahead = number.wrapping_sub(self.highest);
         if ahead == 0 || ahead > MAX_JUMP {
             let behind = self.highest.wrapping_sub(number);
@@ -159,6 +75,150 @@ impl Responder {
         self.highest = number;
         self.arrived |= 1;
         missing || ahead > 64
+    }
+}
+
+/// What to do with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Deliver it to the flow's application.
+    Deliver,
+    /// Nothing: it is old or forged.
+    Ignore,
+    Reset,
+}
+
+#[derive(Debug)]
+pub(crate) struct Responder {
+    /// The sender's `Syn`, with its first sequence number and its secret.
+    syn: CmHeader,
+    /// The `Syn` of a possible restart.
+    candidate: Option<CmHeader>,
+    numbers: LossDetector,
+    /// Flows whose programs send from sockets of their own.
+    own_flows: OwnFlows,
+    last_probe: u32,
+    counts: BTreeMap<u32, u32>,
+    marked: bool,
+    missed: bool,
+    hints: Vec<Count>,
+    hints_left: u8,
+    /// Bytes received minus bytes sent: what may be sent to an unverified sender.
+    allowance: usize,
+    /// Packets have numbers; without them no loss is detected.
+    sequenced: bool,
+    /// The time of the sender's last packet.
+    pub(crate) last_packet_at: Time,
+}
+
+impl Responder {
+    /// For a sender that starts with `syn`.
+    pub(crate) fn new(now: Time, syn: &CmHeader, sequenced: bool) -> Self {
+        Self {
+            syn: *syn,
+            candidate: None,
+            numbers: LossDetector::new(syn.sequence),
+            own_flows: OwnFlows::default(),
+            last_probe: syn.sequence,
+            counts: BTreeMap::new(),
+            marked: false,
+            missed: false,
+            hints: Vec::new(),
+            hints_left: 0,
+            allowance: 0,
+            sequenced,
+            last_packet_at: now,
+        }
+    }
+
+    /// Answers a `Syn`.
+    pub(crate) fn on_syn(&mut self, syn: &CmHeader) -> CmMessage {
+        if (syn.sequence, syn.flow) != (self.syn.sequence, self.syn.flow) {
+            self.candidate = Some(*syn);
+        }
+        CmMessage::Header(CmHeader { flow: syn.flow, ..CmHeader::control(CmKind::SynAck, syn.sequence) })
+    }
+
+    /// The sender has restarted with `syn`.
+    fn restart(&mut self, now: Time, syn: &CmHeader) {
+        let (hints, hints_left) = (std::mem::take(&mut self.hints), self.hints_left);
+        *self = Self { hints, hints_left, ..Self::new(now, syn, self.sequenced) };
+    }
+
+    /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
+    fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
+        let follows = |syn: &CmHeader| number.wrapping_sub(syn.sequence).wrapping_sub(1) < MAX_JUMP;
+        if let Some(syn) = self.candidate.filter(follows) {
+            self.restart(now, &syn);
+            return true;
+        }
+        self.last_packet_at = now;
+        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
+    }
+
+    /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Time,
+        header: &CmHeader,
+        payload: usize,
+        marked: bool,
+        out: &mut impl FnMut(CmMessage),
+    ) -> Action {
+        if payload < MIN_PAYLOAD {
+            return Action::Ignore;
+        }
+        if self.sequenced && !self.accepts(now, header.sequence, self.numbers.highest) {
+            return Action::Reset;
+        }
+        let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
+        self.count(header, payload, marked, missed, out);
+        Action::Deliver
+    }
+
+    /// Handles a data packet of a program that sends from a socket of its own, in the same way.
+    pub(crate) fn on_own_data(
+        &mut self,
+        now: Time,
+        header: &CmHeader,
+        tag: u32,
+        payload: usize,
+        marked: bool,
+        out: &mut impl FnMut(CmMessage),
+    ) -> Action {
+        let is_valid =
+            |syn: &CmHeader| OwnHeader::is_valid(u64::from(syn.sequence) << 32 | u64::from(syn.flow), header.flow, tag);
+        if payload < MIN_PAYLOAD {
+            return Action::Ignore;
+        }
+        if !is_valid(&self.syn) {
+            let Some(syn) = self.candidate.filter(is_valid) else { return Action::Ignore };
+            self.restart(now, &syn);
+        }
+        self.last_packet_at = now;
+        let missed = self.sequenced && self.own_flows.detects_loss(header.flow, header.sequence);
+        self.count(header, payload, marked, missed, out);
+        Action::Deliver
+    }
+
+    /// Counts a data packet.
+    fn count(
+        &mut self,
+        header: &CmHeader,
+        payload: usize,
+        marked: bool,
+        missed: bool,
+        out: &mut impl FnMut(CmMessage),
+    ) {
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        let marked = marked && !self.marked;
+        if missed || marked {
+            self.report_congestion(marked, missed, out);
+        }
+        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
+            let count = self.counts.entry(header.flow).or_default();
+            *count = count.saturating_add(payload as u32);
+        }
     }
 
     /// Reports marked or missing packets at once, and again with the next response.
@@ -248,8 +308,12 @@ mod tests {
         out
     }
 
+    fn syn(sequence: u32, secret: u32) -> CmHeader {
+        CmHeader { flow: secret, ..CmHeader::control(CmKind::Syn, sequence) }
+    }
+
     fn responder() -> Responder {
-        Responder::new(Time::ZERO, 100, true)
+        Responder::new(Time::ZERO, &syn(100, 7), true)
     }
 
     #[test]
@@ -334,12 +398,52 @@ mod tests {
     fn a_restarted_sender_is_accepted_when_its_packets_arrive() {
         let mut responder = responder();
         messages_for(&mut responder, &[101, 102]);
-        responder.on_syn(5_000_000);
+        responder.on_syn(&syn(5_000_000, 8));
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if r.counts[0].count == 2000));
         let mut ignore = |_| {};
         assert_eq!(responder.on_data(Time::ZERO, &data(5_000_001), 1000, false, &mut ignore), Action::Deliver);
         assert!(matches!(&probe(&mut responder, 5_000_001)[..], [CmMessage::Response(r)] if r.counts[0].count == 1000));
         assert_eq!(responder.on_data(Time::ZERO, &data(103), 1000, false, &mut ignore), Action::Reset);
+    }
+
+    /// The messages that packets of a program with these numbers cause, or none if they are not delivered.
+    fn own(responder: &mut Responder, header: OwnHeader, numbers: &[u32]) -> Option<Vec<CmMessage>> {
+        let mut out = Vec::new();
+        let is_delivered = numbers.iter().all(|number| {
+            let packet = CmHeader { flow: header.flow, ..data(header.first.wrapping_add(*number)) };
+            let mut out = |message| out.push(message);
+            responder.on_own_data(Time::ZERO, &packet, header.tag, 1000, false, &mut out) == Action::Deliver
+        });
+        if is_delivered { Some(out) } else { None }
+    }
+
+    #[test]
+    fn programs_packets_have_numbers_of_their_own() {
+        let mut responder = responder();
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(100 << 32 | 7, flow));
+        assert_eq!(own(&mut responder, one, &[0, 1, 2]), Some(vec![]));
+        assert_eq!(own(&mut responder, two, &[0, 1, 3, 4]), Some(vec![]));
+        assert_eq!(messages_for(&mut responder, &[101, 102]), []);
+        assert_eq!(own(&mut responder, one, &[3]), Some(vec![]), "other flows' packets are no gap");
+        let report = own(&mut responder, two, &[5]).unwrap();
+        assert!(matches!(&report[..], [CmMessage::Response(r)] if r.missed), "three after the missing one");
+        let CmMessage::Response(response) = probe(&mut responder, 101).remove(0) else { panic!() };
+        let counts = [(1, 6000), (2, 5000)].map(|(flow, count)| Count { flow, count });
+        assert_eq!((response.missed, response.counts), (true, counts.to_vec()));
+    }
+
+    #[test]
+    fn packets_with_another_flows_tag_have_no_effect() {
+        let mut responder = responder();
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(100 << 32 | 7, flow));
+        assert_eq!(own(&mut responder, one, &[0]), Some(vec![]));
+        assert_eq!(own(&mut responder, OwnHeader { tag: one.tag, ..two }, &[0, 900]), None);
+        assert_eq!(own(&mut responder, OwnHeader::new(100 << 32 | 8, 1), &[900]), None, "of another secret");
+        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.missed && r.flows == 1));
+        responder.on_syn(&syn(100, 8));
+        assert_eq!(own(&mut responder, one, &[1]), Some(vec![]), "a SYN alone changes nothing");
+        assert!(own(&mut responder, OwnHeader::new(100 << 32 | 8, 1), &[900]).is_some(), "its packets do");
+        assert_eq!(own(&mut responder, one, &[2]), None);
     }
 
     #[test]

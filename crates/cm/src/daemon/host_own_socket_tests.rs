@@ -1,0 +1,275 @@
+//! Programs that send from sockets of their own to a host with a daemon: 10 ms each way, packets of 1000 bytes.
+
+use super::*;
+use crate::inner_udp::{UDP, write_header};
+
+const FAR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9)), 2961);
+const PROGRAM: SocketAddr = SocketAddr::new(PEER.ip(), 4000);
+const DATA: usize = 1000;
+const WHOLE: u64 = DATA as u64 + OWN_HEADERS.as_u64();
+
+/// The packet of a program.
+pub(super) fn packet(socket: &OwnSocket, number: u32) -> Vec<u8> {
+    let OwnSocket { header, .. } = *socket;
+    let sequence = header.first.wrapping_add(number);
+    let mut bytes = Vec::new();
+    let cm = CmHeader { kind: CmKind::Data, protocol: UDP, sequence, flow: header.flow };
+    cm_encode(&CmMessage::Header(cm), &mut bytes);
+    write_header(5000, DATA, header.tag, &mut bytes);
+    bytes.extend([7; DATA]);
+    bytes
+}
+
+struct Pair {
+    sender: Host,
+    receiver: Host,
+    now: u64,
+    /// Arrival, whether to the receiver, sender's address, message, ECN code.
+    in_transit: VecDeque<(u64, bool, SocketAddr, Vec<u8>, Ecn)>,
+    /// What the program knows.
+    socket: Option<OwnSocket>,
+    numbers: u32,
+    /// Which of the program's packets are lost, and which grants it does not use: every nth.
+    loses: u32,
+    skips: u32,
+    grants: u32,
+    lost: u64,
+    delivered: u64,
+}
+
+impl Pair {
+    /// A flow whose receiver has answered the handshake.
+    fn new() -> Self {
+        let (mut sender, mut receiver) = (communicating(), communicating());
+        receiver.listen(1, 5000, true).unwrap();
+        open(&mut sender, at(0), A, "192.0.2.9:5000");
+        send(&mut sender, at(0), A, Command::Header { token: 1 });
+        let mut pair = Self {
+            sender,
+            receiver,
+            now: 0,
+            in_transit: VecDeque::new(),
+            socket: None,
+            numbers: 0,
+            loses: 0,
+            skips: 0,
+            grants: 0,
+            lost: 0,
+            delivered: 0,
+        };
+        pair.run(30);
+        let first = pair.socket.expect("the receiver has answered");
+        assert_eq!(first.peer, FAR);
+        pair
+    }
+
+    /// Sends a packet, with a header if there is one.
+    fn send_packet(&mut self) {
+        let tag = self.socket.map(|socket| socket.header.tag);
+        if let Some(socket) = &self.socket {
+            self.numbers += 1;
+            if self.loses > 0 && self.numbers % self.loses == 0 {
+                self.lost += 1;
+            } else {
+                let bytes = packet(socket, self.numbers - 1);
+                self.in_transit.push_back((self.now + 10, true, PROGRAM, bytes, Ecn::NotEct));
+            }
+        }
+        send(&mut self.sender, at(self.now), A, Command::Notify { sent: Bytes::new(DATA as u64), tag });
+    }
+
+    fn run(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.now += 1;
+            let now = at(self.now);
+            while self.in_transit.front().is_some_and(|packet| packet.0 <= self.now) {
+                let Some((_, there, from, bytes, ecn)) = self.in_transit.pop_front() else { break };
+                let (host, to) = if there { (&mut self.receiver, FAR) } else { (&mut self.sender, PEER) };
+                host.receive(now, from, to.ip(), ecn, &bytes);
+            }
+            self.sender.advance(now);
+            self.receiver.advance(now);
+            while let Some(action) = self.sender.poll_action() {
+                match action {
+                    Action::SendMessage { to, message, ecn } => {
+                        assert_eq!(to, FAR);
+                        self.in_transit.push_back((self.now + 10, true, PEER, message, ecn));
+                    }
+                    Action::Notify { notice: Notice::Header(socket), .. } => {
+                        (self.socket, self.numbers) = (socket, 0);
+                    }
+                    Action::Notify { notice: Notice::Grant { bytes }, .. } => {
+                        assert!(bytes as usize >= DATA);
+                        self.grants += 1;
+                        if self.skips > 0 && self.grants % self.skips == 0 {
+                            send(&mut self.sender, now, A, Command::Notify { sent: Bytes::ZERO, tag: None });
+                        } else {
+                            self.send_packet();
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            while let Some(action) = self.receiver.poll_action() {
+                match action {
+                    Action::SendMessage { to, message, ecn } => {
+                        assert_eq!(to, PEER, "answers go to the daemon");
+                        self.in_transit.push_back((self.now + 10, false, FAR, message, ecn));
+                    }
+                    Action::Deliver { to, data } => {
+                        assert_eq!((to, &data[..]), ((FAR.ip(), 5000).into(), &[7; DATA][..]));
+                        self.delivered += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Requests one packet each millisecond.
+    fn request_for(&mut self, millis: u64) {
+        for _ in 0..millis {
+            request(&mut self.sender, at(self.now), A, 1);
+            self.run(1);
+        }
+    }
+
+    /// Bytes that arrived and that were lost, as the sender's daemon knows.
+    fn outcomes(&self) -> (u64, u64) {
+        let peer = self.sender.agent.peers().next().unwrap();
+        (peer.outcomes.0.as_u64(), peer.outcomes.1.as_u64())
+    }
+
+    fn window(&self) -> Bytes {
+        self.sender.manager.query(at(self.now), self.sender.flows().next().unwrap().manager_id).unwrap().window
+    }
+}
+
+#[test]
+fn programs_packets_are_delivered_and_counted() {
+    let mut pair = Pair::new();
+    let before = pair.window();
+    pair.request_for(500);
+    assert!(pair.window() > before, "feedback opens the window");
+    pair.run(100);
+    assert!(pair.delivered > 400, "{}", pair.delivered);
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0));
+    assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
+}
+
+#[test]
+fn the_daemon_finds_the_loss_rate_of_the_path() {
+    let mut pair = Pair::new();
+    pair.loses = 20;
+    pair.request_for(5000);
+    // The outcome of the last few is open until later packets arrive.
+    pair.loses = 0;
+    pair.run(1000);
+    assert!(pair.lost > 30, "{}", pair.lost);
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, pair.lost * WHOLE));
+    assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
+}
+
+#[test]
+fn an_unused_grant_is_no_loss() {
+    let mut pair = Pair::new();
+    pair.skips = 3;
+    let mut window = pair.window();
+    for _ in 0..500 {
+        pair.request_for(1);
+        assert!(pair.window() >= window, "at {}", pair.now);
+        window = pair.window();
+    }
+    pair.run(100);
+    assert!(pair.delivered > 250, "{}", pair.delivered);
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0));
+    assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
+}
+
+#[test]
+fn packets_without_a_request_are_counted_too() {
+    let mut pair = Pair::new();
+    pair.loses = 10;
+    for _ in 0..200 {
+        pair.send_packet();
+        pair.run(5);
+    }
+    pair.loses = 0;
+    for _ in 0..20 {
+        pair.send_packet();
+        pair.run(5);
+    }
+    pair.run(100);
+    assert_eq!((pair.delivered, pair.lost), (200, 20));
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, pair.lost * WHOLE));
+}
+
+#[test]
+fn packets_with_a_guessed_tag_have_no_effect() {
+    let mut pair = Pair::new();
+    pair.request_for(100);
+    pair.run(100);
+    let (delivered, counted, socket) = (pair.delivered, pair.outcomes(), pair.socket.unwrap());
+    for guess in 1..1000 {
+        let header = rampmeter_manager::OwnHeader { tag: socket.header.tag.wrapping_add(guess), ..socket.header };
+        let mut forged = packet(&OwnSocket { header, ..socket }, pair.numbers + 100);
+        pair.receiver.receive(at(pair.now), PROGRAM, FAR.ip(), Ecn::Ce, &forged);
+        let unknown = SocketAddr::from(([192, 0, 2, 77], 4000));
+        pair.receiver.receive(at(pair.now), unknown, FAR.ip(), Ecn::Ce, &forged);
+        // As from the daemon, with a program's number.
+        forged.truncate(60);
+        pair.receiver.receive(at(pair.now), unknown, FAR.ip(), Ecn::Ce, &forged);
+    }
+    assert_eq!(pair.receiver.poll_action(), None, "no answer, no delivery");
+    pair.run(200);
+    assert_eq!((pair.delivered, pair.outcomes()), (delivered, counted));
+    pair.request_for(100);
+    pair.run(100);
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0), "nor did they hide or invent a loss");
+}
+
+#[test]
+fn a_report_of_the_program_ends_its_headers() {
+    let mut pair = Pair::new();
+    pair.request_for(50);
+    let old = pair.socket;
+    send(&mut pair.sender, at(pair.now), A, delivered(1));
+    pair.run(1);
+    assert_eq!(pair.socket, None);
+    let before = in_flight(&pair.sender);
+    let tag = old.map(|socket| socket.header.tag);
+    send(&mut pair.sender, at(pair.now), A, Command::Notify { sent: MTU, tag });
+    assert_eq!(in_flight(&pair.sender), before + MTU, "counted as without a header");
+}
+
+#[test]
+fn a_restarted_receiver_gets_other_headers() {
+    let mut pair = Pair::new();
+    pair.request_for(1200);
+    let (old, before) = (pair.socket, pair.delivered);
+    pair.receiver = communicating();
+    pair.receiver.listen(1, 5000, true).unwrap();
+    pair.request_for(2000);
+    assert!(pair.socket.is_some() && pair.socket != old);
+    assert!(pair.delivered > before + 100, "{before}, {}", pair.delivered);
+    pair.request_for(3000);
+    pair.run(2000);
+    assert_eq!(in_flight(&pair.sender), Bytes::ZERO, "those sent to the old one are not in flight forever");
+}
+
+#[test]
+fn a_port_without_a_program_refuses_headers() {
+    let mut pair = Pair::new();
+    pair.receiver.listen(1, 5000, false).unwrap();
+    pair.receiver.listen(1, 5001, true).unwrap();
+    pair.request_for(100);
+    assert_eq!((pair.socket, pair.delivered), (None, 0));
+}
+
+#[test]
+fn a_flow_without_a_port_gets_no_headers() {
+    let mut host = communicating();
+    open(&mut host, at(0), A, "192.0.2.9:0");
+    send(&mut host, at(0), A, Command::Header { token: 7 });
+    assert_eq!(notices(&mut host), [(A, Notice::Done { token: 7, result: Err(Error::Destination) })]);
+}

@@ -1,0 +1,177 @@
+//! Packets that programs send from sockets of their own, to the receiver's agent, with a CM header that they write
+//! themselves (section 4.3; there the IP layer writes it).
+//!
+//! ```text
+//! program ── data, its own number, tag ──► loss detector of the flow ──► applications
+//! agent   ── PROBE ──────────────────────► responder ── RESPONSE: bytes of each flow ──► agent
+//! ```
+//!
+//! Programs do not trust each other. So each flow has numbers of its own, and a 32-bit tag that proves that the sender's
+//! agent has named the flow. Both are derived from a 64-bit secret, which the agents exchange in the handshake. A program
+//! knows the tag of its own flows only, and can neither count bytes nor hide or invent losses of others.
+//!
+//! A number is used when a packet leaves, so a grant that was not used leaves no gap.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hasher;
+
+use rampmeter_control::Controller;
+use rampmeter_units::{Bytes, Ecn, Time};
+use rampmeter_wire::CmHeader;
+
+use super::responder::{Action, LossDetector};
+use super::{Agent, Delivery, Member, RECENT, enqueue};
+use crate::flow::FlowId;
+use crate::manager::Manager;
+
+/// The maximum number of flows of a sender whose numbers are checked. One more replaces the oldest.
+const MAX_FLOWS: usize = 256;
+
+/// The maximum number of packets that a program may have sent and not reported yet.
+const MAX_UNREPORTED: u32 = 64;
+
+/// What a program needs for the headers of a flow's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnHeader {
+    /// The flow's name.
+    pub flow: u32,
+    /// The number of its first packet; each packet has the next one.
+    pub first: u32,
+    /// The proof that the flow has this name.
+    pub tag: u32,
+}
+
+impl OwnHeader {
+    /// That of `flow`, whose agents share `secret`.
+    #[allow(deprecated, reason = "other hashers of the standard library may change from one version to the next")]
+    pub(crate) fn new(secret: u64, flow: u32) -> Self {
+        // SipHash-2-4: who knows some of its results and not the key cannot compute others.
+        let mut hasher = std::hash::SipHasher::new_with_keys(secret, 0);
+        hasher.write(&flow.to_le_bytes());
+        let hash = hasher.finish();
+        Self { flow, first: (hash >> 32) as u32, tag: hash as u32 }
+    }
+
+    /// Whether the flow of another agent with this secret has this tag.
+    pub(crate) fn is_valid(secret: u64, flow: u32, tag: u32) -> bool {
+        Self::new(secret, flow).tag == tag
+    }
+}
+
+/// The loss detectors of a sender's flows.
+#[derive(Debug, Default)]
+pub(crate) struct OwnFlows(BTreeMap<u32, LossDetector>);
+
+impl OwnFlows {
+    /// Records a packet number of a flow. Returns whether it reveals a new loss.
+    pub(crate) fn detects_loss(&mut self, flow: u32, number: u32) -> bool {
+        if let Some(detector) = self.0.get_mut(&flow) {
+            return detector.detects_loss(number);
+        }
+        if self.0.len() >= MAX_FLOWS {
+            self.0.pop_first(); // names increase, so the lowest is the oldest
+        }
+        self.0.insert(flow, LossDetector::new(number));
+        false
+    }
+}
+
+impl<A: Copy + Ord + Debug> Agent<A> {
+    /// The program of `flow` sends from a socket of its own.
+    pub fn use_own_socket(&mut self, flow: FlowId) {
+        if let Some(Some(member)) = self.members.get_mut(flow.index()) {
+            member.own_sent.get_or_insert(0);
+        }
+    }
+
+    /// What the program of such a flow needs; none unless the receiver's agent accepts such packets.
+    /// [`Agent::poll_changed`] says when it changes.
+    pub fn own_header(&self, flow: FlowId) -> Option<OwnHeader> {
+        let member = self.members.get(flow.index())?.as_ref().filter(|member| member.own_sent.is_some())?;
+        self.peers[member.peer as usize].prober.own_header(member.name.wire)
+    }
+
+    /// A flow of such a program whose [`Agent::own_header`] may have changed.
+    pub fn poll_changed(&mut self) -> Option<FlowId> {
+        self.changed.pop()
+    }
+
+    /// The program of `flow` has sent `payload` bytes from a socket of its own, with the header that has this tag or
+    /// without one. Returns the size of the packet, which the caller counts as in flight.
+    pub fn sent_by_program<C: Controller>(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        payload: usize,
+        tag: Option<u32>,
+        manager: &Manager<C>,
+    ) -> Option<Bytes> {
+        let header = self.own_header(flow).filter(|header| Some(header.tag) == tag);
+        let member = self.members.get_mut(flow.index())?.as_mut()?;
+        member.own_sent = member.own_sent.map(|sent| sent.wrapping_add(u32::from(header.is_some())));
+        let (name, index) = (member.name, member.peer);
+        let whole = self.peers[index as usize].prober.count(now, name, payload as u64, header.is_some());
+        self.arm(index, manager);
+        Some(Bytes::new(whole))
+    }
+
+    /// A packet of a program at the host of the agent `from` has arrived, `payload` bytes with this tag. Packets
+    /// without a valid tag have no effect, and never an answer.
+    pub fn receive_own(
+        &mut self,
+        now: Time,
+        from: A,
+        header: &CmHeader,
+        tag: u32,
+        payload: usize,
+        ecn: Ecn,
+    ) -> Option<Delivery> {
+        let waiting = &mut self.waiting;
+        let mut out = |message| enqueue(waiting, from, message);
+        let responder = self.responders.get_mut(&from)?;
+        let action = responder.on_own_data(now, header, tag, payload, ecn == Ecn::Ce, &mut out);
+        (action == Action::Deliver).then_some(Delivery { protocol: header.protocol, flow: header.flow })
+    }
+
+    /// Whether the packet with this number may have been sent by the program of `flow`.
+    pub(super) fn is_of_program(&self, flow: FlowId, sequence: u32) -> bool {
+        let sent = self.members.get(flow.index()).and_then(Option::as_ref).and_then(|member| member.own_sent);
+        let last = self.own_header(flow).zip(sent).map(|(header, sent)| header.first.wrapping_add(sent));
+        last.is_some_and(|last| last.wrapping_add(MAX_UNREPORTED).wrapping_sub(sequence) < RECENT)
+    }
+}
+
+pub(super) fn uses_own_socket(members: &[Option<Member>], flow: FlowId) -> bool {
+    matches!(members.get(flow.index()), Some(Some(member)) if member.own_sent.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn tags_differ_by_secret_and_flow() {
+        let of = |secret, flow| OwnHeader::new(secret, flow);
+        assert_eq!(of(7, 1), of(7, 1));
+        assert!(OwnHeader::is_valid(7, 1, of(7, 1).tag));
+        assert!(!OwnHeader::is_valid(7, 2, of(7, 1).tag) && !OwnHeader::is_valid(8, 1, of(7, 1).tag));
+        let first: std::collections::BTreeSet<u32> = (0..1000).map(|flow| of(7, flow).first).collect();
+        assert_eq!(first.len(), 1000);
+    }
+
+    proptest! {
+        /// Any flows and numbers use bounded memory, and a flow that is not stored reports no loss at first.
+        #[test]
+        fn any_numbers_use_bounded_memory(packets in prop::collection::vec((0..2000_u32, any::<u32>()), 0..3000)) {
+            let mut flows = OwnFlows::default();
+            for (flow, number) in packets {
+                let is_new = !flows.0.contains_key(&flow);
+                prop_assert!(!(flows.detects_loss(flow, number) && is_new));
+                prop_assert!(flows.0.len() <= MAX_FLOWS);
+            }
+        }
+    }
+}
