@@ -43,19 +43,15 @@ pub struct OwnHeader {
 }
 
 impl OwnHeader {
-    /// That of `flow`, whose agents share `secret`.
+    /// That of `flow` of an agent whose handshake began with `syn`, which contains the secret.
     #[allow(deprecated, reason = "other hashers of the standard library may change from one version to the next")]
-    pub(crate) fn new(secret: u64, flow: u32) -> Self {
+    pub fn new(syn: &CmHeader, flow: u32) -> Self {
+        let secret = u64::from(syn.sequence) << 32 | u64::from(syn.flow);
         // SipHash-2-4: who knows some of its results and not the key cannot compute others.
         let mut hasher = std::hash::SipHasher::new_with_keys(secret, 0);
         hasher.write(&flow.to_le_bytes());
         let hash = hasher.finish();
         Self { flow, first: (hash >> 32) as u32, tag: hash as u32 }
-    }
-
-    /// Whether the flow of another agent with this secret has this tag.
-    pub(crate) fn is_valid(secret: u64, flow: u32, tag: u32) -> bool {
-        Self::new(secret, flow).tag == tag
     }
 }
 
@@ -148,18 +144,19 @@ pub(super) fn uses_own_socket(members: &[Option<Member>], flow: FlowId) -> bool 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
 
     #[test]
-    fn tags_differ_by_secret_and_flow() {
-        let of = |secret, flow| OwnHeader::new(secret, flow);
-        assert_eq!(of(7, 1), of(7, 1));
-        assert!(OwnHeader::is_valid(7, 1, of(7, 1).tag));
-        assert!(!OwnHeader::is_valid(7, 2, of(7, 1).tag) && !OwnHeader::is_valid(8, 1, of(7, 1).tag));
-        let first: std::collections::BTreeSet<u32> = (0..1000).map(|flow| of(7, flow).first).collect();
-        assert_eq!(first.len(), 1000);
+    fn tags_and_first_numbers_differ_by_secret_and_flow() {
+        let secrets = [(0, 0), (0, 1), (1, 0)]
+            .map(|(sequence, flow)| CmHeader { flow, ..CmHeader::control(rampmeter_wire::CmKind::Syn, sequence) });
+        let headers = secrets.iter().flat_map(|syn| (0..300).map(|flow| OwnHeader::new(syn, flow)));
+        let (first, tags): (BTreeSet<u32>, BTreeSet<u32>) = headers.map(|header| (header.first, header.tag)).unzip();
+        assert_eq!((first.len(), tags.len()), (900, 900));
     }
 
     proptest! {

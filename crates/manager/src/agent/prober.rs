@@ -179,7 +179,7 @@ impl Prober {
     /// What a program needs for the headers of the flow with this name.
     pub(crate) fn own_header(&self, name: u32) -> Option<OwnHeader> {
         let is_known = self.state == State::HasCm && self.knows_secret;
-        is_known.then(|| OwnHeader::new(self.secret, name))
+        is_known.then(|| OwnHeader::new(&self.syn(), name))
     }
 
     /// Handles a `SynAck`. Returns whether it completes the handshake.

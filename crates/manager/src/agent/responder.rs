@@ -186,8 +186,7 @@ impl Responder {
         marked: bool,
         out: &mut impl FnMut(CmMessage),
     ) -> Action {
-        let is_valid =
-            |syn: &CmHeader| OwnHeader::is_valid(u64::from(syn.sequence) << 32 | u64::from(syn.flow), header.flow, tag);
+        let is_valid = |syn: &CmHeader| OwnHeader::new(syn, header.flow).tag == tag;
         if payload < MIN_PAYLOAD {
             return Action::Ignore;
         }
@@ -420,7 +419,7 @@ mod tests {
     #[test]
     fn programs_packets_have_numbers_of_their_own() {
         let mut responder = responder();
-        let [one, two] = [1, 2].map(|flow| OwnHeader::new(100 << 32 | 7, flow));
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(&syn(100, 7), flow));
         assert_eq!(own(&mut responder, one, &[0, 1, 2]), Some(vec![]));
         assert_eq!(own(&mut responder, two, &[0, 1, 3, 4]), Some(vec![]));
         assert_eq!(messages_for(&mut responder, &[101, 102]), []);
@@ -435,14 +434,14 @@ mod tests {
     #[test]
     fn packets_with_another_flows_tag_have_no_effect() {
         let mut responder = responder();
-        let [one, two] = [1, 2].map(|flow| OwnHeader::new(100 << 32 | 7, flow));
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(&syn(100, 7), flow));
         assert_eq!(own(&mut responder, one, &[0]), Some(vec![]));
         assert_eq!(own(&mut responder, OwnHeader { tag: one.tag, ..two }, &[0, 900]), None);
-        assert_eq!(own(&mut responder, OwnHeader::new(100 << 32 | 8, 1), &[900]), None, "of another secret");
+        assert_eq!(own(&mut responder, OwnHeader::new(&syn(100, 8), 1), &[900]), None, "of another secret");
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.missed && r.flows == 1));
         responder.on_syn(&syn(100, 8));
         assert_eq!(own(&mut responder, one, &[1]), Some(vec![]), "a SYN alone changes nothing");
-        assert!(own(&mut responder, OwnHeader::new(100 << 32 | 8, 1), &[900]).is_some(), "its packets do");
+        assert!(own(&mut responder, OwnHeader::new(&syn(100, 8), 1), &[900]).is_some(), "its packets do");
         assert_eq!(own(&mut responder, one, &[2]), None);
     }
 
