@@ -92,7 +92,7 @@ def test_datagrams_sent_by_the_daemon_arrive(daemon: Path) -> None:
         assert receiver.recv(100) == b"hello"
 
 
-def test_packets_of_an_own_socket_pass_through_the_receivers_daemon(daemon: Path) -> None:
+def test_packets_of_an_own_socket_pass_through_the_daemon(daemon: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, cm.connect(daemon) as manager:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(20)

@@ -437,5 +437,19 @@ mod tests {
         let mut prober = prober_with_cm();
         let number = prober.send(at(100), NAME, 1000).0.unwrap();
         assert!(prober.is_ours(number) && !prober.is_ours(number.wrapping_add(5000)));
+        assert!(!prober.may_restart(at(1099)) && prober.may_restart(at(1100)), "once a second");
+    }
+
+    #[test]
+    fn a_receiver_must_repeat_the_secret() {
+        let mut prober = Prober::new(7 << 32 | 9);
+        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(prober.syn())));
+        let answer = |flow| CmHeader { flow, ..CmHeader::control(CmKind::SynAck, 7) };
+        assert!(!prober.on_syn_ack(at(100), &answer(8)));
+        let mut old = Prober::new(7 << 32 | 9);
+        old.due(at(0), RTT, RTO);
+        assert!(old.on_syn_ack(at(100), &answer(0)) && old.own_header(1).is_none(), "of an earlier version");
+        assert!(prober.on_syn_ack(at(100), &answer(9)));
+        assert_eq!(prober.own_header(1), Some(OwnHeader::new(&prober.syn(), 1)));
     }
 }
