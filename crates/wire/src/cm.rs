@@ -104,7 +104,8 @@ pub struct Response {
     pub missed: bool,
     /// The number of flows with packets received; more than [`Self::counts`] has where not all fit into one packet.
     pub flows: u16,
-    /// The counts of the flows; at most [`MAX_COUNTS`].
+    /// The counts of the flows; at most [`MAX_COUNTS`]. In an unsolicited report: none if it is about packets of the
+    /// sender's Congestion Manager, the flow if it is about packets of a program.
     pub counts: Vec<Count>,
 }
 

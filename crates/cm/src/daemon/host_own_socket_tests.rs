@@ -32,6 +32,8 @@ struct Pair {
     /// Which of the program's packets are lost, and which grants it does not use: every nth.
     loses: u32,
     skips: u32,
+    /// The ECN code of the program's packets on arrival.
+    ecn: Ecn,
     grants: u32,
     lost: u64,
     delivered: u64,
@@ -53,6 +55,7 @@ impl Pair {
             numbers: 0,
             loses: 0,
             skips: 0,
+            ecn: Ecn::NotEct,
             grants: 0,
             lost: 0,
             delivered: 0,
@@ -72,7 +75,7 @@ impl Pair {
                 self.lost += 1;
             } else {
                 let bytes = packet(socket, self.numbers - 1);
-                self.in_transit.push_back((self.now + 10, true, PROGRAM, bytes, Ecn::NotEct));
+                self.in_transit.push_back((self.now + 10, true, PROGRAM, bytes, self.ecn));
             }
         }
         send(&mut self.sender, at(self.now), A, Command::Notify { sent: Bytes::new(DATA as u64), tag });
@@ -141,7 +144,25 @@ impl Pair {
     }
 
     fn window(&self) -> Bytes {
-        self.sender.manager.query(at(self.now), self.sender.flows().next().unwrap().manager_id).unwrap().window
+        self.window_of(A)
+    }
+
+    fn window_of(&self, id: u32) -> Bytes {
+        let flow = self.sender.flows().find(|flow| flow.id == id).unwrap().manager_id;
+        self.sender.manager.query(at(self.now), flow).unwrap().window
+    }
+
+    /// Opens flow B in a macroflow of its own. The daemon sends its datagrams.
+    fn open_other(&mut self) {
+        open(&mut self.sender, at(self.now), B, "192.0.2.9:5000");
+        send(&mut self.sender, at(self.now), B, Command::SetMacroflow { token: 2, to: Macroflow::New });
+        self.send_other();
+        self.run(100);
+    }
+
+    fn send_other(&mut self) {
+        let command = Command::Send { length: DATA as u32 };
+        self.sender.command(at(self.now), 1, B, command, vec![7; DATA]);
     }
 }
 
@@ -202,6 +223,29 @@ fn packets_without_a_request_are_counted_too() {
     pair.run(100);
     assert_eq!((pair.delivered, pair.lost), (200, 20));
     assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, pair.lost * WHOLE));
+}
+
+#[test]
+fn a_programs_gaps_and_marks_concern_its_macroflow_only() {
+    for (gap, ecn) in [(100, Ecn::NotEct), (0, Ecn::Ce)] {
+        let mut pair = Pair::new();
+        pair.open_other();
+        for _ in 0..200 {
+            pair.send_other();
+            pair.request_for(1);
+        }
+        pair.run(100);
+        let before = [A, B].map(|id| pair.window_of(id));
+        pair.ecn = ecn;
+        for _ in 0..20 {
+            pair.numbers += gap;
+            pair.send_packet();
+            pair.run(5);
+        }
+        pair.run(100);
+        let after = [A, B].map(|id| pair.window_of(id));
+        assert!(after[0] < before[0] && after[1] >= before[1], "{before:?}, {after:?}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedbac
 use rand::RngCore;
 
 pub use self::own_socket::OwnHeader;
-use self::own_socket::uses_own_socket;
+use self::own_socket::{own_name, uses_own_socket};
 use self::prober::{Due, Prober};
 use self::probes::{Name, Outcome};
 use self::responder::{Action, Responder};
@@ -329,7 +329,18 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
                 let report = Report { mode: congestion, ..Report::default() };
-                for flow in one_per_macroflow(members, manager) {
+                // A report that names a flow is about the packets of its program, others are about those of this agent.
+                let flows = match response.counts.first().map(|count| count.flow) {
+                    Some(name) => {
+                        if response.missed {
+                            prober.probes.on_missed(name);
+                        }
+                        let is_named = |flow: &&FlowId| own_name(&self.members, **flow) == Some(name);
+                        members.iter().find(is_named).copied().into_iter().collect()
+                    }
+                    None => one_per_macroflow(members, manager),
+                };
+                for flow in flows {
                     manager.report(now, flow, &report);
                 }
             }

@@ -55,21 +55,33 @@ impl OwnHeader {
     }
 }
 
-/// The loss detectors of a sender's flows.
+/// The receiver's state of such a flow.
+#[derive(Debug)]
+struct OwnFlow {
+    numbers: LossDetector,
+    /// A mark has been reported since the last probe.
+    marked: bool,
+}
+
+/// The receiver's state of a sender's flows, by name.
 #[derive(Debug, Default)]
-pub(crate) struct OwnFlows(BTreeMap<u32, LossDetector>);
+pub(crate) struct OwnFlows(BTreeMap<u32, OwnFlow>);
 
 impl OwnFlows {
-    /// Records a packet number of a flow. Returns whether it reveals a new loss.
-    pub(crate) fn detects_loss(&mut self, flow: u32, number: u32) -> bool {
-        if let Some(detector) = self.0.get_mut(&flow) {
-            return detector.detects_loss(number);
-        }
-        if self.0.len() >= MAX_FLOWS {
+    /// Records a packet. Returns whether a mark has to be reported, and whether the number reveals a new loss.
+    pub(crate) fn on_packet(&mut self, header: &CmHeader, marked: bool, sequenced: bool) -> (bool, bool) {
+        if self.0.len() >= MAX_FLOWS && !self.0.contains_key(&header.flow) {
             self.0.pop_first(); // names increase, so the lowest is the oldest
         }
-        self.0.insert(flow, LossDetector::new(number));
-        false
+        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), marked: false };
+        let flow = self.0.entry(header.flow).or_insert_with(new);
+        let is_new_mark = marked && !std::mem::replace(&mut flow.marked, true);
+        (is_new_mark, sequenced && flow.numbers.detects_loss(header.sequence))
+    }
+
+    /// A probe has been answered: the next mark has to be reported.
+    pub(crate) fn on_probe(&mut self) {
+        self.0.values_mut().for_each(|flow| flow.marked = false);
     }
 }
 
@@ -139,7 +151,13 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 }
 
 pub(super) fn uses_own_socket(members: &[Option<Member>], flow: FlowId) -> bool {
-    matches!(members.get(flow.index()), Some(Some(member)) if member.own_sent.is_some())
+    own_name(members, flow).is_some()
+}
+
+/// The name of a flow whose program sends from a socket of its own.
+pub(super) fn own_name(members: &[Option<Member>], flow: FlowId) -> Option<u32> {
+    let member = members.get(flow.index())?.as_ref()?;
+    member.own_sent.map(|_| member.name.wire)
 }
 
 #[cfg(test)]
@@ -147,13 +165,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+    use rampmeter_wire::CmKind;
 
     use super::*;
 
     #[test]
     fn tags_and_first_numbers_differ_by_secret_and_flow() {
         let secrets = [(0, 0), (0, 1), (1, 0)]
-            .map(|(sequence, flow)| CmHeader { flow, ..CmHeader::control(rampmeter_wire::CmKind::Syn, sequence) });
+            .map(|(sequence, flow)| CmHeader { flow, ..CmHeader::control(CmKind::Syn, sequence) });
         let headers = secrets.iter().flat_map(|syn| (0..300).map(|flow| OwnHeader::new(syn, flow)));
         let (first, tags): (BTreeSet<u32>, BTreeSet<u32>) = headers.map(|header| (header.first, header.tag)).unzip();
         assert_eq!((first.len(), tags.len()), (900, 900));
@@ -164,9 +183,10 @@ mod tests {
         #[test]
         fn any_numbers_use_bounded_memory(packets in prop::collection::vec((0..2000_u32, any::<u32>()), 0..3000)) {
             let mut flows = OwnFlows::default();
-            for (flow, number) in packets {
+            for (flow, sequence) in packets {
                 let is_new = !flows.0.contains_key(&flow);
-                prop_assert!(!(flows.detects_loss(flow, number) && is_new));
+                let header = CmHeader { flow, ..CmHeader::control(CmKind::Data, sequence) };
+                prop_assert!(!(flows.on_packet(&header, false, true).1 && is_new));
                 prop_assert!(flows.0.len() <= MAX_FLOWS);
             }
         }

@@ -16,7 +16,7 @@
 //! *Limit*: a response about more flows than fit into one packet has several parts, of which the first to arrive
 //! counts. The packets of flows in the other parts have an unknown outcome.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Response;
@@ -31,6 +31,9 @@ const RESPONSES_TO_SETTLE: u8 = 2;
 
 /// The maximum number of unanswered probes. One more replaces the oldest.
 const MAX_EPOCHS: usize = 64;
+
+/// The maximum number of flows with reports of missing packets between two responses.
+const MAX_MISSED: usize = 256;
 
 /// A flow's name: at the manager, and on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +106,9 @@ pub(crate) struct Probes {
     /// The packets sent since the last probe, sorted by name.
     current: Vec<Sent>,
     missing: Vec<Discrepancy>,
+    /// Flows whose programs send from sockets of their own, of which the receiver has reported missing packets since the
+    /// last response.
+    missed: BTreeSet<u32>,
     /// More bytes counted than sent.
     early_arrivals: Vec<Discrepancy>,
     /// Empty lists for reuse.
@@ -117,6 +123,7 @@ impl Probes {
             epochs: VecDeque::new(),
             current: Vec::new(),
             missing: Vec::new(),
+            missed: BTreeSet::new(),
             early_arrivals: Vec::new(),
             unused: Vec::new(),
         }
@@ -225,6 +232,13 @@ impl Probes {
         Some(ProbeOutcome { rtt, requested_at: this, outcomes, sent: sum_sent, received: sum_received })
     }
 
+    /// The receiver reports missing packets of the flow with this name.
+    pub(crate) fn on_missed(&mut self, name: u32) {
+        if self.missed.len() < MAX_MISSED {
+            self.missed.insert(name);
+        }
+    }
+
     /// Counts missing bytes as lost if the receiver reports a loss (`missed`), or if they are too old.
     fn settle_missing(&mut self, missed: bool, outcomes: &mut Vec<Outcome>) {
         self.missing.retain_mut(|missing| {
@@ -232,6 +246,7 @@ impl Probes {
                 return false;
             }
             missing.age += 1;
+            let missed = missed || self.missed.contains(&missing.sent.name.wire);
             if missed || missing.age > RESPONSES_TO_SETTLE {
                 let lost = Bytes::new(missing.sent.wire_bytes);
                 outcomes.push(Outcome { lost, ..Outcome::of(missing.sent.name, missing.sent_by) });
@@ -239,6 +254,7 @@ impl Probes {
             }
             true
         });
+        self.missed.clear();
         self.early_arrivals.retain_mut(|early| {
             early.age += 1;
             early.sent.payload > 0 && early.age <= RESPONSES_TO_SETTLE
@@ -349,6 +365,16 @@ mod tests {
         assert_eq!(packets(&answer.outcomes), [(1, 4, 0, 0), (2, 1, 0, 0), (2, 0, 2, 0)]);
         assert!(!probes.is_waiting());
         assert_eq!(probes.on_response(at(60), &missed, true), None, "a duplicate response");
+    }
+
+    #[test]
+    fn a_report_about_one_flow_settles_only_its_bytes() {
+        let mut probes = Probes::new(7);
+        (1..3).for_each(|flow| send(&mut probes, flow, 4));
+        probes.probe(at(0));
+        probes.on_missed(2);
+        let answer = probes.on_response(at(50), &response(7, 8, &[(1, 3), (2, 3)]), true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(1, 3, 0, 0), (2, 3, 0, 0), (2, 0, 1, 0)]);
     }
 
     #[test]

@@ -172,7 +172,14 @@ impl Responder {
             return Action::Reset;
         }
         let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
-        self.count(header, payload, marked, missed, out);
+        self.count(header, payload);
+        let marked = marked && !self.marked;
+        if missed || marked {
+            // At once, and again with the next response.
+            self.marked |= marked;
+            self.missed |= missed;
+            self.send(CmMessage::Response(Box::new(self.report(marked, missed))), out);
+        }
         Action::Deliver
     }
 
@@ -195,38 +202,32 @@ impl Responder {
             self.restart(now, &syn);
         }
         self.last_packet_at = now;
-        let missed = self.sequenced && self.own_flows.detects_loss(header.flow, header.sequence);
-        self.count(header, payload, marked, missed, out);
+        self.count(header, payload);
+        let (marked, missed) = self.own_flows.on_packet(header, marked, self.sequenced);
+        if marked || missed {
+            // The report names the flow, so that a program cannot invent congestion of others.
+            let counts = vec![Count { flow: header.flow, count: 0 }];
+            let report = CmMessage::Response(Box::new(Response { flows: 1, counts, ..self.report(marked, missed) }));
+            if self.spend(&report) {
+                out(report);
+            }
+        }
         Action::Deliver
     }
 
     /// Counts a data packet.
-    fn count(
-        &mut self,
-        header: &CmHeader,
-        payload: usize,
-        marked: bool,
-        missed: bool,
-        out: &mut impl FnMut(CmMessage),
-    ) {
+    fn count(&mut self, header: &CmHeader, payload: usize) {
         self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
-        let marked = marked && !self.marked;
-        if missed || marked {
-            self.report_congestion(marked, missed, out);
-        }
         if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
             let count = self.counts.entry(header.flow).or_default();
             *count = count.saturating_add(payload as u32);
         }
     }
 
-    /// Reports marked or missing packets at once, and again with the next response.
-    fn report_congestion(&mut self, marked: bool, missed: bool, out: &mut impl FnMut(CmMessage)) {
-        self.marked |= marked;
-        self.missed |= missed;
+    /// An immediate report of marked or missing packets.
+    fn report(&self, marked: bool, missed: bool) -> Response {
         let (this_probe, last_probe) = (self.last_probe, self.last_probe);
-        let report = Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() };
-        self.send(CmMessage::Response(Box::new(report)), out);
+        Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() }
     }
 
     fn send(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
@@ -262,6 +263,7 @@ impl Responder {
             self.send(CmMessage::Response(Box::new(response)), out);
         }
         self.counts.clear();
+        self.own_flows.on_probe();
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
         if self.hints_left > 0 && flows > 0 && self.spend(&hints) {
@@ -425,10 +427,30 @@ mod tests {
         assert_eq!(messages_for(&mut responder, &[101, 102]), []);
         assert_eq!(own(&mut responder, one, &[3]), Some(vec![]), "other flows' packets are no gap");
         let report = own(&mut responder, two, &[5]).unwrap();
-        assert!(matches!(&report[..], [CmMessage::Response(r)] if r.missed), "three after the missing one");
+        let [CmMessage::Response(report)] = &report[..] else { panic!("three after the missing one") };
+        assert_eq!((report.missed, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
         let CmMessage::Response(response) = probe(&mut responder, 101).remove(0) else { panic!() };
         let counts = [(1, 6000), (2, 5000)].map(|(flow, count)| Count { flow, count });
-        assert_eq!((response.missed, response.counts), (true, counts.to_vec()));
+        assert_eq!((response.missed, response.counts), (false, counts.to_vec()), "no packet of the daemon is missing");
+    }
+
+    #[test]
+    fn marks_of_a_programs_packets_name_its_flow() {
+        let mut responder = responder();
+        let header = OwnHeader::new(&syn(100, 7), 2);
+        let reports = |responder: &mut Responder, numbers: std::ops::Range<u32>| {
+            let mut out = Vec::new();
+            for number in numbers {
+                let packet = CmHeader { flow: 2, ..data(header.first.wrapping_add(number)) };
+                responder.on_own_data(Time::ZERO, &packet, header.tag, 1000, true, &mut |message| out.push(message));
+            }
+            out
+        };
+        let report = reports(&mut responder, 0..5);
+        let [CmMessage::Response(report)] = &report[..] else { panic!("one until the next probe: {report:?}") };
+        assert_eq!((report.marked, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
+        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.marked));
+        assert_eq!(reports(&mut responder, 5..9).len(), 1);
     }
 
     #[test]
