@@ -249,6 +249,23 @@ fn a_programs_gaps_and_marks_concern_its_macroflow_only() {
 }
 
 #[test]
+fn packets_without_a_header_age_their_macroflow_only() {
+    let mut pair = Pair::new();
+    pair.open_other();
+    let rate = |pair: &Pair, id: u32| {
+        let flow = pair.sender.flows().find(|flow| flow.id == id).unwrap().manager_id;
+        pair.sender.manager.query(at(pair.now), flow).unwrap().rate
+    };
+    let before = [A, B].map(|id| rate(&pair, id));
+    for _ in 0..5 {
+        send(&mut pair.sender, at(pair.now), A, Command::Notify { sent: Bytes::new(DATA as u64), tag: None });
+        pair.run(1000);
+    }
+    let after = [A, B].map(|id| rate(&pair, id));
+    assert!(after[0] < before[0] && after[1] == before[1], "{before:?}, {after:?}");
+}
+
+#[test]
 fn packets_with_a_guessed_tag_have_no_effect() {
     let mut pair = Pair::new();
     pair.request_for(100);

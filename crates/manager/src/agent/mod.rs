@@ -465,11 +465,18 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 enqueue(&mut self.waiting, address, probe);
             }
             Due::FeedbackOverdue(requested_at) => {
-                for (name, bytes) in std::mem::take(&mut prober.without_header) {
-                    manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
-                }
                 for flow in one_per_macroflow(members, manager) {
                     manager.on_feedback_overdue(now, flow, requested_at);
+                }
+            }
+            Due::UnknownOutcome(since) => {
+                let mut flows = Vec::new();
+                for (name, bytes) in std::mem::take(&mut prober.without_header) {
+                    manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
+                    flows.push(name.flow);
+                }
+                for flow in one_per_macroflow(&flows, manager) {
+                    manager.on_feedback_overdue(now, flow, since);
                 }
             }
             Due::Restart => self.restart(now, index, manager),

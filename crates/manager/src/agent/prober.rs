@@ -58,6 +58,8 @@ pub(crate) enum Due {
     Probe,
     /// The answer to a probe sent at this time is overdue.
     FeedbackOverdue(Time),
+    /// Packets without a header, the first of them sent at this time, no longer count as in flight.
+    UnknownOutcome(Time),
     /// No response has arrived for so long that the receiver may have lost its state.
     Restart,
 }
@@ -290,7 +292,7 @@ impl Prober {
             State::HasCm | State::SynSent { .. } | State::NoCm { .. } => {
                 let since = self.without_header_since;
                 self.without_header_since = now;
-                return Some(Due::FeedbackOverdue(since));
+                return Some(Due::UnknownOutcome(since));
             }
         }
         if now.since(self.last_response_at) >= LONG_TIMEOUT {
@@ -341,7 +343,7 @@ mod tests {
         assert_eq!(prober.send(at(13_000), NAME, 1000), (None, 1028));
         assert_eq!(
             prober.due(at(14_000), RTT, RTO),
-            Some(Due::FeedbackOverdue(at(13_000))),
+            Some(Due::UnknownOutcome(at(13_000))),
             "its outcome remains unknown"
         );
     }
@@ -377,7 +379,7 @@ mod tests {
         let mut prober = prober_with_cm();
         prober.count(at(200), NAME, 1000, false);
         assert_eq!(prober.due(at(1199), RTT, RTO), None);
-        assert_eq!(prober.due(at(1200), RTT, RTO), Some(Due::FeedbackOverdue(at(200))));
+        assert_eq!(prober.due(at(1200), RTT, RTO), Some(Due::UnknownOutcome(at(200))));
         prober.restart();
         assert_eq!(prober.without_header, [(NAME, 1028)], "a new handshake does not change that");
     }
@@ -425,7 +427,7 @@ mod tests {
                         return assert!(probes > 5 && probes < 12 && ms > 30_000, "{seen:?}");
                     }
                     Due::FeedbackOverdue(since) => assert_eq!((since, ms), (at(150), 300)),
-                    Due::Send(_) => panic!("{seen:?}"),
+                    Due::Send(_) | Due::UnknownOutcome(_) => panic!("{seen:?}"),
                 }
             }
         }
