@@ -266,6 +266,26 @@ fn packets_without_a_header_age_their_macroflow_only() {
 }
 
 #[test]
+fn a_daemon_behind_a_nat_is_answered_at_its_port() {
+    let mut receiver = communicating();
+    receiver.listen(1, 5000, true).unwrap();
+    let nat = SocketAddr::from((PEER.ip(), 40_000));
+    let syn = CmHeader { flow: 7, ..CmHeader::control(CmKind::Syn, 100) };
+    let mut bytes = Vec::new();
+    cm_encode(&CmMessage::Header(syn), &mut bytes);
+    receiver.receive(at(0), nat, FAR.ip(), Ecn::NotEct, &bytes);
+    let Some(Action::SendMessage { to, message, .. }) = receiver.poll_action() else { panic!("no answer") };
+    let answer = CmMessage::Header(CmHeader::control(CmKind::SynAck, 100));
+    assert_eq!((to, cm_decode(&message)), (nat, Ok((answer, &[][..]))), "without the secret");
+    // Its data, which has no tag.
+    let header = rampmeter_manager::OwnHeader { flow: 1, first: 101, tag: 0 };
+    let data = packet(&OwnSocket { peer: FAR, header }, 0);
+    receiver.receive(at(1), nat, FAR.ip(), Ecn::NotEct, &data);
+    let delivery = Action::Deliver { to: (FAR.ip(), 5000).into(), data: vec![7; DATA] };
+    assert_eq!(receiver.poll_action(), Some(delivery));
+}
+
+#[test]
 fn packets_with_a_guessed_tag_have_no_effect() {
     let mut pair = Pair::new();
     pair.request_for(100);

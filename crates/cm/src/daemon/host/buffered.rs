@@ -87,23 +87,26 @@ impl Host {
 
     /// Bytes from another daemon, or from any sender, have arrived at the local address `at`.
     pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, at: IpAddr, ecn: Ecn, bytes: &[u8]) {
-        let Ok((message, payload)) = cm_decode(bytes) else {
+        let Ok((mut message, payload)) = cm_decode(bytes) else {
             self.garbage += 1;
             return;
         };
         let (mut data, mut from, mut is_own) = (None, from, false);
-        if let CmMessage::Header(header) = &message {
+        // From another port: from a program, whose daemon has the same address; or from a daemon behind a NAT.
+        let other = self.carriage.peer(from).filter(|peer| *peer != from);
+        if let CmMessage::Header(header) = &mut message {
             match header.kind {
                 // A daemon without listening programs does not answer a handshake.
                 CmKind::Syn if !self.listeners.any() => return,
+                // Behind a NAT packets of programs are not recognized. The answer without the secret says so.
+                CmKind::Syn if other.is_some() => header.flow = 0,
                 CmKind::Data => {
                     let Some(datagram) = inner_udp::read(header.protocol, payload) else {
                         self.garbage += 1;
                         return;
                     };
                     data = Some((*header, datagram));
-                    // From a program; the daemon of that host has the same address.
-                    if let Some(peer) = self.carriage.peer(from).filter(|peer| *peer != from) {
+                    if let Some(peer) = other.filter(|_| !self.agent.answers(from)) {
                         (from, is_own) = (peer, true);
                     }
                 }
