@@ -306,7 +306,13 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
         let peer = &mut self.peers[index as usize];
         let accounting = peer.prober.restart();
-        self.changed.extend(peer.members.iter().filter(|flow| uses_own_socket(&self.members, **flow)));
+        for flow in &peer.members {
+            let member = self.members.get_mut(flow.index()).and_then(Option::as_mut);
+            if let Some(sent) = member.and_then(|member| member.own_sent.as_mut()) {
+                *sent = 0; // the numbers begin again
+                self.changed.push(*flow);
+            }
+        }
         self.report_outcomes(now, None, &accounting.end(), manager);
         self.arm(index, manager);
     }
