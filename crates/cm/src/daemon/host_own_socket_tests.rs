@@ -1,5 +1,7 @@
 //! Programs that send from sockets of their own to a host with a daemon: 10 ms each way, packets of 1000 bytes.
 
+use rampmeter_wire::CM_HEADER_BYTES;
+
 use super::*;
 use crate::inner_udp::{UDP, write_header};
 
@@ -336,6 +338,16 @@ fn a_restarted_receiver_gets_other_headers() {
     pair.request_for(3000);
     pair.run(2000);
     assert_eq!(in_flight(&pair.sender), Bytes::ZERO, "those sent to the old one are not in flight forever");
+}
+
+#[test]
+fn a_packet_above_the_mtu_counts_as_without_a_header() {
+    let mut pair = Pair::new();
+    let tag = pair.socket.map(|socket| socket.header.tag);
+    let (before, sent) = (in_flight(&pair.sender), Bytes::new(65_507));
+    send(&mut pair.sender, at(pair.now), A, Command::Notify { sent, tag });
+    let headers = OWN_HEADERS.saturating_sub(Bytes::new(CM_HEADER_BYTES as u64));
+    assert_eq!(in_flight(&pair.sender), before + sent + headers);
 }
 
 #[test]

@@ -292,7 +292,8 @@ impl Sent {
     /// Removes up to `payload` payload bytes. Returns their size with headers.
     fn take(&mut self, payload: u64) -> u64 {
         let payload = payload.min(self.payload);
-        let wire_bytes = (self.wire_bytes * payload).checked_div(self.payload).unwrap_or_default();
+        let part = u128::from(self.wire_bytes) * u128::from(payload);
+        let wire_bytes = part.checked_div(self.payload.into()).unwrap_or_default() as u64;
         self.payload -= payload;
         self.wire_bytes -= wire_bytes;
         wire_bytes
@@ -375,6 +376,14 @@ mod tests {
         probes.on_missed(2);
         let answer = probes.on_response(at(50), &response(7, 8, &[(1, 3), (2, 3)]), true).unwrap();
         assert_eq!(packets(&answer.outcomes), [(1, 3, 0, 0), (2, 3, 0, 0), (2, 0, 1, 0)]);
+    }
+
+    #[test]
+    fn any_number_of_bytes_can_be_sent_between_probes() {
+        let payload = (1 << 32) + 2;
+        let mut sent = Sent { name: name(1), payload, wire_bytes: payload + 40 };
+        assert_eq!(sent.take(payload - 1), payload + 38, "rounded down");
+        assert_eq!((sent.payload, sent.wire_bytes), (1, 2));
     }
 
     #[test]
