@@ -14,6 +14,8 @@
 //!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 
+use std::hash::Hasher;
+
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, UDP_BYTES};
 
@@ -67,7 +69,11 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Prober {
     pub(crate) state: State,
-    /// The source of first sequence numbers, unknown to all but the receiver.
+    /// The source of secrets, which is never sent.
+    key: u64,
+    /// The number of handshakes before this one.
+    handshakes: u64,
+    /// The secret of this handshake, known to the receiver only.
     secret: u64,
     /// The sequence number of the `Syn`.
     pub(crate) first: u32,
@@ -103,10 +109,18 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    pub(crate) fn new(secret: u64) -> Self {
+    /// A prober whose secrets cannot be predicted without `key`.
+    pub(crate) fn new(key: u64) -> Self {
+        Self::with_handshake(key, 0)
+    }
+
+    fn with_handshake(key: u64, handshakes: u64) -> Self {
+        let secret = secret(key, handshakes);
         let first = (secret >> 32) as u32;
         Self {
             state: State::SynDue,
+            key,
+            handshakes,
             secret,
             first,
             sequence: first,
@@ -128,10 +142,10 @@ impl Prober {
         }
     }
 
-    /// Restarts with another first number, and returns the old accounting.
+    /// Restarts with another secret, and returns the old accounting. The receiver of the old secret may have been
+    /// another program than the receiver's Congestion Manager.
     pub(crate) fn restart(&mut self) -> Probes {
-        // Any bijection suffices: the secret is sent only to the receiver.
-        let mut new = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+        let mut new = Self::with_handshake(self.key, self.handshakes + 1);
         (new.rtt, new.counts, new.min_timeout) = (self.rtt, self.counts, self.min_timeout);
         (new.without_header, new.without_header_since) =
             (std::mem::take(&mut self.without_header), self.without_header_since);
@@ -151,7 +165,9 @@ impl Prober {
     /// one. Returns its size.
     pub(crate) fn count(&mut self, now: Time, name: Name, payload: u64, has_header: bool) -> u64 {
         if matches!(self.state, State::NoCm { until } if until <= now) {
-            self.state = State::SynDue;
+            let retry_after = self.retry_after;
+            self.restart();
+            self.retry_after = retry_after;
         }
         if has_header {
             if !self.probes.has_unprobed() && !self.probes.is_waiting() {
@@ -306,6 +322,15 @@ impl Prober {
     }
 }
 
+/// The secret of a handshake. Its second half is not zero, which a receiver answers that does not know the secret.
+#[allow(deprecated, reason = "other hashers of the standard library may change from one version to the next")]
+fn secret(key: u64, handshakes: u64) -> u64 {
+    let mut hasher = std::hash::SipHasher::new_with_keys(key, 0);
+    hasher.write_u64(handshakes);
+    let secret = hasher.finish();
+    if secret as u32 == 0 { secret | 1 } else { secret }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,7 +345,8 @@ mod tests {
     }
 
     fn prober_with_cm() -> Prober {
-        let mut prober = Prober::new(7 << 32);
+        let mut prober = Prober { secret: 7 << 32, ..Prober::new(1) };
+        (prober.first, prober.sequence, prober.probes) = (7, 7, Probes::new(7));
         assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
         let answer = |number| CmHeader::control(CmKind::SynAck, number);
         assert!(!prober.on_syn_ack(at(100), &answer(8)) && prober.on_syn_ack(at(100), &answer(7)));
@@ -330,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_ignores_three_syns_has_no_cm() {
-        let mut prober = Prober::new(7 << 32);
+        let mut prober = Prober::new(7);
         let mut sent = Vec::new();
         for ms in 0..20_000 {
             while let Some(due) = prober.due(at(ms), RTT, RTO) {
@@ -350,7 +376,7 @@ mod tests {
 
     #[test]
     fn handshakes_without_an_answer_are_repeated_ever_later() {
-        let (mut prober, mut sent) = (Prober::new(7 << 32), Vec::new());
+        let (mut prober, mut sent) = (Prober::new(7), Vec::new());
         for second in 0..300 {
             prober.send(at(second * 1000), NAME, 1000);
             prober.without_header.clear(); // as its owner does
@@ -365,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_host_that_reports_no_cm_is_asked_after_a_minute() {
-        let mut prober = Prober::new(7 << 32);
+        let mut prober = Prober::new(7);
         assert!(prober.due(at(0), RTT, RTO).is_some());
         prober.on_unreachable(at(100));
         prober.send(at(60_000), NAME, 1000);
@@ -444,14 +470,33 @@ mod tests {
 
     #[test]
     fn a_receiver_must_repeat_the_secret() {
-        let mut prober = Prober::new(7 << 32 | 9);
-        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(prober.syn())));
-        let answer = |flow| CmHeader { flow, ..CmHeader::control(CmKind::SynAck, 7) };
-        assert!(!prober.on_syn_ack(at(100), &answer(8)));
-        let mut old = Prober::new(7 << 32 | 9);
+        let mut prober = Prober::new(7);
+        let syn = prober.syn();
+        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(syn)));
+        let answer = |flow| CmHeader { flow, ..CmHeader::control(CmKind::SynAck, syn.sequence) };
+        assert!(!prober.on_syn_ack(at(100), &answer(syn.flow ^ 1)));
+        let mut old = Prober::new(7);
         old.due(at(0), RTT, RTO);
         assert!(old.on_syn_ack(at(100), &answer(0)) && old.own_header(1).is_none(), "of an earlier version");
-        assert!(prober.on_syn_ack(at(100), &answer(9)));
-        assert_eq!(prober.own_header(1), Some(OwnHeader::new(&prober.syn(), 1)));
+        assert!(prober.on_syn_ack(at(100), &answer(syn.flow)));
+        assert_eq!(prober.own_header(1), Some(OwnHeader::new(&syn, 1)));
+    }
+
+    #[test]
+    fn each_handshake_has_a_new_secret() {
+        let mut prober = Prober::new(7);
+        let mut secrets = std::collections::BTreeSet::new();
+        for second in 0..300 {
+            prober.send(at(second * 1000), NAME, 1000);
+            prober.without_header.clear();
+            while let Some(due) = prober.due(at(second * 1000), RTT, RTO) {
+                let Due::Send(syn) = due else { panic!("{due:?}") };
+                assert!(syn.flow != 0);
+                secrets.insert((syn.sequence, syn.flow));
+            }
+        }
+        prober.restart();
+        secrets.insert((prober.syn().sequence, prober.syn().flow));
+        assert_eq!(secrets.len(), 8, "seven handshakes without an answer, of three SYNs each, and one more");
     }
 }
