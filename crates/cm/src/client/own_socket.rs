@@ -68,8 +68,7 @@ impl Client {
         if self.lock()?.flows.open(flow.0)?.own_socket.is_none() {
             self.execute(Some(flow), |token| Command::Header { token })?;
         }
-        let mut state = self.lock()?;
-        state.read_notices();
+        let mut state = self.lock_and_read_notices()?;
         let f = state.flows.open(flow.0)?;
         if length > f.mtu as usize {
             return Err(Error::TooLarge);
