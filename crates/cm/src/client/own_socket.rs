@@ -31,9 +31,13 @@ pub(super) struct OwnFlow {
 }
 
 impl OwnFlow {
-    /// The daemon says what the next headers contain.
+    /// The daemon says what the next headers contain. If it repeats that, as for two threads that call
+    /// [`Client::header`] for the first time, the numbers continue.
     pub(super) fn set(&mut self, socket: Option<OwnSocket>) {
-        self.socket = socket;
+        let name = |socket: OwnSocket| (socket.peer, socket.header.flow, socket.header.tag);
+        if self.socket.map(name) != socket.map(name) {
+            self.socket = socket;
+        }
     }
 
     /// The packet of the last header was sent, or not. Returns the tag of its header.
@@ -91,7 +95,8 @@ mod tests {
         let mut flow = OwnFlow::default();
         assert_eq!(flow.write(to, 100), Header { to, bytes: vec![] });
         assert_eq!(flow.on_notify(true), None);
-        flow.set(Some(OwnSocket { peer, header: OwnHeader { flow: 7, first: u32::MAX, tag: 9 } }));
+        let socket = OwnSocket { peer, header: OwnHeader { flow: 7, first: u32::MAX, tag: 9 } };
+        flow.set(Some(socket));
         let number = |flow: &mut OwnFlow| {
             let header = flow.write(to, 100);
             assert_eq!((header.to, header.bytes.len()), (peer, HEADER_BYTES));
@@ -106,6 +111,8 @@ mod tests {
         assert_eq!(number(&mut flow), u32::MAX);
         assert_eq!((flow.on_notify(true), flow.on_notify(true)), (Some(9), None));
         assert_eq!(number(&mut flow), 0);
+        flow.set(Some(socket));
+        assert_eq!(number(&mut flow), 0, "the daemon repeats what is known");
         flow.set(None);
         assert_eq!(flow.on_notify(true), Some(9), "the daemon finds out that it is an old one");
     }
