@@ -326,11 +326,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     fn on_response<C: Controller>(&mut self, now: Time, from: A, response: &Response, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
-        let congestion = match (response.missed, response.marked) {
-            (true, _) => Some(LossMode::Transient),
-            (false, true) => Some(LossMode::Ecn),
-            (false, false) => None,
-        };
+        let congestion = congestion_of(response);
         if response.this_probe == response.last_probe {
             let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
@@ -352,7 +348,23 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             }
             return;
         }
-        let Some(answer) = prober.probes.on_response(now, response, self.config.sequenced) else { return };
+        for (arrived_at, response) in prober.probes.collect(now, response) {
+            self.on_whole_response(now, index, arrived_at, &response, manager);
+        }
+        self.arm(index, manager);
+    }
+
+    /// Handles a response of which all parts that are to be expected have arrived, the last one at `arrived_at`.
+    fn on_whole_response<C: Controller>(
+        &mut self,
+        now: Time,
+        index: u32,
+        arrived_at: Time,
+        response: &Response,
+        manager: &mut Manager<C>,
+    ) {
+        let Peer { prober, members, .. } = &mut self.peers[index as usize];
+        let Some(answer) = prober.probes.on_response(arrived_at, response, self.config.sequenced) else { return };
         prober.on_response(now);
         prober.rtt = Some(answer.rtt);
         let mut on_loss = Some(LossMode::Transient);
@@ -367,12 +379,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         // The round trip and the congestion are reported to every macroflow of these flows.
         let sent_by = Some(answer.requested_at);
-        let report = Report { mode: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
+        let report = Report { mode: congestion_of(response), rtt: Some(answer.rtt), sent_by, ..Report::default() };
         for flow in one_per_macroflow(members, manager) {
             manager.report(now, flow, &report);
         }
         self.report_outcomes(now, on_loss, &answer.outcomes, manager);
-        self.arm(index, manager);
     }
 
     fn on_hints<C: Controller>(&mut self, from: A, probe: u32, weights: &[Count], manager: &mut Manager<C>) {
@@ -492,6 +503,15 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// The next message to send and its receiver. It has no payload.
     pub fn poll_transmit(&mut self) -> Option<(A, CmMessage)> {
         self.waiting.pop_front()
+    }
+}
+
+/// The congestion that the receiver reports.
+fn congestion_of(response: &Response) -> Option<LossMode> {
+    match (response.missed, response.marked) {
+        (true, _) => Some(LossMode::Transient),
+        (false, true) => Some(LossMode::Ecn),
+        (false, false) => None,
     }
 }
 

@@ -25,7 +25,8 @@ use super::{Agent, Delivery, Member, RECENT, enqueue};
 use crate::flow::FlowId;
 use crate::manager::Manager;
 
-/// The maximum number of flows of a sender whose numbers are checked. One more replaces the oldest.
+/// The maximum number of such flows from one host to another. At the receiver one more, which comes instead of a closed
+/// one, replaces the oldest.
 const MAX_FLOWS: usize = 256;
 
 /// The maximum number of packets that a program may have sent and not reported yet.
@@ -59,7 +60,8 @@ impl OwnHeader {
 #[derive(Debug)]
 struct OwnFlow {
     numbers: LossDetector,
-    /// A mark has been reported since the last probe.
+    /// Since the last probe: payload bytes that have arrived, and whether a mark has been reported.
+    bytes: u32,
     marked: bool,
 }
 
@@ -68,28 +70,43 @@ struct OwnFlow {
 pub(crate) struct OwnFlows(BTreeMap<u32, OwnFlow>);
 
 impl OwnFlows {
-    /// Records a packet. Returns whether a mark has to be reported, and whether the number reveals a new loss.
-    pub(crate) fn on_packet(&mut self, header: &CmHeader, marked: bool, sequenced: bool) -> (bool, bool) {
+    /// Counts a packet. Returns whether a mark has to be reported, and whether the number reveals a new loss.
+    pub(crate) fn on_packet(
+        &mut self,
+        header: &CmHeader,
+        payload: usize,
+        marked: bool,
+        sequenced: bool,
+    ) -> (bool, bool) {
         if self.0.len() >= MAX_FLOWS && !self.0.contains_key(&header.flow) {
             self.0.pop_first(); // names increase, so the lowest is the oldest
         }
-        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), marked: false };
+        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), bytes: 0, marked: false };
         let flow = self.0.entry(header.flow).or_insert_with(new);
+        flow.bytes = flow.bytes.saturating_add(payload as u32);
         let is_new_mark = marked && !std::mem::replace(&mut flow.marked, true);
         (is_new_mark, sequenced && flow.numbers.detects_loss(header.sequence))
     }
 
-    /// A probe has been answered: the next mark has to be reported.
-    pub(crate) fn on_probe(&mut self) {
-        self.0.values_mut().for_each(|flow| flow.marked = false);
+    /// The bytes of each flow since the last probe, for the answer to the next one.
+    pub(crate) fn take_counts(&mut self) -> impl Iterator<Item = (u32, u32)> {
+        let counts = self.0.iter_mut().map(|(name, flow)| {
+            flow.marked = false;
+            (*name, std::mem::take(&mut flow.bytes))
+        });
+        counts.filter(|(_, bytes)| *bytes > 0)
     }
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
-    /// The program of `flow` sends from a socket of its own.
+    /// The program of `flow` sends from a socket of its own. If too many do so to one host, its packets get no header.
     pub fn use_own_socket(&mut self, flow: FlowId) {
-        if let Some(Some(member)) = self.members.get_mut(flow.index()) {
-            member.own_sent.get_or_insert(0);
+        let Some(Some(member)) = self.members.get(flow.index()) else { return };
+        let others = self.peers[member.peer as usize].members.iter();
+        if others.filter(|other| uses_own_socket(&self.members, **other)).count() < MAX_FLOWS {
+            if let Some(Some(member)) = self.members.get_mut(flow.index()) {
+                member.own_sent.get_or_insert(0);
+            }
         }
     }
 
@@ -165,9 +182,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
-    use rampmeter_wire::CmKind;
+    use rampmeter_control::Algorithm;
+    use rampmeter_control::cm::{Cm, Config};
+    use rampmeter_units::Stream;
+    use rampmeter_wire::{CmKind, CmMessage};
 
     use super::*;
+    use crate::destinations::Destination;
+    use crate::{AgentConfig, Sharing};
 
     #[test]
     fn tags_and_first_numbers_differ_by_secret_and_flow() {
@@ -178,6 +200,31 @@ mod tests {
         assert_eq!((first.len(), tags.len()), (900, 900));
     }
 
+    #[test]
+    fn a_limited_number_of_flows_has_headers() {
+        let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
+        let (now, mut random) = (Time::ZERO, Stream::from_seed(1));
+        let flows: Vec<FlowId> = (0..=MAX_FLOWS)
+            .map(|_| {
+                let make = || Cm::new(&Config::default(), Stream::from_seed(1));
+                let flow = manager.open(now, Destination(1), make);
+                agent.open(now, flow, 1_u8, Bytes::new(1000), &mut random, &mut manager);
+                agent.use_own_socket(flow);
+                flow
+            })
+            .collect();
+        agent.on_deadline(now, &mut manager);
+        let Some((1, CmMessage::Header(syn))) = agent.poll_transmit() else { panic!("no SYN") };
+        let answer = CmMessage::Header(CmHeader { kind: CmKind::SynAck, ..syn });
+        agent.receive(now, 1, &answer, 0, Ecn::NotEct, &mut manager);
+        let has_header = |agent: &Agent<u8>, flow: &FlowId| agent.own_header(*flow).is_some();
+        assert!(flows[..MAX_FLOWS].iter().all(|flow| has_header(&agent, flow)));
+        assert!(!has_header(&agent, &flows[MAX_FLOWS]));
+        agent.close(flows[0]);
+        agent.use_own_socket(flows[MAX_FLOWS]);
+        assert!(has_header(&agent, &flows[MAX_FLOWS]), "in place of the closed one");
+    }
+
     proptest! {
         /// Any flows and numbers use bounded memory, and a flow that is not stored reports no loss at first.
         #[test]
@@ -186,7 +233,7 @@ mod tests {
             for (flow, sequence) in packets {
                 let is_new = !flows.0.contains_key(&flow);
                 let header = CmHeader { flow, ..CmHeader::control(CmKind::Data, sequence) };
-                prop_assert!(!(flows.on_packet(&header, false, true).1 && is_new));
+                prop_assert!(!(flows.on_packet(&header, 1000, false, true).1 && is_new));
                 prop_assert!(flows.0.len() <= MAX_FLOWS);
             }
         }

@@ -13,8 +13,8 @@
 //! were sent, and more between the next two, or the other way round. With sequence numbers the receiver detects missing
 //! packets. Unless it reports some, missing bytes count as lost only if two more responses have not made up for them.
 //!
-//! *Limit*: a response about more flows than fit into one packet has several parts, of which the first to arrive
-//! counts. The packets of flows in the other parts have an unknown outcome.
+//! A response about more flows than fit into one packet has several parts. It counts when all parts have arrived, or
+//! when the response to another probe arrives; then the packets of flows in missing parts have an unknown outcome.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -109,6 +109,8 @@ pub(crate) struct Probes {
     /// Flows whose programs send from sockets of their own, of which the receiver has reported missing packets since the
     /// last response.
     missed: BTreeSet<u32>,
+    /// A response of which parts are missing, and the time of the last part that has arrived.
+    partial: Option<(Time, Response)>,
     /// More bytes counted than sent.
     early_arrivals: Vec<Discrepancy>,
     /// Empty lists for reuse.
@@ -124,6 +126,7 @@ impl Probes {
             current: Vec::new(),
             missing: Vec::new(),
             missed: BTreeSet::new(),
+            partial: None,
             early_arrivals: Vec::new(),
             unused: Vec::new(),
         }
@@ -162,6 +165,27 @@ impl Probes {
 
     pub(crate) fn is_recent(&self, number: u32) -> bool {
         self.next.wrapping_sub(number).wrapping_sub(1) < MAX_EPOCHS as u32
+    }
+
+    /// Adds a part of a response to the others. Returns the responses that count now, each with the time of its last
+    /// part.
+    pub(crate) fn collect(&mut self, now: Time, part: &Response) -> Vec<(Time, Response)> {
+        if !self.epochs.iter().any(|epoch| epoch.number == part.this_probe) {
+            return Vec::new();
+        }
+        let mut ready: Vec<(Time, Response)> =
+            self.partial.take_if(|(_, partial)| partial.this_probe != part.this_probe).into_iter().collect();
+        let mut response = part.clone();
+        if let Some((_, earlier)) = self.partial.take() {
+            let known: BTreeSet<u32> = response.counts.iter().map(|count| count.flow).collect();
+            response.counts.extend(earlier.counts.iter().filter(|count| !known.contains(&count.flow)));
+        }
+        if response.counts.len() < usize::from(response.flows) {
+            self.partial = Some((now, response));
+        } else {
+            ready.push((now, response));
+        }
+        ready
     }
 
     /// Handles a response; none if it does not answer a recent probe. `sequenced`: the receiver numbers packets and
@@ -480,6 +504,40 @@ mod tests {
         probes.probe(at(0));
         let partial = Response { flows: 2, ..response(0, 1, &[(1, 1)]) };
         assert_eq!(packets(&probes.on_response(at(9), &partial, true).unwrap().outcomes), [(1, 1, 0, 0), (2, 0, 0, 1)]);
+    }
+
+    #[test]
+    fn the_parts_of_a_response_count_together() {
+        let mut probes = Probes::new(0);
+        (1..=3).for_each(|flow| send(&mut probes, flow, 1));
+        probes.probe(at(0));
+        let part = |packets: &[(u32, u64)]| Response { flows: 3, ..response(0, 1, packets) };
+        assert_eq!(probes.collect(at(8), &part(&[(1, 1), (2, 1)])), []);
+        assert_eq!(probes.collect(at(8), &part(&[(1, 1), (2, 1)])), [], "a duplicate");
+        let mut ready = probes.collect(at(9), &part(&[(3, 1)]));
+        let (arrived_at, whole) = ready.remove(0);
+        let answer = probes.on_response(arrived_at, &whole, true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(1, 1, 0, 0), (2, 1, 0, 0), (3, 1, 0, 0)]);
+        assert_eq!((answer.rtt, probes.collect(at(9), &part(&[(3, 1)]))), (Duration::from_millis(9), vec![]));
+    }
+
+    #[test]
+    fn a_missing_part_does_not_delay_the_next_response() {
+        let mut probes = Probes::new(0);
+        for _ in 0..2 {
+            (1..=2).for_each(|flow| send(&mut probes, flow, 1));
+            probes.probe(at(0));
+        }
+        assert_eq!(probes.collect(at(8), &Response { flows: 2, ..response(0, 1, &[(1, 1)]) }), []);
+        let ready = probes.collect(at(9), &response(1, 2, &[(1, 1), (2, 1)]));
+        let outcomes: Vec<_> = ready
+            .iter()
+            .map(|(arrived_at, response)| {
+                let answer = probes.on_response(*arrived_at, response, true).unwrap();
+                (answer.rtt.as_nanos() / 1_000_000, packets(&answer.outcomes))
+            })
+            .collect();
+        assert_eq!(outcomes, [(8, vec![(1, 1, 0, 0), (2, 0, 0, 1)]), (9, vec![(1, 1, 0, 0), (2, 1, 0, 0)])]);
     }
 
     #[test]

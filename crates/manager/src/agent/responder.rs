@@ -25,7 +25,8 @@ use super::own_socket::{OwnFlows, OwnHeader};
 /// A packet is missing when one with a number this much higher has arrived.
 const REORDERING_THRESHOLD: u32 = 3;
 
-/// The maximum number of flows counted per sender; bytes of further flows are not counted.
+/// The maximum number of flows of a sender whose packets its Congestion Manager sends; bytes of further flows are not
+/// counted.
 const MAX_FLOWS: usize = 4096;
 
 /// The maximum distance of a number from the last one.
@@ -172,7 +173,10 @@ impl Responder {
             return Action::Reset;
         }
         let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
-        self.count(header, payload);
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
+            add(&mut self.counts, header.flow, payload as u32);
+        }
         let marked = marked && !self.marked;
         if missed || marked {
             // At once, and again with the next response.
@@ -202,8 +206,8 @@ impl Responder {
             self.restart(now, &syn);
         }
         self.last_packet_at = now;
-        self.count(header, payload);
-        let (marked, missed) = self.own_flows.on_packet(header, marked, self.sequenced);
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        let (marked, missed) = self.own_flows.on_packet(header, payload, marked, self.sequenced);
         if marked || missed {
             // The report names the flow, so that a program cannot invent congestion of others.
             let counts = vec![Count { flow: header.flow, count: 0 }];
@@ -213,15 +217,6 @@ impl Responder {
             }
         }
         Action::Deliver
-    }
-
-    /// Counts a data packet.
-    fn count(&mut self, header: &CmHeader, payload: usize) {
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
-        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
-            let count = self.counts.entry(header.flow).or_default();
-            *count = count.saturating_add(payload as u32);
-        }
     }
 
     /// An immediate report of marked or missing packets.
@@ -254,7 +249,9 @@ impl Responder {
         let (this_probe, last_probe) = (probe, self.last_probe);
         let (marked, missed) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.missed));
         self.allowance += UDP_BYTES + RESPONSE_BYTES;
-        let counts: Vec<Count> = self.counts.iter().map(|(&flow, &count)| Count { flow, count }).collect();
+        let mut counts = std::mem::take(&mut self.counts);
+        self.own_flows.take_counts().for_each(|(flow, count)| add(&mut counts, flow, count));
+        let counts: Vec<Count> = counts.into_iter().map(|(flow, count)| Count { flow, count }).collect();
         let flows = counts.len() as u16;
         let parts: Vec<&[Count]> = if flows == 0 { vec![&[]] } else { counts.chunks(MAX_COUNTS).collect() };
         for part in parts {
@@ -262,8 +259,6 @@ impl Responder {
             let response = Response { this_probe, last_probe, marked, missed, flows, counts };
             self.send(CmMessage::Response(Box::new(response)), out);
         }
-        self.counts.clear();
-        self.own_flows.on_probe();
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
         if self.hints_left > 0 && flows > 0 && self.spend(&hints) {
@@ -279,6 +274,11 @@ impl Responder {
         self.hints.extend(weights.iter().take(MAX_COUNTS));
         self.hints_left = HINT_REPEATS;
     }
+}
+
+fn add(counts: &mut BTreeMap<u32, u32>, flow: u32, payload: u32) {
+    let count = counts.entry(flow).or_default();
+    *count = count.saturating_add(payload);
 }
 
 /// The bytes of `message` on the wire.
@@ -451,6 +451,22 @@ mod tests {
         assert_eq!((report.marked, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.marked));
         assert_eq!(reports(&mut responder, 5..9).len(), 1);
+    }
+
+    #[test]
+    fn programs_flows_leave_room_for_the_daemons() {
+        let mut responder = responder();
+        for flow in 0..5000 {
+            assert!(own(&mut responder, OwnHeader::new(&syn(100, 7), flow), &[0]).is_some());
+        }
+        responder.on_data(Time::ZERO, &CmHeader { flow: 9000, ..data(101) }, 500, false, &mut |_| ());
+        let mut counts = Vec::new();
+        for message in probe(&mut responder, 101) {
+            let CmMessage::Response(response) = message else { panic!("{message:?}") };
+            counts.extend(response.counts);
+        }
+        assert_eq!(counts.len(), 257);
+        assert!(counts.contains(&Count { flow: 9000, count: 500 }));
     }
 
     #[test]
