@@ -26,7 +26,7 @@ use crate::flow::FlowId;
 use crate::manager::Manager;
 
 /// The maximum number of such flows from one host to another. At the receiver one more, which comes instead of a closed
-/// one, replaces the oldest.
+/// one, replaces the one with the fewest packets, so that a program that opens many flows does not displace others.
 const MAX_FLOWS: usize = 256;
 
 /// The maximum number of packets that a program may have sent and not reported yet.
@@ -60,6 +60,8 @@ impl OwnHeader {
 #[derive(Debug)]
 struct OwnFlow {
     numbers: LossDetector,
+    /// The number of recent packets: each probe halves it.
+    packets: u32,
     /// Since the last probe: payload bytes that have arrived, and whether a mark has been reported.
     bytes: u32,
     marked: bool,
@@ -79,10 +81,12 @@ impl OwnFlows {
         sequenced: bool,
     ) -> (bool, bool) {
         if self.0.len() >= MAX_FLOWS && !self.0.contains_key(&header.flow) {
-            self.0.pop_first(); // names increase, so the lowest is the oldest
+            let fewest = self.0.iter().min_by_key(|(_, flow)| flow.packets).map(|(name, _)| *name);
+            fewest.map(|name| self.0.remove(&name));
         }
-        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), bytes: 0, marked: false };
+        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), packets: 0, bytes: 0, marked: false };
         let flow = self.0.entry(header.flow).or_insert_with(new);
+        flow.packets = flow.packets.saturating_add(1);
         flow.bytes = flow.bytes.saturating_add(payload as u32);
         let is_new_mark = marked && !std::mem::replace(&mut flow.marked, true);
         (is_new_mark, sequenced && flow.numbers.detects_loss(header.sequence))
@@ -92,6 +96,7 @@ impl OwnFlows {
     pub(crate) fn take_counts(&mut self) -> impl Iterator<Item = (u32, u32)> {
         let counts = self.0.iter_mut().map(|(name, flow)| {
             flow.marked = false;
+            flow.packets /= 2;
             (*name, std::mem::take(&mut flow.bytes))
         });
         counts.filter(|(_, bytes)| *bytes > 0)
@@ -223,6 +228,23 @@ mod tests {
         agent.close(flows[0]);
         agent.use_own_socket(flows[MAX_FLOWS]);
         assert!(has_header(&agent, &flows[MAX_FLOWS]), "in place of the closed one");
+    }
+
+    #[test]
+    fn many_new_flows_displace_no_busy_one() {
+        let mut flows = OwnFlows::default();
+        let detects_loss = |flows: &mut OwnFlows, flow, sequence| {
+            let header = CmHeader { flow, ..CmHeader::control(CmKind::Data, sequence) };
+            flows.on_packet(&header, 1000, false, true).1
+        };
+        assert!((0..2).all(|number| !detects_loss(&mut flows, 0, number)));
+        assert!((1..1000).all(|flow| !detects_loss(&mut flows, flow, 0)));
+        assert!(detects_loss(&mut flows, 0, 10), "its gap is detected");
+        for _ in 0..5 {
+            flows.take_counts().for_each(drop);
+        }
+        assert!((1000..1256).all(|flow| !detects_loss(&mut flows, flow, 0)));
+        assert!(!flows.0.contains_key(&0), "an idle one leaves");
     }
 
     proptest! {
