@@ -196,7 +196,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let peer = &mut self.peers[member.peer as usize];
         peer.members.retain(|other| *other != flow);
         // Its number may be reused soon; no bytes must be removed from the next flow.
-        peer.prober.without_header.retain(|(name, _)| *name != member.name);
+        peer.prober.without_header.remove(&member.name);
         self.refused.retain(|refused| *refused != flow);
         self.changed.retain(|changed| *changed != flow);
     }

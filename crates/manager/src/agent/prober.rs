@@ -14,6 +14,7 @@
 //!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use rampmeter_units::{Duration, Time};
@@ -98,7 +99,7 @@ pub(crate) struct Prober {
     /// The last response came after overdue feedback had been reported.
     was_late: bool,
     /// Packets without a header that count as in flight: bytes by flow, and since when.
-    pub(crate) without_header: Vec<(Name, u64)>,
+    pub(crate) without_header: BTreeMap<Name, u64>,
     without_header_since: Time,
     /// The last round trip measured to this receiver.
     pub(crate) rtt: Option<Duration>,
@@ -134,7 +135,7 @@ impl Prober {
             unanswered: 0,
             overdue_reported: false,
             was_late: false,
-            without_header: Vec::new(),
+            without_header: BTreeMap::new(),
             without_header_since: Time::ZERO,
             rtt: None,
             counts: (0, 0),
@@ -182,10 +183,7 @@ impl Prober {
         if self.without_header.is_empty() {
             self.without_header_since = now;
         }
-        match self.without_header.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => *bytes += whole,
-            None => self.without_header.push((name, whole)),
-        }
+        *self.without_header.entry(name).or_default() += whole;
         whole
     }
 
@@ -407,7 +405,7 @@ mod tests {
         assert_eq!(prober.due(at(1199), RTT, RTO), None);
         assert_eq!(prober.due(at(1200), RTT, RTO), Some(Due::UnknownOutcome(at(200))));
         prober.restart();
-        assert_eq!(prober.without_header, [(NAME, 1028)], "a new handshake does not change that");
+        assert_eq!(prober.without_header, BTreeMap::from([(NAME, 1028)]), "a new handshake does not change that");
     }
 
     #[test]
