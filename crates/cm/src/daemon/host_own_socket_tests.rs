@@ -295,17 +295,20 @@ fn packets_with_a_guessed_tag_have_no_effect() {
     let (delivered, counted, socket) = (pair.delivered, pair.outcomes(), pair.socket.unwrap());
     for guess in 1..1000 {
         let header = rampmeter_manager::OwnHeader { tag: socket.header.tag.wrapping_add(guess), ..socket.header };
-        let mut forged = packet(&OwnSocket { header, ..socket }, pair.numbers + 100);
+        let forged = packet(&OwnSocket { header, ..socket }, pair.numbers + 100);
         pair.receiver.receive(at(pair.now), PROGRAM, FAR.ip(), Ecn::Ce, &forged);
         let unknown = SocketAddr::from(([192, 0, 2, 77], 4000));
         pair.receiver.receive(at(pair.now), unknown, FAR.ip(), Ecn::Ce, &forged);
-        // As from the daemon, with a program's number.
-        forged.truncate(60);
-        pair.receiver.receive(at(pair.now), unknown, FAR.ip(), Ecn::Ce, &forged);
     }
     assert_eq!(pair.receiver.poll_action(), None, "no answer, no delivery");
+    // As from the daemon: the program's number does not continue the daemon's sequence.
+    let intact = packet(&socket, pair.numbers + 100);
+    pair.receiver.receive(at(pair.now), PEER, FAR.ip(), Ecn::Ce, &intact);
+    let reset = pair.receiver.poll_action();
+    let Some(Action::SendMessage { to: PEER, message, .. }) = reset else { panic!("{reset:?}") };
+    pair.in_transit.push_back((pair.now + 10, false, FAR, message, Ecn::NotEct));
     pair.run(200);
-    assert_eq!((pair.delivered, pair.outcomes()), (delivered, counted));
+    assert_eq!((pair.delivered, pair.outcomes(), pair.socket), (delivered, counted, Some(socket)));
     pair.request_for(100);
     pair.run(100);
     assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0), "nor did they hide or invent a loss");
