@@ -206,6 +206,13 @@ mod tests {
     }
 
     #[test]
+    fn the_tag_is_that_of_siphash_2_4() {
+        // By an implementation that gives the result in the appendix of the SipHash paper.
+        let syn = CmHeader { flow: 0x0405_0607, ..CmHeader::control(CmKind::Syn, 0x0001_0203) };
+        assert_eq!(OwnHeader::new(&syn, 7), OwnHeader { flow: 7, first: 0x6109_c74a, tag: 0x13bf_805a });
+    }
+
+    #[test]
     fn a_limited_number_of_flows_has_headers() {
         let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
         let (now, mut random) = (Time::ZERO, Stream::from_seed(1));
