@@ -154,6 +154,7 @@ int main(void)
     program.sin_port = htons(5000);
     cm_id own = cm_open((struct sockaddr *)&program, sizeof program, NULL, NULL);
     EXPECT(cm_header(own, -1, header, &peer_cm, &peer_length), CM_EINVAL);
+    EXPECT(cm_header(own, 0, header, &peer_cm, &peer_length), CM_EINVAL);
     EXPECT(cm_header(own, 70000, header, &peer_cm, &peer_length), CM_ETOOLARGE);
     EXPECT(cm_header(own, 100, header, &peer_cm, &peer_length), 0); /* no daemon is known there */
     EXPECT((int)peer_length, (int)sizeof program);

@@ -69,6 +69,10 @@ impl Client {
     /// what arrived, as for [`Client::send`], and the program need not call [`Client::update`]. The next call of
     /// [`Client::notify`] is about this packet, its bytes are the data without the header.
     pub fn header(&self, flow: Id, length: usize) -> Result<Header, Error> {
+        // A notify of 0 bytes says that nothing was sent, so such a packet could not be counted.
+        if length == 0 {
+            return Err(Error::Invalid);
+        }
         if self.lock()?.flows.open(flow.0)?.own_socket.is_none() {
             self.execute(Some(flow), |token| Command::Header { token })?;
         }

@@ -238,3 +238,12 @@ fn reading_a_header_wakes_the_thread_that_waits_for_events() {
     assert_eq!(waiting.join().unwrap(), Ok(Some((flow, Event::Send { bytes: 1472 }))));
     assert!(start.elapsed() < Span::from_millis(500), "{:?}, not after the safeguard of a second", start.elapsed());
 }
+
+#[test]
+fn a_packet_without_data_gets_no_header() {
+    let (client, flows, mut daemon) = connected(1);
+    client.lock().unwrap().flows.get(flows[0].0).unwrap().own_socket.get_or_insert_default();
+    assert_eq!(client.header(flows[0], 0), Err(Error::Invalid));
+    assert!(client.header(flows[0], 1).is_ok());
+    assert!(daemon.take().is_none());
+}
