@@ -31,6 +31,13 @@ static void check(int result, const char *what)
     }
 }
 
+static void fail(const char *what)
+{
+    fprintf(stderr, "own: ");
+    perror(what);
+    exit(1);
+}
+
 /* The CM grants one packet. */
 static void may_send(cm_id id, int bytes, void *user)
 {
@@ -40,7 +47,11 @@ static void may_send(cm_id id, int bytes, void *user)
     struct sockaddr_storage to;
     socklen_t to_length;
 
-    if (t->sent == t->packets || bytes < SIZE) {
+    if (bytes < SIZE) {
+        fprintf(stderr, "own: the path carries packets of %d bytes only\n", bytes);
+        exit(1);
+    }
+    if (t->sent == t->packets) {
         check(cm_notify(id, 0), "cm_notify"); /* an unused grant is no loss */
         return;
     }
@@ -48,10 +59,11 @@ static void may_send(cm_id id, int bytes, void *user)
     check(header_length, "cm_header");
     struct iovec parts[] = {{header, (size_t)header_length}, {data, SIZE}};
     struct msghdr message = {.msg_name = &to, .msg_namelen = to_length, .msg_iov = parts, .msg_iovlen = 2};
-    int is_sent = sendmsg(t->socket, &message, 0) > 0;
-    check(cm_notify(id, is_sent ? SIZE : 0), "cm_notify");
-    t->sent += is_sent;
-    t->with_header += is_sent && header_length > 0;
+    if (sendmsg(t->socket, &message, 0) < 0)
+        fail("sendmsg");
+    check(cm_notify(id, SIZE), "cm_notify");
+    t->sent++;
+    t->with_header += header_length > 0;
     if (t->sent < t->packets)
         check(cm_request(id), "cm_request");
 }
@@ -67,6 +79,8 @@ static int send_all(struct sockaddr_in to, unsigned packets)
 {
     struct transfer t = {.socket = socket(AF_INET, SOCK_DGRAM, 0), .packets = packets};
     struct cm_callbacks callbacks = {.send = may_send, .closed = closed};
+    if (t.socket < 0)
+        fail("socket");
     cm_id id = cm_open((struct sockaddr *)&to, sizeof to, &callbacks, &t);
     check(id, "cm_open");
     check(cm_request(id), "cm_request");
@@ -85,17 +99,19 @@ static int receive_all(struct sockaddr_in at, int port)
     int file = socket(AF_INET, SOCK_DGRAM, 0);
     unsigned packets = 0;
 
-    if (file < 0 || bind(file, (struct sockaddr *)&at, sizeof at) < 0) {
-        perror("own");
-        return 1;
-    }
+    if (file < 0 || bind(file, (struct sockaddr *)&at, sizeof at) < 0)
+        fail("bind");
     check(cm_listen(port), "cm_listen");
     for (;;) {
         static char packet[65536];
         struct pollfd files[] = {{file, POLLIN, 0}};
-        if (poll(files, 1, packets > 0 ? 2000 : 20000) <= 0)
+        int ready = poll(files, 1, packets > 0 ? 2000 : 20000);
+        if (ready == 0)
             break;
-        packets += recv(file, packet, sizeof packet, 0) == SIZE;
+        ssize_t length = ready < 0 ? -1 : recv(file, packet, sizeof packet, 0);
+        if (length < 0)
+            fail("recv");
+        packets += length == SIZE;
     }
     printf("%u packets arrived\n", packets);
     return 0;
