@@ -61,7 +61,7 @@ pub(crate) struct Host {
     listeners: Listeners,
     /// The source of the first sequence numbers, which must be unpredictable.
     random: Box<dyn RngCore + Send>,
-    /// The number of received packets that were not valid messages.
+    /// The number of received packets that were not valid messages, or that had a wrong tag.
     pub(super) garbage: u64,
     factory: Factory,
     seeds: u64,

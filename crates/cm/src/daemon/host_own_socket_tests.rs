@@ -301,6 +301,7 @@ fn packets_with_a_guessed_tag_have_no_effect() {
         pair.receiver.receive(at(pair.now), unknown, FAR.ip(), Ecn::Ce, &forged);
     }
     assert_eq!(pair.receiver.poll_action(), None, "no answer, no delivery");
+    assert_eq!(pair.receiver.garbage, 2 * 999);
     // As from the daemon: the program's number does not continue the daemon's sequence.
     let intact = packet(&socket, pair.numbers + 100);
     pair.receiver.receive(at(pair.now), PEER, FAR.ip(), Ecn::Ce, &intact);

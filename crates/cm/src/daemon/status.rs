@@ -29,7 +29,7 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// The number of other daemons that send to this one.
     pub senders: usize,
-    /// The number of received packets that were not valid messages.
+    /// The number of received packets that were not valid messages, or that had a wrong tag.
     pub garbage: u64,
     /// The number of datagrams that the kernel refused.
     pub refused: u64,

@@ -119,6 +119,7 @@ impl Host {
             }
             _ => self.agent.receive(now, from, &message, payload.len(), ecn, &mut self.manager),
         };
+        self.garbage += u64::from(is_own && delivery.is_none());
         if let (Some(_), Some((header, Datagram { to, payload, .. }))) = (delivery, data) {
             self.deliver(from, &header, (at, to).into(), payload);
         }
