@@ -116,7 +116,7 @@ pub(crate) enum Command {
         token: u64,
         to: Macroflow,
     },
-    /// The process sends from a socket of its own, and the receiver's daemon shall report what arrived.
+    /// The process sends from a socket of its own, and requests reports of the receiver's daemon.
     Header {
         token: u64,
     },

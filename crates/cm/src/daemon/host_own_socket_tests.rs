@@ -28,7 +28,7 @@ struct Pair {
     now: u64,
     /// Arrival, whether to the receiver, sender's address, message, ECN code.
     in_transit: VecDeque<(u64, bool, SocketAddr, Vec<u8>, Ecn)>,
-    /// What the program knows.
+    /// The contents of the program's headers.
     socket: Option<OwnSocket>,
     numbers: u32,
     /// Which of the program's packets are lost, and which grants it does not use: every nth.

@@ -48,7 +48,7 @@ impl OwnHeader {
     #[allow(deprecated, reason = "other hashers of the standard library may change from one version to the next")]
     pub fn new(syn: &CmHeader, flow: u32) -> Self {
         let secret = u64::from(syn.sequence) << 32 | u64::from(syn.flow);
-        // SipHash-2-4: who knows some of its results and not the key cannot compute others.
+        // SipHash-2-4: without the key nobody can compute one result from others.
         let mut hasher = std::hash::SipHasher::new_with_keys(secret, 0);
         hasher.write(&flow.to_le_bytes());
         let hash = hasher.finish();

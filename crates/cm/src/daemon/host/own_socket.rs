@@ -40,7 +40,7 @@ impl Host {
         Ok(())
     }
 
-    /// Tells the flow's process what its headers have to contain.
+    /// Sends the flow's process the contents of its headers.
     pub(super) fn send_own_header(&mut self, index: usize) {
         let Some(Some(flow)) = self.flows.get(index) else { return };
         if flow.own_socket {
