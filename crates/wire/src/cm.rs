@@ -67,9 +67,9 @@ pub struct CmHeader {
     pub kind: CmKind,
     /// `Data`: the IP protocol number of the payload's transport protocol.
     pub protocol: u8,
-    /// `Data`: one more than in the last data packet to the host, or in the last one of a flow whose program sends from a
-    /// socket of its own. `Probe`: its number, from a separate sequence.
-    /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it answers.
+    /// `Data`: one more than in the last data packet to the host, or in the last one of a flow whose program sends from
+    /// a socket of its own. `Probe`: its number, from a separate sequence. `Syn`: the first sequence number, which
+    /// `SynAck` repeats. `Reset`: the number of the message that it answers.
     pub sequence: u32,
     /// `Data`: the flow, by the sender's id. `Syn`: the second half of the sender's secret, whose first half is the
     /// sequence number; `SynAck` repeats it.

@@ -6,9 +6,10 @@
 //! agent   ── PROBE ──────────────────────► responder ── RESPONSE: bytes of each flow ──► agent
 //! ```
 //!
-//! Programs do not trust each other. So each flow has numbers of its own, and a 32-bit tag that proves that the sender's
-//! agent has named the flow. Both are derived from a 64-bit secret, which the agents exchange in the handshake. A program
-//! knows the tag of its own flows only, and can neither count bytes nor hide or invent losses of others.
+//! Programs do not trust each other. So each flow has numbers of its own, and a 32-bit tag that proves that the
+//! sender's agent has named the flow. Both are derived from a 64-bit secret, which the agents exchange in the handshake.
+//! A program knows the tag of its own flows only, and can neither count bytes nor hide or invent losses of others.
+//! Reports of missing and marked packets name the flow, and concern its macroflow only.
 //!
 //! A number is used when a packet leaves, so a grant that was not used leaves no gap.
 

@@ -9,8 +9,8 @@
 //!    └────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A host that reports that it has no Congestion Manager is asked again after a minute. Lost `Syn`s prove less: the next
-//! handshake starts after eight seconds, then after twice as long each time, up to a minute.
+//! A host that reports that it has no Congestion Manager is asked again after a minute. Lost `Syn`s prove less: the
+//! next handshake starts after eight seconds, then after twice as long each time, up to a minute.
 //!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 

@@ -106,8 +106,8 @@ pub(crate) struct Probes {
     /// The packets sent since the last probe, sorted by name.
     current: Vec<Sent>,
     missing: Vec<Discrepancy>,
-    /// Flows whose programs send from sockets of their own, of which the receiver has reported missing packets since the
-    /// last response.
+    /// Flows whose programs send from sockets of their own, of which the receiver has reported missing packets since
+    /// the last response.
     missed: BTreeSet<u32>,
     /// A response of which parts are missing, and the time of the last part that has arrived.
     partial: Option<(Time, Response)>,
