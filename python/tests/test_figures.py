@@ -69,8 +69,11 @@ def shortened(scenario: Path, directory: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    axes = {**figure.values, **figure.quick, **SHORTER.get(name, {}), **axes, "seed": [1]}
-    results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
+    axes = {**SHORTER.get(name, {}), **axes, "seed": [1]}
+    results = [
+        run(shortened(studies() / scenario, tmp_path), **{**quick, **axes})
+        for scenario, quick in figure.sweeps(quick=True)
+    ]
     first, second = (style.save(figure.draw(*results), tmp_path / directory, name) for directory in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
@@ -112,8 +115,16 @@ def test_a_figure_runs_its_points_or_the_whole_file() -> None:
     assert beyond["scheme"] == ["vcp", "xcp"]
     assert [axes["seed"] for _, axes in figure.sweeps(seeds=5)] == [[1, 2, 3, 4, 5]] * 2
     assert len(figure.sweeps(quick=True)) == 1
-    assert figure.sweeps(whole=True) == [("vcp/parking_capacity.toml", {})]
-    assert FIGURES["vcp.10"].sweeps(whole=True)[0][1] == {"phase": ["late"]}
+    assert [axes.keys() for _, axes in figure.sweeps(whole=True)] == [{"scheme"}]
+    assert FIGURES["vcp.10"].sweeps(whole=True)[0][1] == {"scheme": ["vcp", "xcp"], "phase": ["late"]}
+
+
+def test_a_figure_of_several_scenarios_has_points_of_each() -> None:
+    figure = FIGURES["vcp.plus"]
+    assert len(figure.sweeps()) == 7
+    assert all(axes["scheme"] == ["vcp", "vcp-plus", "xcp", "cubic"] for _, axes in figure.sweeps())
+    assert dict(figure.sweeps())["vcp/round_trip.toml"]["path"][0] == "1ms"
+    assert dict(figure.sweeps(quick=True))["vcp/flows.toml"]["flows"] == [5]
 
 
 def test_a_link_trace_has_sending_rates() -> None:

@@ -72,6 +72,7 @@ pub mod reno;
 pub mod scalable;
 pub mod stable;
 pub mod vcp;
+pub mod vcp_end_to_end;
 pub mod vcp_plus;
 pub mod xcp;
 

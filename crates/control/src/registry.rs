@@ -121,6 +121,7 @@ controllers! {
     PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: MI, AI or MD by the load of the path, which two ECN bits encode (2008)";
     VcpPlus: crate::vcp_plus::VcpPlus, "vcp-plus", "VCP+: follows the degree of the load, which the shares of VCP's codes report";
+    VcpEndToEnd: crate::vcp_end_to_end::VcpEndToEnd, "vcp-end-to-end", "VCP end to end: estimates the load by the queueing delay of each packet, without routers";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's controller: TCP's window, paced at a rate (SIGCOMM 1999)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, independent of the path";
     FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers compute (PCP section 4.2)";

@@ -88,9 +88,13 @@ impl Datagram {
         let connection = if self.is_ours() { ports + UDP_HEADER + 4..ports + UDP_HEADER + 8 } else { 0..0 };
         let parts = [&self.bytes[9..10], &self.bytes[12..20], &self.bytes[ports..ports + 4]];
         let connection = self.bytes.get(connection).unwrap_or_default();
-        let bytes = parts.into_iter().chain([connection]).flatten();
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+        fnv(parts.into_iter().chain([connection]).flatten())
     }
+}
+
+/// FNV-1a.
+fn fnv<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 fn header_len(bytes: &[u8]) -> usize {
@@ -110,6 +114,12 @@ impl Parcel for Datagram {
 
     fn flow(&self) -> u64 {
         self.flow
+    }
+
+    /// A hash of what routers do not change: TCP's sequence numbers, or UDP's checksum and the first bytes of its payload.
+    fn label(&self) -> Option<u64> {
+        let transport = &self.bytes[header_len(&self.bytes)..];
+        Some(self.flow ^ fnv(transport.iter().skip(4).take(24)))
     }
 
     fn is_control(&self) -> bool {

@@ -46,6 +46,7 @@ impl Parcel for AnyPacket {
         to self.0 {
             fn bytes(&self) -> Bytes;
             fn flow(&self) -> u64;
+            fn label(&self) -> Option<u64>;
             fn is_control(&self) -> bool;
             fn ecn(&self) -> Ecn;
             fn set_ecn(&mut self, ecn: Ecn);

@@ -14,6 +14,12 @@ pub trait Parcel: Debug + 'static {
     fn bytes(&self) -> Bytes;
     /// An identifier of its flow: the same for all packets of one connection in one direction.
     fn flow(&self) -> u64;
+    /// A number that is the same at all routers of its path, and differs from those of other packets. With it routers make
+    /// the same random choice for a packet (Duffield, Grossglauser, "Trajectory sampling", SIGCOMM 2000). `None`: it has
+    /// no such number.
+    fn label(&self) -> Option<u64> {
+        None
+    }
     /// Whether the packet carries no application data: an acknowledgement, or another control packet.
     fn is_control(&self) -> bool;
     /// Its ECN code.
@@ -159,6 +165,9 @@ pub(crate) mod tests {
         }
         fn flow(&self) -> u64 {
             self.flow
+        }
+        fn label(&self) -> Option<u64> {
+            Some(self.flow)
         }
         fn is_control(&self) -> bool {
             self.bytes < Bytes::new(64)

@@ -114,12 +114,17 @@ impl Axis {
 
 fn record(axis: &str, value: Value) -> Result<Table, String> {
     match value {
-        Value::Table(record) if record.get(RECORD_NAME).and_then(Value::as_str).is_some_and(is_name) => Ok(record),
+        Value::Table(record) if record.get(RECORD_NAME).and_then(Value::as_str).is_some_and(is_label) => Ok(record),
         _ => {
-            let advice = format!("give every value {NAME}: {{ name = \"far\", delay = \"90 ms\" }}");
+            let advice = "give every value a name, a text without commas: { name = \"far\", delay = \"90 ms\" }";
             Err(format!("axis `{axis}` has a record without a name among its values; {advice}"))
         }
     }
+}
+
+/// Whether `name` can be written on the command line, where commas separate values, and spaces around them do not count.
+fn is_label(name: &str) -> bool {
+    !name.is_empty() && !name.contains(',') && name.trim() == name
 }
 
 fn is_plain(value: &Value) -> bool {

@@ -374,6 +374,7 @@ fn too_many_samples_are_refused() {
 fn records_have_names_and_the_same_fields_and_all_are_used() {
     for (find, replace, line, advice) in [
         ("load = [0.3, 0.6]", "load = [{ share = 0.3 }]", 8, "a record without a name"),
+        ("load = [0.3, 0.6]", "load = [{ name = \"a, b\", x = 1 }]", 8, "a text without commas"),
         (
             "load = [0.3, 0.6]",
             "load = [{ name = \"a\", x = 1 }, { name = \"b\" }]",

@@ -203,6 +203,10 @@ impl Parcel for InTransit {
         u64::from(self.flow) << 1 | u64::from(is_forward(self.path))
     }
 
+    fn label(&self) -> Option<u64> {
+        Some(self.flow() << 31 ^ (u64::from(self.number) + u64::from(self.sequence)))
+    }
+
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
         let is_wrapped = || self.body.get() == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));

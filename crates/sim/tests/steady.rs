@@ -133,3 +133,27 @@ fn fast_flows_keep_alpha_packets_each_in_the_queue() {
         assert!((link.queue.mean_packets / alpha - 1.0).abs() < 0.1, "{link:?}");
     }
 }
+
+/// Of the packets of VCP end to end a share `idle` finds the link idle, where growth balances the decrease by the target
+/// of 95%: `idle / 16 + AI = (1 - idle) 0.0125` for short queues. A flow has a quarter of 237 packets in a load interval,
+/// so AI is 1 / (2 x 59 + 8), and `idle` 6%. The link works at least for the rest of the time, because `noise` makes
+/// more packets count as idle.
+#[test]
+fn end_to_end_vcp_flows_share_without_a_queue() {
+    let outcome = Dumbbell {
+        duration: "120 s",
+        warmup: "60 s",
+        bottleneck: r#"rate = "10 Mb/s", delay = "38 ms", router = { kind = "drop-tail", packets = 95 }"#,
+        hosts: 4,
+        scheme: r#"controller = "vcp-end-to-end""#,
+        traffic: r#"arrivals = { count = 4, spread = "1 s" }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let link = &outcome.links[0];
+    let idle = (0.0125 - 1.0 / (2.0 * 59.0 + 8.0)) / (0.0125 + 0.0625);
+    assert!(link.utilization > 1.0 - idle && link.counts.dropped == 0, "{link:?}");
+    assert!(link.queue.mean_packets < 4.0, "{link:?}"); // a packet of each flow
+    let shares = shares(&outcome, 60.0, 10e6);
+    assert!(shares.iter().all(|share| (0.225..0.26).contains(share)), "{shares:?}");
+}

@@ -29,6 +29,10 @@ class Figure:
     """Further scenarios, in order."""
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """The drawn values of the axes, if the file has more."""
+    points: Mapping[str, Mapping[str, Sequence[Value]]] = field(default_factory=dict)
+    """Drawn values of the axes of each of several scenarios, by its file."""
+    quick_points: Mapping[str, Mapping[str, Sequence[Value]]] = field(default_factory=dict)
+    """The same for a preview."""
     beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Further points of the scenario, if all combinations would take too long."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -50,7 +54,8 @@ class Figure:
     ) -> list[tuple[str, dict[str, Sequence[Value]]]]:
         """Return the runs: each scenario's file with values of its axes, and the points `beyond` last."""
         axes = dict(self.whole if whole else {**self.values, **(self.quick if quick else {})})
-        found = [(scenario, axes) for scenario in self.scenarios]
+        points = {} if whole else self.quick_points if quick else self.points
+        found = [(scenario, {**axes, **points.get(scenario, {})}) for scenario in self.scenarios]
         if self.beyond and not quick and not whole:
             found.append((self.scenarios[0], {**axes, **self.beyond}))
         of_seeds: dict[str, Sequence[Value]] = {} if seeds is None else {"seed": list(range(1, seeds + 1))}

@@ -49,6 +49,9 @@ COLOURS = {name: drawn["color"] for name, drawn in LOOKS.items()}
 
 PANELS = ["Bottleneck utilization (%)", "Mean queue (% of the buffer)", "Packets dropped (%)"]
 
+INDEX = "Jain's index"
+"""A fourth panel."""
+
 TCPS = "The eight TCPs have RED with ECN, VCP, VCP+ and XCP their own routers."
 
 Point = tuple[float, ...]
@@ -79,10 +82,7 @@ class SchemeLines:
                 axes.set_xlabel(self.label)
                 self.panel(axes, lines, place)
                 plain_log(axes.xaxis)
-                if place == 0:
-                    axes.set_ylim(min(80, 10 * floor(axes.dataLim.y0 / 10.01)), 100)
-                else:
-                    axes.set_ylim(0, max(axes.dataLim.y1 * 1.03, 1))
+                limit(axes, title)
                 self.names(axes, lines, place)
             legend(figure, lines)
             note(figure, self.note_text(results))
@@ -96,7 +96,7 @@ class SchemeLines:
             axes.set_title("Jain's index of the flows' throughputs")
             axes.set_xlabel(self.label)
             self.panel(axes, lines, 0)
-            axes.set_ylim(floor(10 * axes.dataLim.y0) / 10, 1)
+            limit(axes, INDEX)
             self.names(axes, lines, 0)
             legend(figure, lines)
             note(figure, self.note_text(results))
@@ -159,6 +159,16 @@ def jain(result: Run) -> list[tuple[dict[str, Any], Point]]:
     """Return the values of the axes and Jain's index of each run."""
     axes = [*result.about["axes"]]
     return [({axis: row[axis] for axis in axes}, (row["goodput_jain"],)) for row in result.runs.to_pylist()]
+
+
+def limit(axes: Any, title: str) -> None:
+    """Set the limits of a panel: shares of the link and Jain's index end at 1, queues and drops start at 0."""
+    if title == PANELS[0]:
+        axes.set_ylim(min(80, 10 * floor(axes.dataLim.y0 / 10.01)), 100)
+    elif title == INDEX:
+        axes.set_ylim(min(0.9, floor(10 * axes.dataLim.y0) / 10), 1)
+    else:
+        axes.set_ylim(0, max(axes.dataLim.y1 * 1.03, 1))
 
 
 def legend(figure: Any, lines: Lines) -> None:

@@ -7,14 +7,16 @@ hour on two cores. `--whole` has all five runs of all points.
 
 from __future__ import annotations
 
-from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model
+from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model, plus
 from rampmeter.figures.along import mbps
 from rampmeter.figures.figure import Figure
-from rampmeter.figures.schemes import SchemeLines
+from rampmeter.figures.schemes import LOOKS, SchemeLines
 
 ONE_SEED = {"seed": [1]}
 FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
 ROUTERS = {"scheme": ["vcp", "xcp"]}
+ALL = {"scheme": [*LOOKS]}
+"""The schemes of Figures 3 to 9. The scenarios also have variants of VCP: docs/vcp.md."""
 
 BASE = "150 Mb/s, 80 ms"
 LASTS = "a buffer of one bandwidth-delay product, 120 s without the first 24 s."
@@ -25,8 +27,8 @@ FIGURES = {
     "vcp.1": Figure(
         title="Two flows while the capacity jumps (VCP, Figure 1)",
         scenario="vcp/capacity_jumps.toml",
-        values={**ONE_SEED, "phase": ["up-again"]},
-        whole={"phase": ["up-again"]},
+        values={**ONE_SEED, **ROUTERS, "phase": ["up-again"]},
+        whole={**ROUTERS, "phase": ["up-again"]},
         draw=dynamics.jumps,
     ),
     "vcp.2": Figure(
@@ -37,15 +39,18 @@ FIGURES = {
     "vcp.3": Figure(
         title="One bottleneck: its capacity (VCP, Figure 3)",
         scenario="vcp/capacity.toml",
-        values=ONE_SEED,
+        values={**ONE_SEED, **ALL},
+        whole=ALL,
         quick={"capacity": ["1 Mb/s", "10 Mb/s", "100 Mb/s"]},
         draw=SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms, {FLOWS}").draw,
     ),
     "vcp.4": Figure(
         title="One bottleneck: the round trip (VCP, Figure 4)",
         scenario="vcp/round_trip.toml",
+        whole=ALL,
         values={
             **ONE_SEED,
+            **ALL,
             "path": ["1ms", "5ms", "10ms", "50ms", "100ms", "200ms", "400ms", "800ms", "1500ms"],
         },
         quick={**FEW, "path": ["1ms", "10ms", "100ms", "400ms"]},
@@ -59,7 +64,8 @@ FIGURES = {
     "vcp.5": Figure(
         title="One bottleneck: the number of long-lived flows (VCP, Figure 5)",
         scenario="vcp/flows.toml",
-        values={**ONE_SEED, "flows": [1, 5, 10, 50, 100, 500, 1000]},
+        whole=ALL,
+        values={**ONE_SEED, **ALL, "flows": [1, 5, 10, 50, 100, 500, 1000]},
         quick={**FEW, "flows": [1, 10, 100, 1000]},
         draw=SchemeLines(
             axis="flows", label="flows", note=f"{BASE}, 30 long-lived flows in the reverse direction, {LASTS}"
@@ -68,14 +74,16 @@ FIGURES = {
     "vcp.6": Figure(
         title="One bottleneck: Web-like and long-lived flows (VCP, Figure 6)",
         scenario="vcp/web.toml",
-        values=ONE_SEED,
+        values={**ONE_SEED, **ALL},
+        whole=ALL,
         quick={**FEW, "web": [10, 50, 200]},
         draw=SchemeLines(axis="web", label="Web-like flows (1/s)", note=f"{BASE}, {FLOWS}").draw,
     ),
     "vcp.7": Figure(
         title="Fairness among round trips (VCP, Figure 7)",
         scenario="vcp/rtt_fairness.toml",
-        values={**ONE_SEED, "longest": ["40ms", "98ms", "156ms", "214ms", "272ms", "330ms"]},
+        whole=ALL,
+        values={**ONE_SEED, **ALL, "longest": ["40ms", "98ms", "156ms", "214ms", "272ms", "330ms"]},
         quick={"scheme": ["vcp", "xcp", "cubic"], "longest": ["40ms", "156ms", "330ms"]},
         draw=SchemeLines(
             axis="longest",
@@ -86,8 +94,10 @@ FIGURES = {
     "vcp.8": Figure(
         title="Seven bottlenecks: their capacity (VCP, Figure 8)",
         scenario="vcp/parking_capacity.toml",
+        whole=ALL,
         values={
             **ONE_SEED,
+            **ALL,
             "capacity": ["500 kb/s", "1 Mb/s", "5 Mb/s", "10 Mb/s", "50 Mb/s", "150 Mb/s", "500 Mb/s"],
         },
         beyond={**ROUTERS, "capacity": ["2 Gb/s"]},
@@ -97,15 +107,16 @@ FIGURES = {
     "vcp.9": Figure(
         title="Seven bottlenecks: the round trip along all of them (VCP, Figure 9)",
         scenario="vcp/parking_round_trip.toml",
-        values={**ONE_SEED, "path": ["1ms", "10ms", "100ms", "1000ms"]},
+        whole=ALL,
+        values={**ONE_SEED, **ALL, "path": ["1ms", "10ms", "100ms", "1000ms"]},
         quick={"scheme": ["vcp", "xcp", "cubic"], "path": ["10ms", "100ms"]},
         draw=SchemeLines(axis="path", label="round trip along all seven (ms)", note=f"150 Mb/s, {LOT}").draw,
     ),
     "vcp.10": Figure(
         title="Convergence of five flows that start one after another (VCP, Figure 10)",
         scenario="vcp/convergence.toml",
-        values={**ONE_SEED, "phase": ["late"]},
-        whole={"phase": ["late"]},
+        values={**ONE_SEED, **ROUTERS, "phase": ["late"]},
+        whole={**ROUTERS, "phase": ["late"]},
         draw=dynamics.convergence,
     ),
     "vcp.11": Figure(
@@ -126,6 +137,17 @@ FIGURES = {
         values={**ONE_SEED, "scheme": ["vcp"]},
         whole={"scheme": ["vcp"]},
         draw=dynamics.two_round_trips,
+    ),
+    "vcp.plus": Figure(
+        title="VCP+ beside VCP, XCP and CUBIC (Figures 3 to 9)",
+        scenario=plus.ROWS[0].scenario,
+        further=[row.scenario for row in plus.ROWS[1:]],
+        values={**ONE_SEED, "scheme": plus.SCHEMES},
+        points={row.scenario: row.values for row in plus.ROWS},
+        quick_points={row.scenario: row.quick for row in plus.ROWS},
+        whole={"scheme": plus.SCHEMES},
+        draw=plus.draw,
+        text=plus.text,
     ),
     "vcp.fluid": Figure(
         title="Stability and fairness of the fluid model (VCP, Theorems 1 and 2)",

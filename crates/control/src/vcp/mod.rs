@@ -109,7 +109,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
             frozen_until: Time::ZERO,
             additive_until: Time::ZERO,
             episode: Episode::default(),
-            path: PathCheck::new(config),
+            path: PathCheck::new(config, GRADED),
             lists_packets: false,
             pacer: Pacer::default(),
         }
@@ -238,16 +238,22 @@ impl<const GRADED: bool> Vcp<GRADED> {
         self.path.on_congestion(now, self.has_standing_queue());
     }
 
+    /// TCP's two packets. With graded codes a window below that is halved, too: otherwise the flows that return after
+    /// their timeouts would be more than the link carries, and cause the next losses.
+    fn min_after_loss(&self) -> f64 {
+        if GRADED && self.fault().is_none() { self.config.min_window } else { 2.0 }
+    }
+
     fn has_standing_queue(&self) -> bool {
         self.srtt > self.rtt * 5 / 4
     }
 
     fn on_timeout(&mut self, now: Time, loss: &Loss) {
         if !loss.repeated_timeout {
-            self.threshold = self.halved(loss.flight_size, 2.0);
+            self.threshold = self.halved(loss.flight_size, self.min_after_loss());
             self.path.on_congestion(now, self.has_standing_queue());
         }
-        self.window = self.window.min(1.0);
+        self.window = self.window.min(self.threshold).min(1.0);
         self.episode.starts(loss);
     }
 
@@ -313,7 +319,9 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         match loss.kind {
             LossKind::Persistent => self.on_timeout(now, loss),
-            LossKind::Transient if self.episode.starts(loss) => self.halve(now, loss.flight_size, 2.0),
+            LossKind::Transient if self.episode.starts(loss) => {
+                self.halve(now, loss.flight_size, self.min_after_loss());
+            }
             LossKind::Transient => {}
         }
     }

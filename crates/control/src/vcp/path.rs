@@ -72,8 +72,10 @@ pub(super) struct PathCheck {
 }
 
 impl PathCheck {
-    pub(super) fn new(config: &Config) -> Self {
+    /// With `graded` codes, high load alone shows a router: near full load a slow flow receives no other code for long.
+    pub(super) fn new(config: &Config, graded: bool) -> Self {
         Self {
+            seen_other: graded,
             cleared_codes_after: config.cleared_codes_after,
             missing_router_after: config.missing_router_after,
             load_interval: config.load_interval,
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     fn check() -> PathCheck {
-        PathCheck::new(&Config::default())
+        PathCheck::new(&Config::default(), false)
     }
 
     /// A loss or an overload in load interval `interval`, without a standing queue.
@@ -243,6 +245,22 @@ mod tests {
     }
 
     #[test]
+    fn with_graded_codes_only_high_load_is_no_fault() {
+        let mut path = PathCheck::new(&Config::default(), true);
+        for interval in 0..10 {
+            path.on_code(Some(LoadRegion::High));
+            congest(&mut path, interval);
+            assert_eq!(path.fault(), None);
+        }
+        let mut path = PathCheck::new(&Config::default(), true);
+        for interval in 0..3 {
+            path.on_code(Some(LoadRegion::Low));
+            congest(&mut path, interval);
+        }
+        assert_eq!(path.fault(), Some(PathFault::NoVcpRouter));
+    }
+
+    #[test]
     fn losses_while_codes_are_cleared_do_not_count() {
         let mut path = check();
         for _ in 0..8 {
@@ -259,7 +277,8 @@ mod tests {
 
     #[test]
     fn zero_means_never() {
-        let mut path = PathCheck::new(&Config { cleared_codes_after: 0, missing_router_after: 0, ..Config::default() });
+        let mut path =
+            PathCheck::new(&Config { cleared_codes_after: 0, missing_router_after: 0, ..Config::default() }, false);
         for interval in 0..1000 {
             path.on_code(None);
             congest(&mut path, interval);

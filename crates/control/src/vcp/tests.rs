@@ -132,11 +132,15 @@ fn overload_cuts_once_then_freezes_then_adds_for_a_round_trip() {
     assert_close(vcp.window, 0.875 * before);
 }
 
+// Rule S.3: max(1, beta W); by default less than a packet may remain.
 #[test]
-fn one_packet_remains_after_overload() {
-    let mut vcp = with_window(1);
-    acknowledge(&mut vcp, ms(0), 200, &[Ecn::Ce]);
-    assert_eq!(vcp.window(), PACKET);
+fn the_smallest_window_remains_after_overload() {
+    for (min_window, expected) in [(1.0, 1.0), (0.9, 0.9), (0.05, 0.875)] {
+        let mut vcp = vcp(&Config { initial_window: 1, min_window, ..Config::default() });
+        acknowledge(&mut vcp, ms(0), 200, &[Ecn::Ce]);
+        assert_close(vcp.window, expected);
+        assert_eq!(vcp.window(), PACKET, "one packet is sent every few round trips");
+    }
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn no_growth_in_recovery_or_while_application_limited() {
     let arrivals = [Arrival { ecn: LOW, ..Arrival::default() }];
     vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, recovering: true, ..ack(1) });
     vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, app_limited: true, ..ack(1) });
-    assert_eq!(vcp.window(), PACKET * 10);
+    assert_close(vcp.window, 10.0);
 }
 
 #[test]
@@ -446,4 +450,20 @@ fn overload_shrinks_an_application_limited_vcp_plus_window() {
     }
     assert_eq!(vcp.window(), PACKET * (vcp.window.ceil() as u64 + 1));
     assert!(vcp.rate().is_some(), "always paced");
+}
+
+// With VCP's two packets, flows whose windows are smaller would lose packets again as soon as they return.
+#[test]
+fn with_graded_codes_a_loss_halves_a_window_below_a_packet() {
+    for kind in [LossKind::Transient, LossKind::Persistent] {
+        let mut vcp = crate::vcp_plus::VcpPlus::new(&crate::vcp_plus::Config::default(), Stream::from_seed(1));
+        vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(1), None));
+        vcp.window = 0.8;
+        vcp.on_loss(ms(0), &loss(kind));
+        assert_close(vcp.window, 0.4);
+        let mut vcp = with_window(10);
+        vcp.window = 0.8;
+        vcp.on_loss(ms(0), &loss(kind));
+        assert_close(vcp.window, 0.8);
+    }
 }

@@ -85,7 +85,10 @@ impl<P: Parcel + Send, const GRADED: bool> Vcp<P, GRADED> {
         let Some(upstream) = self.codes.decode(packet.ecn()) else { return };
         let (load, region) = (self.load.factor(), self.load.region());
         let region = match &mut self.marking {
-            Marking::Graded(transition, random) => vcp_plus::region(load, *transition, random),
+            Marking::Graded(transition, random) => {
+                let draw = packet.label().map_or_else(|| random.uniform(), |label| Stream::from_seed(label).uniform());
+                vcp_plus::region(load, *transition, draw)
+            }
             Marking::Probabilistic(probabilistic) if region == LoadRegion::Over => probabilistic.region(load),
             _ => region,
         };

@@ -229,3 +229,24 @@ proptest! {
         }
     }
 }
+
+// Load 1.5: VCP+ routers overload a third of the packets, and all routers of a path the same third.
+#[test]
+fn routers_with_graded_codes_choose_the_same_packets() {
+    let mut routers = [1, 2].map(|seed| {
+        let mut router: Vcp<TestParcel, true> =
+            Vcp::with_config(&Config::default(), ENVIRONMENT, Stream::from_seed(seed));
+        for n in 0..294 {
+            assert!(router.pass(Time::from_nanos(n), data(Ecn::NotEct)).0.is_some());
+        }
+        router
+    });
+    let mut overloaded = 0;
+    for flow in 0..3000 {
+        let packet = TestParcel { ecn: Ecn::Ect1, ..TestParcel::new(flow, 1000) };
+        let [first, second] = routers.each_mut().map(|router| router.pass(ms(210), packet).0.unwrap().ecn);
+        assert_eq!(first, second);
+        overloaded += u64::from(first == Ecn::Ce);
+    }
+    assert!((900..1100).contains(&overloaded), "{overloaded}");
+}
