@@ -35,6 +35,8 @@ pub(super) struct DaemonFlow {
     pub(super) manager_id: FlowId,
     pub(super) destination: Destination,
     pub(super) to: SocketAddr,
+    /// The maximum size of its packets, which may be less than that of its macroflow.
+    pub(super) mtu: Bytes,
     /// Requests without a grant so far.
     pub(super) requests: u32,
     /// Grants without an answer, oldest first.

@@ -145,6 +145,7 @@ impl Host {
         // There was no handshake: the path's state comes from the history, or is assumed until it is measured.
         self.manager.assume_path(now, manager_id, mtu);
         self.manager.watch(now, manager_id, Thresholds::default());
+        let mtu = mtu.min(self.manager.mtu(manager_id));
         if self.flows.len() <= index {
             self.flows.resize_with(index + 1, || None);
         }
@@ -154,6 +155,7 @@ impl Host {
             manager_id,
             destination,
             to,
+            mtu,
             requests: 0,
             grants: VecDeque::new(),
             unanswered: 0,
@@ -170,7 +172,7 @@ impl Host {
         };
         self.timers.arm(index as u32, flow.deadline(self.limits.idle_timeout, Duration::MAX));
         self.flows[index] = Some(flow);
-        let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), self.path_state(now, manager_id));
+        let state = self.path_state(now, manager_id);
         self.notify_client(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
         Ok(())
     }
@@ -274,6 +276,7 @@ impl Host {
             self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
         } else if flow.requests > 0 {
             flow.requests -= 1;
+            let bytes = bytes.min(flow.mtu);
             let headers = if flow.has_own_headers() { OWN_HEADERS } else { Bytes::ZERO };
             let charged = bytes + headers;
             flow.in_flight += charged;

@@ -17,7 +17,11 @@
 //! current sequence numbers, which start at random, or it has no effect. A host that has not been verified receives at
 //! most as many bytes as it sent.
 
+mod differences;
+mod own_flows;
+mod own_names;
 mod own_socket;
+mod parts;
 mod prober;
 mod probes;
 mod refusal;
@@ -33,8 +37,9 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 use rand::RngCore;
 
+use self::own_names::OWN;
+use self::own_socket::OwnFlow;
 pub use self::own_socket::OwnHeader;
-use self::own_socket::{own_name, uses_own_socket};
 use self::prober::{Due, Prober};
 use self::probes::{Name, Outcome};
 use self::responder::{Action, Responder};
@@ -84,8 +89,8 @@ pub struct Delivery {
 struct Member {
     peer: u32,
     name: Name,
-    /// The number of packets with headers that its program has sent from a socket of its own, if it does so.
-    own_sent: Option<u32>,
+    /// Its program sends from a socket of its own.
+    own: Option<OwnFlow>,
 }
 
 #[derive(Debug)]
@@ -156,19 +161,19 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) {
         let index = self.peer(peer, random);
         let name = Name { wire: self.next_name, flow };
-        self.next_name = self.next_name.wrapping_add(1);
+        self.next_name = (self.next_name + 1) % OWN;
         let number = flow.index();
         if self.members.len() <= number {
             self.members.resize_with(number + 1, || None);
         }
-        self.members[number] = Some(Member { peer: index, name, own_sent: None });
+        self.members[number] = Some(Member { peer: index, name, own: None });
         let peer = &mut self.peers[index as usize];
         peer.members.push(flow);
         match peer.prober.rtt {
             Some(rtt) => manager.on_path(now, flow, packet, rtt, RouterFeedback::None),
             None => manager.assume_path(now, flow, packet),
         }
-        self.arm(index, manager);
+        self.arm(index);
     }
 
     fn peer(&mut self, address: A, random: &mut dyn RngCore) -> u32 {
@@ -199,6 +204,19 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         peer.prober.without_header.remove(&member.name);
         self.refused.retain(|refused| *refused != flow);
         self.changed.retain(|changed| *changed != flow);
+        if let Some(name) = member.own_name() {
+            peer.prober.probes.own_names.release(name);
+            self.assign_own_names(member.peer);
+        }
+    }
+
+    /// The flow that has this name on the wire.
+    fn named(&self, peer: &Peer<A>, name: u32) -> Option<FlowId> {
+        let has_name = |flow: &&FlowId| {
+            let member = self.members.get(flow.index()).and_then(Option::as_ref);
+            member.is_some_and(|member| member.has_name(name))
+        };
+        peer.members.iter().find(has_name).copied()
     }
 
     /// The flow's name on the wire.
@@ -220,7 +238,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let (name, index) = (member.name, member.peer);
         let (sequence, bytes) = self.peers[index as usize].prober.send(now, name, payload as u64);
         manager.notify(now, flow, Bytes::new(bytes));
-        self.arm(index, manager);
+        self.arm(index);
         Some(CmHeader { kind: CmKind::Data, protocol, sequence: sequence?, flow: name.wire })
     }
 
@@ -282,7 +300,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if !prober.on_syn_ack(now, answer) {
             return;
         }
-        self.changed.extend(members.iter().filter(|flow| uses_own_socket(&self.members, **flow)));
+        let is_own = |flow: &&FlowId| self.members[flow.index()].as_ref().is_some_and(|member| member.own.is_some());
+        self.changed.extend(members.iter().filter(is_own));
         for (name, bytes) in std::mem::take(&mut prober.without_header) {
             manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
         }
@@ -291,7 +310,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 manager.on_path(now, flow, manager.mtu(flow), rtt, RouterFeedback::None);
             }
         }
-        self.arm(index, manager);
+        self.arm(index);
     }
 
     fn on_reset<C: Controller>(&mut self, now: Time, from: A, sequence: u32, manager: &mut Manager<C>) {
@@ -305,16 +324,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// Restarts the exchange with a receiver.
     fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
         let peer = &mut self.peers[index as usize];
-        let accounting = peer.prober.restart();
-        for flow in &peer.members {
-            let member = self.members.get_mut(flow.index()).and_then(Option::as_mut);
-            if let Some(sent) = member.and_then(|member| member.own_sent.as_mut()) {
-                *sent = 0; // the numbers begin again
-                self.changed.push(*flow);
+        let outcomes = peer.prober.restart().end();
+        let flows = peer.members.clone();
+        self.report_outcomes(now, None, &outcomes, manager);
+        for flow in flows {
+            if let Some(Some(member)) = self.members.get_mut(flow.index()) {
+                member.forget_own_name();
             }
         }
-        self.report_outcomes(now, None, &accounting.end(), manager);
-        self.arm(index, manager);
+        self.assign_own_names(index);
+        self.arm(index);
     }
 
     /// The receiver's system reports that it has no Congestion Manager (ICMP).
@@ -328,17 +347,17 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
         let congestion = congestion_of(response);
         if response.this_probe == response.last_probe {
-            let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
+            let is_ours = response.this_probe == prober.first() || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
                 let report = Report { mode: congestion, ..Report::default() };
                 // A report that names a flow is about the packets of its program, others are about those of this agent.
                 let flows = match response.counts.first().map(|count| count.flow) {
                     Some(name) => {
-                        if response.missed {
+                        let flow = prober.probes.own_names.flow(name);
+                        if flow.is_some() && response.missed {
                             prober.probes.on_missed(name);
                         }
-                        let is_named = |flow: &&FlowId| own_name(&self.members, **flow) == Some(name);
-                        members.iter().find(is_named).copied().into_iter().collect()
+                        flow.into_iter().collect()
                     }
                     None => one_per_macroflow(members, manager),
                 };
@@ -348,10 +367,15 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             }
             return;
         }
-        for (arrived_at, response) in prober.probes.collect(now, response) {
+        let is_first = !prober.probes.has_part(response.this_probe);
+        let Some(whole) = prober.probes.collect(now, response) else { return };
+        if is_first {
+            prober.on_response(now);
+        }
+        for (arrived_at, response) in whole {
             self.on_whole_response(now, index, arrived_at, &response, manager);
         }
-        self.arm(index, manager);
+        self.arm(index);
     }
 
     /// Handles a response of which all parts that are to be expected have arrived, the last one at `arrived_at`.
@@ -365,8 +389,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) {
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
         let Some(answer) = prober.probes.on_response(arrived_at, response, self.config.sequenced) else { return };
-        prober.on_response(now);
-        prober.rtt = Some(answer.rtt);
+        prober.on_rtt(answer.rtt);
         let mut on_loss = Some(LossMode::Transient);
         if !self.config.sequenced {
             let action = prober.reordering.on_response(now, answer.rtt, answer.sent, answer.received);
@@ -394,7 +417,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         for &flow in members {
             let Some(Some(member)) = self.members.get(flow.index()) else { continue };
-            if let Some(hint) = weights.iter().find(|hint| hint.flow == member.name.wire) {
+            if let Some(hint) = weights.iter().find(|hint| member.has_name(hint.flow)) {
                 manager.set_weight(flow, f64::from(hint.count));
             }
         }
@@ -420,7 +443,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             let flow = outcome.name.flow;
             // The flow's number may belong to another flow by now.
             let member = self.members.get(flow.index()).and_then(Option::as_ref);
-            let Some(member) = member.filter(|member| member.name == outcome.name) else { continue };
+            let Some(member) = member.filter(|member| member.has_name(outcome.name.wire)) else { continue };
             let (received, lost) = &mut self.peers[member.peer as usize].outcomes;
             *received += outcome.received;
             *lost += outcome.lost;
@@ -435,17 +458,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    fn arm<C: Controller>(&mut self, index: u32, manager: &Manager<C>) {
-        let (smoothed, timeout) = self.round_trip(index, manager);
+    fn arm(&mut self, index: u32) {
         let peer = &self.peers[index as usize];
         if !peer.members.is_empty() {
-            self.timers.arm(index, peer.prober.deadline(smoothed, timeout));
+            self.timers.arm(index, peer.prober.deadline());
         }
-    }
-
-    fn round_trip<C: Controller>(&self, index: u32, manager: &Manager<C>) -> (Duration, Duration) {
-        let flow = self.peers[index as usize].members.first();
-        flow.and_then(|flow| manager.round_trip(*flow)).unwrap_or((Duration::from_secs(1), Duration::from_secs(3)))
     }
 
     /// The time at which [`Agent::on_deadline`] must be called; [`Time::MAX`] for never.
@@ -456,17 +473,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// Handles all deadlines up to `now`.
     pub fn on_deadline<C: Controller>(&mut self, now: Time, manager: &mut Manager<C>) {
         while let Some(index) = self.timers.due(now) {
-            while let Some(due) = self.due(now, index, manager) {
+            while let Some(due) = self.due(now, index) {
                 self.on_due_action(now, index, due, manager);
             }
-            self.arm(index, manager);
+            self.arm(index);
         }
     }
 
-    fn due<C: Controller>(&mut self, now: Time, index: u32, manager: &Manager<C>) -> Option<Due> {
-        let (smoothed, timeout) = self.round_trip(index, manager);
+    fn due(&mut self, now: Time, index: u32) -> Option<Due> {
         let peer = &mut self.peers[index as usize];
-        if peer.members.is_empty() { None } else { peer.prober.due(now, smoothed, timeout) }
+        if peer.members.is_empty() { None } else { peer.prober.due(now) }
     }
 
     fn on_due_action<C: Controller>(&mut self, now: Time, index: u32, due: Due, manager: &mut Manager<C>) {

@@ -13,7 +13,6 @@
 //!
 //! A number is used when a packet leaves, so a grant that was not used leaves no gap.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hasher;
 
@@ -21,26 +20,22 @@ use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::CmHeader;
 
-use super::responder::{Action, LossDetector};
+use super::responder::Action;
 use super::{Agent, Delivery, Member, RECENT, enqueue};
 use crate::flow::FlowId;
 use crate::manager::Manager;
 
-/// The maximum number of such flows from one host to another. At the receiver one more, which comes instead of a closed
-/// one, replaces the one with the fewest packets, so that a program that opens many flows does not displace others.
-const MAX_FLOWS: usize = 256;
-
 /// The maximum number of packets that a program may have sent and not reported yet.
 const MAX_UNREPORTED: u32 = 64;
 
-/// What a program needs for the headers of a flow's packets.
+/// The contents of the headers of a flow's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnHeader {
     /// The flow's name.
     pub flow: u32,
     /// The number of its first packet; each packet has the next one.
     pub first: u32,
-    /// The proof that the flow has this name.
+    /// The proof that the flow has this name; not 0, as in packets of an agent.
     pub tag: u32,
 }
 
@@ -53,74 +48,53 @@ impl OwnHeader {
         let mut hasher = std::hash::SipHasher::new_with_keys(secret, 0);
         hasher.write(&flow.to_le_bytes());
         let hash = hasher.finish();
-        Self { flow, first: (hash >> 32) as u32, tag: hash as u32 }
+        Self { flow, first: (hash >> 32) as u32, tag: (hash as u32).max(1) }
     }
 }
 
-/// The receiver's state of such a flow.
+/// The sender's state of such a flow.
 #[derive(Debug)]
-struct OwnFlow {
-    numbers: LossDetector,
-    /// The number of recent packets: each probe halves it.
-    packets: u32,
-    /// Since the last probe: payload bytes that have arrived, and whether a mark has been reported.
-    bytes: u32,
-    marked: bool,
-}
-
-/// The receiver's state of a sender's flows, by name.
-#[derive(Debug, Default)]
-pub(crate) struct OwnFlows(BTreeMap<u32, OwnFlow>);
-
-impl OwnFlows {
-    /// Counts a packet. Returns whether a mark has to be reported, and whether the number reveals a new loss.
-    pub(crate) fn on_packet(
-        &mut self,
-        header: &CmHeader,
-        payload: usize,
-        marked: bool,
-        sequenced: bool,
-    ) -> (bool, bool) {
-        if self.0.len() >= MAX_FLOWS && !self.0.contains_key(&header.flow) {
-            let fewest = self.0.iter().min_by_key(|(_, flow)| flow.packets).map(|(name, _)| *name);
-            fewest.map(|name| self.0.remove(&name));
-        }
-        let new = || OwnFlow { numbers: LossDetector::new(header.sequence), packets: 0, bytes: 0, marked: false };
-        let flow = self.0.entry(header.flow).or_insert_with(new);
-        flow.packets = flow.packets.saturating_add(1);
-        flow.bytes = flow.bytes.saturating_add(payload as u32);
-        let is_new_mark = marked && !std::mem::replace(&mut flow.marked, true);
-        (is_new_mark, sequenced && flow.numbers.detects_loss(header.sequence))
-    }
-
-    /// The bytes of each flow since the last probe, for the answer to the next one.
-    pub(crate) fn take_counts(&mut self) -> impl Iterator<Item = (u32, u32)> {
-        let counts = self.0.iter_mut().map(|(name, flow)| {
-            flow.marked = false;
-            flow.packets /= 2;
-            (*name, std::mem::take(&mut flow.bytes))
-        });
-        counts.filter(|(_, bytes)| *bytes > 0)
-    }
+pub(super) struct OwnFlow {
+    /// The name of the flow for these packets; none while it waits for one.
+    name: Option<u32>,
+    /// The number of packets with headers that its program has sent.
+    sent: u32,
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
-    /// The program of `flow` sends from a socket of its own. If too many do so to one host, its packets get no header.
-    pub fn use_own_socket(&mut self, flow: FlowId) {
-        let Some(Some(member)) = self.members.get(flow.index()) else { return };
-        let others = self.peers[member.peer as usize].members.iter();
-        if others.filter(|other| uses_own_socket(&self.members, **other)).count() < MAX_FLOWS {
-            if let Some(Some(member)) = self.members.get_mut(flow.index()) {
-                member.own_sent.get_or_insert(0);
+    /// The program of `flow` sends from a socket of its own. If too many do so to one host, the flow waits for a name,
+    /// and its packets get no header.
+    pub fn use_own_socket<C: Controller>(&mut self, now: Time, flow: FlowId, manager: &mut Manager<C>) {
+        let Some(Some(member)) = self.members.get_mut(flow.index()) else { return };
+        if member.own.is_some() {
+            return;
+        }
+        let names = &mut self.peers[member.peer as usize].prober.probes.own_names;
+        member.own = Some(OwnFlow { name: names.assign(flow), sent: 0 });
+        if names.are_used_up() {
+            let index = member.peer;
+            self.restart(now, index, manager);
+        }
+    }
+
+    /// Assigns names to flows to a receiver that have none.
+    pub(super) fn assign_own_names(&mut self, index: u32) {
+        let peer = &mut self.peers[index as usize];
+        for &flow in &peer.members {
+            let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
+            if own.name.is_none() {
+                let Some(name) = peer.prober.probes.own_names.assign(flow) else { return };
+                *own = OwnFlow { name: Some(name), sent: 0 };
+                self.changed.push(flow);
             }
         }
     }
 
-    /// What the program of such a flow needs; none unless the receiver's agent accepts such packets.
+    /// What the program of such a flow writes into its headers; none unless the receiver's agent accepts such packets.
     /// [`Agent::poll_changed`] says when it changes.
     pub fn own_header(&self, flow: FlowId) -> Option<OwnHeader> {
-        let member = self.members.get(flow.index())?.as_ref().filter(|member| member.own_sent.is_some())?;
-        self.peers[member.peer as usize].prober.own_header(member.name.wire)
+        let member = self.members.get(flow.index())?.as_ref()?;
+        self.peers[member.peer as usize].prober.own_header(member.own_name()?)
     }
 
     /// A flow of such a program whose [`Agent::own_header`] may have changed.
@@ -130,20 +104,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// The program of `flow` has sent `payload` bytes from a socket of its own, with the header that has this tag or
     /// without one. Returns the size of the packet, which the caller counts as in flight.
-    pub fn sent_by_program<C: Controller>(
-        &mut self,
-        now: Time,
-        flow: FlowId,
-        payload: usize,
-        tag: Option<u32>,
-        manager: &Manager<C>,
-    ) -> Option<Bytes> {
+    pub fn sent_by_program(&mut self, now: Time, flow: FlowId, payload: usize, tag: Option<u32>) -> Option<Bytes> {
         let header = self.own_header(flow).filter(|header| Some(header.tag) == tag);
         let member = self.members.get_mut(flow.index())?.as_mut()?;
-        member.own_sent = member.own_sent.map(|sent| sent.wrapping_add(u32::from(header.is_some())));
-        let (name, index) = (member.name, member.peer);
+        let (mut name, index) = (member.name, member.peer);
+        if let (Some(own), Some(header)) = (&mut member.own, header) {
+            own.sent = own.sent.wrapping_add(1);
+            name.wire = header.flow;
+        }
         let whole = self.peers[index as usize].prober.count(now, name, payload as u64, header.is_some());
-        self.arm(index, manager);
+        self.arm(index);
         Some(Bytes::new(whole))
     }
 
@@ -167,32 +137,41 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// Whether the packet with this number may have been sent by the program of `flow`.
     pub(super) fn is_of_program(&self, flow: FlowId, sequence: u32) -> bool {
-        let sent = self.members.get(flow.index()).and_then(Option::as_ref).and_then(|member| member.own_sent);
-        let last = self.own_header(flow).zip(sent).map(|(header, sent)| header.first.wrapping_add(sent));
+        let own = self.members.get(flow.index()).and_then(Option::as_ref).and_then(|member| member.own.as_ref());
+        let last = self.own_header(flow).zip(own).map(|(header, own)| header.first.wrapping_add(own.sent));
         last.is_some_and(|last| last.wrapping_add(MAX_UNREPORTED).wrapping_sub(sequence) < RECENT)
     }
 }
 
-pub(super) fn uses_own_socket(members: &[Option<Member>], flow: FlowId) -> bool {
-    own_name(members, flow).is_some()
-}
+impl Member {
+    /// The name of the flow for packets that its program sends from a socket of its own.
+    pub(super) fn own_name(&self) -> Option<u32> {
+        self.own.as_ref()?.name
+    }
 
-/// The name of a flow whose program sends from a socket of its own.
-pub(super) fn own_name(members: &[Option<Member>], flow: FlowId) -> Option<u32> {
-    let member = members.get(flow.index())?.as_ref()?;
-    member.own_sent.map(|_| member.name.wire)
+    /// Whether `name` is one of the flow's names on the wire.
+    pub(super) fn has_name(&self, name: u32) -> bool {
+        self.name.wire == name || self.own_name() == Some(name)
+    }
+
+    /// The receiver forgets the name.
+    pub(super) fn forget_own_name(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.name = None;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use proptest::prelude::*;
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
     use rampmeter_units::Stream;
     use rampmeter_wire::{CmKind, CmMessage};
 
+    use super::super::own_names::SLOTS;
     use super::*;
     use crate::destinations::Destination;
     use crate::{AgentConfig, Sharing};
@@ -217,12 +196,12 @@ mod tests {
     fn a_limited_number_of_flows_has_headers() {
         let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
         let (now, mut random) = (Time::ZERO, Stream::from_seed(1));
-        let flows: Vec<FlowId> = (0..=MAX_FLOWS)
+        let flows: Vec<FlowId> = (0..=SLOTS)
             .map(|_| {
                 let make = || Cm::new(&Config::default(), Stream::from_seed(1));
                 let flow = manager.open(now, Destination(1), make);
                 agent.open(now, flow, 1_u8, Bytes::new(1000), &mut random, &mut manager);
-                agent.use_own_socket(flow);
+                agent.use_own_socket(now, flow, &mut manager);
                 flow
             })
             .collect();
@@ -231,41 +210,11 @@ mod tests {
         let answer = CmMessage::Header(CmHeader { kind: CmKind::SynAck, ..syn });
         agent.receive(now, 1, &answer, 0, Ecn::NotEct, &mut manager);
         let has_header = |agent: &Agent<u8>, flow: &FlowId| agent.own_header(*flow).is_some();
-        assert!(flows[..MAX_FLOWS].iter().all(|flow| has_header(&agent, flow)));
-        assert!(!has_header(&agent, &flows[MAX_FLOWS]));
+        assert!(flows[..SLOTS].iter().all(|flow| has_header(&agent, flow)));
+        assert!(!has_header(&agent, &flows[SLOTS]));
+        while agent.poll_changed().is_some() {}
         agent.close(flows[0]);
-        agent.use_own_socket(flows[MAX_FLOWS]);
-        assert!(has_header(&agent, &flows[MAX_FLOWS]), "in place of the closed one");
-    }
-
-    #[test]
-    fn many_new_flows_displace_no_busy_one() {
-        let mut flows = OwnFlows::default();
-        let detects_loss = |flows: &mut OwnFlows, flow, sequence| {
-            let header = CmHeader { flow, ..CmHeader::control(CmKind::Data, sequence) };
-            flows.on_packet(&header, 1000, false, true).1
-        };
-        assert!((0..2).all(|number| !detects_loss(&mut flows, 0, number)));
-        assert!((1..1000).all(|flow| !detects_loss(&mut flows, flow, 0)));
-        assert!(detects_loss(&mut flows, 0, 10), "its gap is detected");
-        for _ in 0..5 {
-            flows.take_counts().for_each(drop);
-        }
-        assert!((1000..1256).all(|flow| !detects_loss(&mut flows, flow, 0)));
-        assert!(!flows.0.contains_key(&0), "an idle one leaves");
-    }
-
-    proptest! {
-        /// Any flows and numbers use bounded memory, and a flow that is not stored reports no loss at first.
-        #[test]
-        fn any_numbers_use_bounded_memory(packets in prop::collection::vec((0..2000_u32, any::<u32>()), 0..3000)) {
-            let mut flows = OwnFlows::default();
-            for (flow, sequence) in packets {
-                let is_new = !flows.0.contains_key(&flow);
-                let header = CmHeader { flow, ..CmHeader::control(CmKind::Data, sequence) };
-                prop_assert!(!(flows.on_packet(&header, 1000, false, true).1 && is_new));
-                prop_assert!(flows.0.len() <= MAX_FLOWS);
-            }
-        }
+        assert!(has_header(&agent, &flows[SLOTS]), "in place of the closed one");
+        assert_eq!((agent.poll_changed(), agent.poll_changed()), (Some(flows[SLOTS]), None));
     }
 }

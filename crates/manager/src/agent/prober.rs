@@ -24,8 +24,12 @@ use super::RECENT;
 use super::own_socket::OwnHeader;
 use super::probes::{Name, Probes};
 use super::reordering::Reordering;
+use crate::RttEstimator;
 
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Until a round trip is measured.
+const ASSUMED_RTT: Duration = Duration::from_secs(1);
 
 /// The timeout of the first attempt; it doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -77,7 +81,6 @@ pub(crate) struct Prober {
     /// The secret of this handshake, known to the receiver only.
     secret: u64,
     /// The sequence number of the `Syn`.
-    pub(crate) first: u32,
     /// The sequence number of the last data packet.
     sequence: u32,
     pub(crate) probes: Probes,
@@ -103,6 +106,8 @@ pub(crate) struct Prober {
     without_header_since: Time,
     /// The last round trip measured to this receiver.
     pub(crate) rtt: Option<Duration>,
+    /// Their mean. Programs can report others, which must not decide when probes are sent.
+    mean_rtt: RttEstimator,
     /// Numbers of probes and of responses.
     pub(crate) counts: (u64, u64),
     /// The minimum time after which feedback is overdue.
@@ -123,7 +128,6 @@ impl Prober {
             key,
             handshakes,
             secret,
-            first,
             sequence: first,
             probes: Probes::new(first),
             reordering: Reordering::default(),
@@ -138,6 +142,7 @@ impl Prober {
             without_header: BTreeMap::new(),
             without_header_since: Time::ZERO,
             rtt: None,
+            mean_rtt: RttEstimator::default(),
             counts: (0, 0),
             min_timeout: Duration::ZERO,
         }
@@ -147,7 +152,7 @@ impl Prober {
     /// another program than the receiver's Congestion Manager.
     pub(crate) fn restart(&mut self) -> Probes {
         let mut new = Self::with_handshake(self.key, self.handshakes + 1);
-        (new.rtt, new.counts, new.min_timeout) = (self.rtt, self.counts, self.min_timeout);
+        (new.rtt, new.mean_rtt, new.counts, new.min_timeout) = (self.rtt, self.mean_rtt, self.counts, self.min_timeout);
         (new.without_header, new.without_header_since) =
             (std::mem::take(&mut self.without_header), self.without_header_since);
         std::mem::replace(self, new).probes
@@ -189,10 +194,15 @@ impl Prober {
 
     /// The header of a `Syn`: the secret.
     fn syn(&self) -> CmHeader {
-        CmHeader { flow: self.secret as u32, ..CmHeader::control(CmKind::Syn, self.first) }
+        CmHeader { flow: self.secret as u32, ..CmHeader::control(CmKind::Syn, self.first()) }
     }
 
-    /// What a program needs for the headers of the flow with this name.
+    /// The number before that of the first data packet.
+    pub(crate) fn first(&self) -> u32 {
+        (self.secret >> 32) as u32
+    }
+
+    /// The contents of the headers of the program's flow with this name.
     pub(crate) fn own_header(&self, name: u32) -> Option<OwnHeader> {
         let is_known = self.state == State::HasCm && self.knows_secret;
         is_known.then(|| OwnHeader::new(&self.syn(), name))
@@ -210,8 +220,22 @@ impl Prober {
         self.knows_secret = answer.flow == syn.flow;
         (self.last_response_at, self.verified_at) = (now, now);
         // After a retransmission it is unknown which attempt was answered (Karn's rule).
-        self.rtt = (attempts == 1).then(|| now.since(sent_at)).or(self.rtt);
+        if attempts == 1 {
+            self.on_rtt(now.since(sent_at));
+        }
         true
+    }
+
+    /// A round trip was measured.
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+        self.mean_rtt.sample(rtt);
+    }
+
+    /// The smoothed round trip, and the retransmission timeout (RFC 6298).
+    pub(crate) fn round_trip(&self) -> (Duration, Duration) {
+        let smoothed = if self.rtt.is_some() { self.mean_rtt.smoothed() } else { ASSUMED_RTT };
+        (smoothed, self.mean_rtt.timeout(ASSUMED_RTT * 3, Duration::ZERO))
     }
 
     /// Whether the exchange may restart: once a second at most, whatever the receiver sends.
@@ -243,24 +267,26 @@ impl Prober {
         self.counts.0 += 1;
     }
 
-    /// The time of the next action, for a path with this smoothed round trip and retransmission timeout.
-    pub(crate) fn deadline(&self, smoothed: Duration, timeout: Duration) -> Time {
-        let unnumbered = self.next_unnumbered(timeout);
+    /// The time of the next action.
+    pub(crate) fn deadline(&self) -> Time {
+        let unnumbered = self.next_unnumbered();
         let next = match self.state {
             State::SynDue => Time::ZERO,
             State::SynSent { attempts, sent_at } => sent_at + FIRST_WAIT * (1 << (attempts - 1)),
             State::NoCm { .. } => Time::MAX,
-            State::HasCm => self.next_probe(smoothed, timeout).min(self.next_overdue(smoothed, timeout)),
+            State::HasCm => self.next_probe().min(self.next_overdue()),
         };
         next.min(unnumbered)
     }
 
     /// When the packets without a header no longer count as in flight.
-    fn next_unnumbered(&self, timeout: Duration) -> Time {
+    fn next_unnumbered(&self) -> Time {
+        let (_, timeout) = self.round_trip();
         if self.without_header.is_empty() { Time::MAX } else { self.without_header_since + timeout.max(FIRST_WAIT) }
     }
 
-    fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
+    fn next_probe(&self) -> Time {
+        let (smoothed, timeout) = self.round_trip();
         if self.probes.has_unprobed() {
             self.probed_at + (smoothed / 2).max(self.min_timeout / 50).max(MIN_GAP) // section 4.2.1
         } else if self.probes.is_waiting() {
@@ -273,7 +299,8 @@ impl Prober {
 
     /// "Within a round-trip time" (section 4.4), plus an allowance for its deviation, from a quarter to a half of a
     /// round trip.
-    fn next_overdue(&self, smoothed: Duration, timeout: Duration) -> Time {
+    fn next_overdue(&self) -> Time {
+        let (smoothed, timeout) = self.round_trip();
         let since = self.probes.unanswered_since().filter(|_| !self.overdue_reported);
         let timeout_with_deviation = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
         // Not shortly after a response, which may answer another probe: that would not be an absence of feedback, and
@@ -284,8 +311,8 @@ impl Prober {
     }
 
     /// The action that is due at `now`.
-    pub(crate) fn due(&mut self, now: Time, smoothed: Duration, timeout: Duration) -> Option<Due> {
-        if self.deadline(smoothed, timeout) > now {
+    pub(crate) fn due(&mut self, now: Time) -> Option<Due> {
+        if self.deadline() > now {
             return None;
         }
         match self.state {
@@ -300,9 +327,9 @@ impl Prober {
                 }
                 self.state = State::NoCm { until: now + self.retry_after };
                 self.retry_after = (self.retry_after * 2).min(RETRY_AFTER);
-                return self.due(now, smoothed, timeout);
+                return self.due(now);
             }
-            State::HasCm if self.next_unnumbered(timeout) > now => {}
+            State::HasCm if self.next_unnumbered() > now => {}
             State::HasCm | State::SynSent { .. } | State::NoCm { .. } => {
                 let since = self.without_header_since;
                 self.without_header_since = now;
@@ -312,7 +339,7 @@ impl Prober {
         if now.since(self.last_response_at) >= LONG_TIMEOUT {
             return Some(Due::Restart);
         }
-        if self.next_overdue(smoothed, timeout) <= now {
+        if self.next_overdue() <= now {
             self.overdue_reported = true;
             return self.probes.unanswered_since().map(Due::FeedbackOverdue);
         }
@@ -335,7 +362,6 @@ mod tests {
     use crate::flow::FlowId;
 
     const RTT: Duration = Duration::from_millis(100);
-    const RTO: Duration = Duration::from_millis(300);
     const NAME: Name = Name { wire: 1, flow: FlowId(0) };
 
     fn at(ms: u64) -> Time {
@@ -344,8 +370,8 @@ mod tests {
 
     fn prober_with_cm() -> Prober {
         let mut prober = Prober { secret: 7 << 32, ..Prober::new(1) };
-        (prober.first, prober.sequence, prober.probes) = (7, 7, Probes::new(7));
-        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
+        (prober.sequence, prober.probes) = (7, Probes::new(7));
+        assert_eq!(prober.due(at(0)), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
         let answer = |number| CmHeader::control(CmKind::SynAck, number);
         assert!(!prober.on_syn_ack(at(100), &answer(8)) && prober.on_syn_ack(at(100), &answer(7)));
         assert_eq!(prober.rtt, Some(RTT));
@@ -357,7 +383,7 @@ mod tests {
         let mut prober = Prober::new(7);
         let mut sent = Vec::new();
         for ms in 0..20_000 {
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 assert!(matches!(due, Due::Send(_)));
                 sent.push(ms);
             }
@@ -365,11 +391,7 @@ mod tests {
         assert_eq!(sent, [0, 1000, 3000]);
         assert_eq!(prober.state, State::NoCm { until: at(15_000) });
         assert_eq!(prober.send(at(13_000), NAME, 1000), (None, 1028));
-        assert_eq!(
-            prober.due(at(14_000), RTT, RTO),
-            Some(Due::UnknownOutcome(at(13_000))),
-            "its outcome remains unknown"
-        );
+        assert_eq!(prober.due(at(16_000)), Some(Due::UnknownOutcome(at(13_000))), "its outcome remains unknown");
     }
 
     #[test]
@@ -378,7 +400,7 @@ mod tests {
         for second in 0..300 {
             prober.send(at(second * 1000), NAME, 1000);
             prober.without_header.clear(); // as its owner does
-            while let Some(due) = prober.due(at(second * 1000), RTT, RTO) {
+            while let Some(due) = prober.due(at(second * 1000)) {
                 assert!(matches!(due, Due::Send(_)));
                 sent.push(second);
             }
@@ -390,20 +412,20 @@ mod tests {
     #[test]
     fn a_host_that_reports_no_cm_is_asked_after_a_minute() {
         let mut prober = Prober::new(7);
-        assert!(prober.due(at(0), RTT, RTO).is_some());
+        assert!(prober.due(at(0)).is_some());
         prober.on_unreachable(at(100));
         prober.send(at(60_000), NAME, 1000);
-        assert_eq!(prober.due(at(60_000), RTT, RTO), None);
+        assert_eq!(prober.due(at(60_000)), None);
         prober.send(at(60_100), NAME, 1000);
-        assert!(matches!(prober.due(at(60_100), RTT, RTO), Some(Due::Send(_))), "it may have one by now");
+        assert!(matches!(prober.due(at(60_100)), Some(Due::Send(_))), "it may have one by now");
     }
 
     #[test]
     fn packets_without_a_header_are_overdue_after_a_second_too() {
         let mut prober = prober_with_cm();
         prober.count(at(200), NAME, 1000, false);
-        assert_eq!(prober.due(at(1199), RTT, RTO), None);
-        assert_eq!(prober.due(at(1200), RTT, RTO), Some(Due::UnknownOutcome(at(200))));
+        assert_eq!(prober.due(at(1199)), None);
+        assert_eq!(prober.due(at(1200)), Some(Due::UnknownOutcome(at(200))));
         prober.restart();
         assert_eq!(prober.without_header, BTreeMap::from([(NAME, 1028)]), "a new handshake does not change that");
     }
@@ -417,7 +439,7 @@ mod tests {
                 let number = prober.send(at(ms), NAME, 1000).0.unwrap();
                 assert_eq!(u64::from(number), 8 + (ms - 100) / 10);
             }
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 match due {
                     Due::Probe => {
                         prober.probes.probe(at(ms));
@@ -439,7 +461,7 @@ mod tests {
         prober.send(at(100), NAME, 1000);
         let mut seen = Vec::new();
         for ms in 100..1_000_000 {
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 seen.push((ms, due));
                 match due {
                     Due::Probe => {
@@ -470,11 +492,11 @@ mod tests {
     fn a_receiver_must_repeat_the_secret() {
         let mut prober = Prober::new(7);
         let syn = prober.syn();
-        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(syn)));
+        assert_eq!(prober.due(at(0)), Some(Due::Send(syn)));
         let answer = |flow| CmHeader { flow, ..CmHeader::control(CmKind::SynAck, syn.sequence) };
         assert!(!prober.on_syn_ack(at(100), &answer(syn.flow ^ 1)));
         let mut old = Prober::new(7);
-        old.due(at(0), RTT, RTO);
+        old.due(at(0));
         assert!(old.on_syn_ack(at(100), &answer(0)) && old.own_header(1).is_none(), "of an earlier version");
         assert!(prober.on_syn_ack(at(100), &answer(syn.flow)));
         assert_eq!(prober.own_header(1), Some(OwnHeader::new(&syn, 1)));
@@ -487,7 +509,7 @@ mod tests {
         for second in 0..300 {
             prober.send(at(second * 1000), NAME, 1000);
             prober.without_header.clear();
-            while let Some(due) = prober.due(at(second * 1000), RTT, RTO) {
+            while let Some(due) = prober.due(at(second * 1000)) {
                 let Due::Send(syn) = due else { panic!("{due:?}") };
                 assert!(syn.flow != 0);
                 secrets.insert((syn.sequence, syn.flow));

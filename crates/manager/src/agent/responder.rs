@@ -20,17 +20,18 @@ use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
 };
 
-use super::own_socket::{OwnFlows, OwnHeader};
+use super::own_flows::OwnFlows;
+use super::own_socket::OwnHeader;
 
 /// A packet is missing when one with a number this much higher has arrived.
 const REORDERING_THRESHOLD: u32 = 3;
 
 /// The maximum number of flows of a sender whose packets its Congestion Manager sends; bytes of further flows are not
 /// counted.
-const MAX_FLOWS: usize = 4096;
+pub(super) const MAX_FLOWS: usize = 4096;
 
 /// The maximum distance of a number from the last one.
-const MAX_JUMP: u32 = 1 << 16;
+pub(super) const MAX_JUMP: u32 = 1 << 16;
 
 /// The number of responses that hints accompany.
 const HINT_REPEATS: u8 = 3;
@@ -42,7 +43,7 @@ const RESPONSE_BYTES: usize = 16;
 const MIN_PAYLOAD: usize = 8;
 
 /// Which packets of a sequence have arrived.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LossDetector {
     /// The highest number that has arrived.
     highest: u32,
@@ -54,6 +55,11 @@ impl LossDetector {
     /// All numbers up to `highest` have arrived.
     pub(crate) fn new(highest: u32) -> Self {
         Self { highest, arrived: u64::MAX }
+    }
+
+    /// How far a number is from the highest one, in either direction.
+    pub(crate) fn distance(&self, number: u32) -> u32 {
+        number.wrapping_sub(self.highest).min(self.highest.wrapping_sub(number))
     }
 
     /// Records a number. Returns whether it reveals a new loss.
@@ -207,7 +213,7 @@ impl Responder {
         }
         self.last_packet_at = now;
         self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
-        let (marked, missed) = self.own_flows.on_packet(header, payload, marked, self.sequenced);
+        let (marked, missed) = self.own_flows.on_packet(header, payload, marked);
         if marked || missed {
             // The report names the flow, so that a program cannot invent congestion of others.
             let counts = vec![Count { flow: header.flow, count: 0 }];
@@ -288,6 +294,7 @@ fn cost(message: &CmMessage) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::own_names::OWN;
     use super::*;
 
     fn data(sequence: u32) -> CmHeader {
@@ -457,7 +464,7 @@ mod tests {
     fn programs_flows_leave_room_for_the_daemons() {
         let mut responder = responder();
         for flow in 0..5000 {
-            assert!(own(&mut responder, OwnHeader::new(&syn(100, 7), flow), &[0]).is_some());
+            assert!(own(&mut responder, OwnHeader::new(&syn(100, 7), OWN | flow), &[0]).is_some());
         }
         responder.on_data(Time::ZERO, &CmHeader { flow: 9000, ..data(101) }, 500, false, &mut |_| ());
         let mut counts = Vec::new();

@@ -55,11 +55,6 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         })
     }
 
-    /// Whether `sender` has sent a `Syn`, which this agent has answered.
-    pub fn answers(&self, sender: A) -> bool {
-        self.responders.contains_key(&sender)
-    }
-
     /// The number of hosts that send to this host.
     pub fn senders(&self) -> usize {
         self.responders.len()

@@ -92,7 +92,8 @@ impl Host {
             return;
         };
         let (mut data, mut from, mut is_own) = (None, from, false);
-        // From another port: from a program, whose daemon has the same address; or from a daemon behind a NAT.
+        // From another port: from a program, whose daemon has the same address and whose flow has a tag; or from a
+        // daemon behind a NAT.
         let other = self.carriage.peer(from).filter(|peer| *peer != from);
         if let CmMessage::Header(header) = &mut message {
             match header.kind {
@@ -106,7 +107,7 @@ impl Host {
                         return;
                     };
                     data = Some((*header, datagram));
-                    if let Some(peer) = other.filter(|_| !self.agent.answers(from)) {
+                    if let Some(peer) = other.filter(|_| datagram.tag != 0) {
                         (from, is_own) = (peer, true);
                     }
                 }

@@ -34,7 +34,7 @@ impl Host {
             flow.own_socket = true;
             let flow = flow.manager_id;
             self.use_agent_feedback(now, index);
-            self.agent.use_own_socket(flow);
+            self.agent.use_own_socket(now, flow, &mut self.manager);
             self.send_own_header(index);
         }
         Ok(())
@@ -57,9 +57,9 @@ impl Host {
             return Some(Bytes::ZERO);
         }
         // The client library gives no header to a packet that is too large for one.
-        let tag = tag.filter(|_| sent <= self.manager.mtu(flow.manager_id));
+        let tag = tag.filter(|_| sent <= flow.mtu);
         let payload = INNER_BYTES + sent.as_u64() as usize;
-        let whole = self.agent.sent_by_program(now, flow.manager_id, payload, tag, &self.manager)?;
+        let whole = self.agent.sent_by_program(now, flow.manager_id, payload, tag)?;
         flow.agent_bytes.0 += sent.as_u64();
         flow.agent_bytes.1 += whole.as_u64();
         Some(whole)
