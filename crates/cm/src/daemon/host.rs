@@ -406,6 +406,7 @@ impl Host {
     fn end(&mut self, now: Time, index: usize, error: Option<Error>) {
         let Some(flow) = self.flows.get_mut(index).and_then(Option::take) else { return };
         self.agent.close(flow.manager_id);
+        self.after_agent();
         self.manager.close(now, flow.manager_id);
         if let Some(entry) =
             self.indexes.get_mut(&flow.client).and_then(|indexes| indexes.get_mut(limits::slot(flow.id)))

@@ -1,5 +1,7 @@
 //! Programs that send from sockets of their own to a host with a daemon: 10 ms each way, packets of 1000 bytes.
 
+use std::ops::Range;
+
 use rampmeter_wire::CM_HEADER_BYTES;
 
 use super::*;
@@ -285,6 +287,127 @@ fn a_daemon_behind_a_nat_is_answered_at_its_port() {
     receiver.receive(at(1), nat, FAR.ip(), Ecn::NotEct, &data);
     let delivery = Action::Deliver { to: (FAR.ip(), 5000).into(), data: vec![7; DATA] };
     assert_eq!(receiver.poll_action(), Some(delivery));
+}
+
+#[test]
+fn a_handshake_from_a_programs_port_changes_nothing() {
+    let mut pair = Pair::new();
+    pair.request_for(100);
+    let before = pair.delivered;
+    let mut syn = Vec::new();
+    cm_encode(&CmMessage::Header(CmHeader { flow: 1, ..CmHeader::control(CmKind::Syn, 77) }), &mut syn);
+    pair.receiver.receive(at(pair.now), PROGRAM, FAR.ip(), Ecn::NotEct, &syn);
+    let answer = pair.receiver.poll_action();
+    assert!(matches!(answer, Some(Action::SendMessage { to: PROGRAM, .. })), "{answer:?}");
+    pair.request_for(100);
+    pair.run(100);
+    assert!(pair.delivered > before + 50, "{before}, {}", pair.delivered);
+    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0));
+}
+
+/// Client 2 opens a flow for each of `ids`. Returns what it may write into its headers.
+fn open_others(pair: &mut Pair, ids: Range<u32>) -> Vec<OwnSocket> {
+    let now = at(pair.now);
+    for id in ids {
+        pair.sender.open(now, 2, id, (FAR.ip(), 5000).into(), Share::default(), MTU).unwrap();
+        pair.sender.command(now, 2, id, Command::Header { token: 1 }, vec![]);
+    }
+    let socket = |action| match action {
+        Action::Notify { client: 2, notice: Notice::Header(socket), .. } => socket,
+        _ => None,
+    };
+    std::iter::from_fn(|| pair.sender.poll_action()).filter_map(socket).collect()
+}
+
+#[test]
+fn packets_of_closed_flows_cost_others_nothing() {
+    let mut pair = Pair::new();
+    let mut closed = Vec::new();
+    for id in B..B + 300 {
+        closed.extend(open_others(&mut pair, id..id + 1));
+        pair.sender.command(at(pair.now), 2, id, Command::Close, vec![]);
+    }
+    assert_eq!(closed.len(), 300);
+    send(&mut pair.sender, at(pair.now), A, Command::SetMacroflow { token: 2, to: Macroflow::New });
+    for number in 0..200 {
+        pair.send_packet();
+        pair.run(5);
+        for socket in &closed {
+            let forged = (pair.now + 10, true, SocketAddr::new(PEER.ip(), 7000), packet(socket, number), Ecn::NotEct);
+            pair.in_transit.push_back(forged);
+        }
+        pair.run(5);
+    }
+    pair.run(500);
+    assert_eq!(pair.outcomes(), (200 * WHOLE, 0));
+}
+
+#[test]
+fn a_free_name_goes_to_a_flow_that_waits() {
+    let mut pair = Pair::new();
+    assert_eq!(open_others(&mut pair, B..B + 255).len(), 255);
+    assert_eq!(open_others(&mut pair, B + 255..B + 256).len(), 0, "too many");
+    send(&mut pair.sender, at(pair.now), A, Command::Close);
+    assert_eq!(open_others(&mut pair, 0..0).len(), 1);
+}
+
+#[test]
+fn a_reported_round_trip_delays_no_probes_of_others() {
+    let mut pair = Pair::new();
+    let (id, now) = (B + 1, at(pair.now));
+    open(&mut pair.sender, now, id, "192.0.2.9:5000");
+    send(&mut pair.sender, now, A, Command::SetMacroflow { token: 2, to: Macroflow::New });
+    let to = Macroflow::Of(Id::from_c(A as i32).unwrap());
+    send(&mut pair.sender, now, id, Command::SetMacroflow { token: 3, to });
+    let report = Feedback { rtt: Some(Duration::from_secs(600)), ..Feedback::default() };
+    (0..50).for_each(|_| send(&mut pair.sender, now, id, Command::Update(report)));
+    pair.run(1);
+    pair.open_other();
+    for _ in 0..1000 {
+        pair.send_other();
+        pair.run(1);
+    }
+    assert!(pair.delivered > 500, "{}", pair.delivered);
+}
+
+#[test]
+fn a_grant_is_no_larger_than_a_packet_with_a_header() {
+    let mut host = communicating();
+    open(&mut host, at(0), B, "192.0.2.9:0");
+    open(&mut host, at(0), A, "192.0.2.9:5000");
+    send(&mut host, at(0), A, Command::Header { token: 1 });
+    request(&mut host, at(0), A, 1);
+    host.advance(at(0));
+    let notices = notices(&mut host);
+    let sizes = notices.iter().filter_map(|notice| match notice {
+        (A, Notice::Grant { bytes }) => Some(*bytes),
+        _ => None,
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [1452], "not 1472, as for a flow without a port");
+}
+
+#[test]
+fn a_packet_that_is_counted_before_its_report_is_not_lost() {
+    for delay in [0, 1, 2, 20] {
+        let mut pair = Pair::new();
+        pair.open_other();
+        let run = |pair: &mut Pair, millis| {
+            for _ in 0..millis {
+                pair.send_other();
+                pair.run(1);
+            }
+        };
+        for number in 0..200 {
+            let socket = pair.socket.unwrap();
+            pair.in_transit.push_back((pair.now + 10, true, PROGRAM, packet(&socket, number), Ecn::NotEct));
+            run(&mut pair, delay);
+            let sent = Command::Notify { sent: Bytes::new(DATA as u64), tag: Some(socket.header.tag) };
+            send(&mut pair.sender, at(pair.now), A, sent);
+            run(&mut pair, 37 - delay);
+        }
+        pair.run(300);
+        assert_eq!(pair.outcomes().1, 0, "reported {delay} ms later");
+    }
 }
 
 #[test]
