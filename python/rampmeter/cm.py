@@ -92,7 +92,7 @@ class Flow:
         self._client.send(self._number, data)
 
     def header(self, length: int) -> tuple[bytes, tuple[str, int]]:
-        """Return what has to stand before a packet's `length` bytes of data, and the address to send both to.
+        """Return the header of a packet with `length` bytes of data, and the address for both.
 
         For programs that send from sockets of their own to receivers that report nothing: the receiver's daemon counts
         what arrives, removes the header and delivers the data. Call `notify` with the number of bytes of data, or 0,

@@ -49,7 +49,7 @@ pub enum Macroflow {
     Of(Id),
 }
 
-/// Where a program's packets go that it sends from a socket of its own, and what their headers contain.
+/// The destination of the packets that a program sends from a socket of its own, and the contents of their headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OwnSocket {
     /// The receiver's daemon.
@@ -143,7 +143,7 @@ pub(crate) enum Notice {
     },
     /// The flow has ended, or could not be opened.
     Ended(Error),
-    /// What the flow's next headers contain; none while the receiver accepts no headers.
+    /// The contents of the flow's next headers; none while the receiver accepts no headers.
     Header(Option<OwnSocket>),
     /// The result of a `Listen`, `Hint`, `SetMacroflow` or `Header`.
     Done {

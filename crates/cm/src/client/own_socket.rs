@@ -12,7 +12,7 @@ use crate::message::{Command, OwnSocket};
 /// The size of a header that [`Client::header`] returns.
 pub const HEADER_BYTES: usize = CM_HEADER_BYTES + INNER_BYTES;
 
-/// Where a packet has to go, and what has to stand before its data.
+/// The destination of a packet, and the header before its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The receiver's daemon, or the flow's destination if there is no header.
@@ -31,7 +31,7 @@ pub(super) struct OwnFlow {
 }
 
 impl OwnFlow {
-    /// The daemon says what the next headers contain. If it repeats that, as for two threads that call
+    /// Sets the contents of the next headers. If the daemon repeats them, as for two threads that call
     /// [`Client::header`] for the first time, the numbers continue.
     pub(super) fn set(&mut self, socket: Option<OwnSocket>) {
         let name = |socket: OwnSocket| (socket.peer, socket.header.flow, socket.header.tag);
@@ -64,10 +64,10 @@ impl OwnFlow {
 }
 
 impl Client {
-    /// Where the flow's next packet, with `length` bytes of data, has to go and what has to stand before its data, if
-    /// the program sends it from a socket of its own (`cm_header`). So the receiver's daemon can count it and report
-    /// what arrived, as for [`Client::send`], and the program need not call [`Client::update`]. The next call of
-    /// [`Client::notify`] is about this packet, its bytes are the data without the header.
+    /// The destination and the header of the flow's next packet, with `length` bytes of data, if the program sends it
+    /// from a socket of its own (`cm_header`). The receiver's daemon counts it and reports its outcome, as for
+    /// [`Client::send`], so the program need not call [`Client::update`]. The next call of [`Client::notify`] is about
+    /// this packet; its bytes are the data without the header.
     pub fn header(&self, flow: Id, length: usize) -> Result<Header, Error> {
         // A notify of 0 bytes says that nothing was sent, so such a packet could not be counted.
         if length == 0 {

@@ -168,6 +168,10 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         self.members[number] = Some(Member { peer: index, name, own: None });
         let peer = &mut self.peers[index as usize];
+        // The last round trip counts again, as in a macroflow that starts.
+        if let Some(rtt) = peer.prober.rtt {
+            peer.prober.on_rtt(rtt);
+        }
         peer.members.push(flow);
         match peer.prober.rtt {
             Some(rtt) => manager.on_path(now, flow, packet, rtt, RouterFeedback::None),
@@ -389,7 +393,12 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) {
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
         let Some(answer) = prober.probes.on_response(arrived_at, response, self.config.sequenced) else { return };
-        prober.on_rtt(answer.rtt);
+        // Without flows the queue at the bottleneck drains, or is that of others.
+        if members.is_empty() {
+            prober.rtt = Some(answer.rtt);
+        } else {
+            prober.on_rtt(answer.rtt);
+        }
         let mut on_loss = Some(LossMode::Transient);
         if !self.config.sequenced {
             let action = prober.reordering.on_response(now, answer.rtt, answer.sent, answer.received);

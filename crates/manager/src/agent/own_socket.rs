@@ -90,7 +90,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    /// What the program of such a flow writes into its headers; none unless the receiver's agent accepts such packets.
+    /// The contents of the headers of such a flow; none unless the receiver's agent accepts such packets.
     /// [`Agent::poll_changed`] says when it changes.
     pub fn own_header(&self, flow: FlowId) -> Option<OwnHeader> {
         let member = self.members.get(flow.index())?.as_ref()?;
