@@ -331,7 +331,7 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
         "regression lost: Transfers take no time\n",
         "open       near: Transfers take next to no time\n           light is too slow\n",
         "now holds  reached: Transfers end\n           its status is open but it holds: write status = \"holds\"\n           not run for long enough\n",
-        "2 claims hold, 2 fail, 0 were skipped; 4 have no recorded result of all seeds\n",
+        "claims: 2 hold, 2 fail, 0 skipped; 4 without a recorded result of all seeds\n",
     ] {
         assert!(complete.contains(line), "{line}{complete}");
     }
@@ -368,6 +368,11 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     assert_eq!(points(), 1);
     assert_eq!(judged(&["70.near", "7.lost", "--seeds", "3"]), ["7.lost", "70.near"]);
     assert_eq!(points(), 3);
+    let missing = text(&workspace.rampmeter(&["claims", "mine", "--missing", "7"]).stdout);
+    assert_eq!(
+        missing.lines().take_while(|line| !line.contains("measured.json")).collect::<Vec<_>>(),
+        ["7.kept", "7.lost"]
+    );
 
     let nowhere = Command::new(RAMPMETER).arg("claims").current_dir("/").output().unwrap();
     assert!(text(&nowhere.stderr).contains("no directory `studies` here or above"), "{}", text(&nowhere.stderr));
@@ -376,6 +381,10 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
+    for (arguments, near) in [(["claims", "mine", "7.kep"], "7.kept"), (["claims", "mini", "7"], "mine")] {
+        let message = text(&workspace.rampmeter(&arguments).stderr);
+        assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");
+    }
 }
 
 #[test]

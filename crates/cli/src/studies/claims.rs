@@ -11,6 +11,7 @@ use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Standing, Status, rounded};
 use rampmeter_study::{Program, Sweep};
+use rampmeter_units::Known;
 use serde_json::json;
 
 use self::record::{missing, record};
@@ -75,9 +76,6 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         let claims = claims::read(&file, args.quick, registries, &schema)?;
         papers.push((file, claims));
     }
-    if args.missing {
-        return missing(&papers);
-    }
     let mut list = named(papers.iter().flat_map(|(_, claims)| claims).cloned().collect(), &args.names)?;
     list.retain(|claim| !args.record || args.fresh || !matches!(claim.recorded, Standing::Current { .. }));
     if let Some(seeds) = args.seeds {
@@ -86,6 +84,9 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         }
     }
     list.retain(|claim| args.world.as_ref().is_none_or(|world| *world == claim.world));
+    if args.missing {
+        return missing(&papers, &list);
+    }
     let interrupts = Interrupts::listen();
     let emulated = Emulated::new(interrupts.stop().clone());
     let mut worlds: Vec<&dyn World> = vec![&Simulated];
@@ -135,8 +136,8 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
         claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_selected(claim, name))) {
-        let known = claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; there are {known}")));
+        let known = Known::near(name, claims.iter().map(|claim| claim.id.as_str()));
+        return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));
     }
     claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_selected(claim, name)));
     Ok(claims)
@@ -174,10 +175,11 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     }
     let Some(paper) = paper else { return Ok(files) };
     let name = |file: &PathBuf| file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    let known = files.iter().filter_map(name).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = files.iter().filter_map(name).collect();
     files.retain(|file| name(file).is_some_and(|name| name == paper));
     if files.is_empty() {
-        return Err(Failure::input(format!("there are no claims of a paper called `{paper}`; there are {known}")));
+        let known = Known::near(paper, names.iter().map(String::as_str));
+        return Err(Failure::input(format!("there are no claims of a paper called `{paper}`; {known}")));
     }
     Ok(files)
 }
@@ -206,9 +208,9 @@ fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: bool) -> St
     let skipped = count(verdicts, None);
     let recorded = |verdict: &&ClaimResult<'_>| matches!(verdict.claim.recorded, Standing::Current { .. });
     let unrecorded = verdicts.len() - verdicts.iter().filter(recorded).count();
-    let counts = format!("{holding} claims hold, {failing} fail, {skipped} were skipped");
+    let counts = format!("claims: {holding} hold, {failing} fail, {skipped} skipped");
     let table = table(&head, &rows);
-    format!("{table}\n{all_details}\n{counts}; {unrecorded} have no recorded result of all seeds\n")
+    format!("{table}\n{all_details}\n{counts}; {unrecorded} without a recorded result of all seeds\n")
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.

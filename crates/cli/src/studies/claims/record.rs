@@ -47,12 +47,13 @@ fn line(result: &ClaimResult<'_>) -> String {
     format!("{}: {measured}, expected {}: {verdict}{advice}", claim.id, claim.expect())
 }
 
-/// Lists the claims without a current result.
-pub(super) fn missing(papers: &[(PathBuf, Vec<Claim>)]) -> Result<ExitCode, Failure> {
+/// Lists the claims of `list` without a current result.
+pub(super) fn missing(papers: &[(PathBuf, Vec<Claim>)], list: &[Claim]) -> Result<ExitCode, Failure> {
     for (file, all) in papers {
         let path = Records::path(file);
         let records = Records::update(&path, all, &[])?;
-        for claim in all.iter().filter(|claim| records.missing.contains(&claim.id)) {
+        let is_missing = |claim: &&Claim| claim.source == *file && records.missing.contains(&claim.id);
+        for claim in list.iter().filter(is_missing) {
             println!("{}{}", claim.id, if claim.recorded == Standing::Stale { " (its runs have changed)" } else { "" });
         }
         println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
