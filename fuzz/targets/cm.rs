@@ -168,7 +168,7 @@ impl Host {
             Step::Program { flow, payload, packets, tag } => {
                 let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) else { return };
                 let flow = &mut self.flows[place];
-                self.agent.use_own_socket(flow.id);
+                self.agent.use_own_socket(now, flow.id, &mut self.manager);
                 let header = self.agent.own_header(flow.id);
                 if let Some(header) = header {
                     let peer = &mut self.peers[usize::from(flow.to)];
@@ -176,7 +176,7 @@ impl Host {
                 }
                 let tag = tag.or(header.map(|header| header.tag));
                 for _ in 0..*packets {
-                    let whole = self.agent.sent_by_program(now, flow.id, usize::from(*payload), tag, &self.manager);
+                    let whole = self.agent.sent_by_program(now, flow.id, usize::from(*payload), tag);
                     let whole = whole.expect("the flow is open");
                     self.manager.notify(now, flow.id, whole);
                     flow.sent += whole.as_u64();
