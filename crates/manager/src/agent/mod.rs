@@ -329,14 +329,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
         let peer = &mut self.peers[index as usize];
         let outcomes = peer.prober.restart().end();
-        let flows = peer.members.clone();
         self.report_outcomes(now, None, &outcomes, manager);
-        for flow in flows {
-            if let Some(Some(member)) = self.members.get_mut(flow.index()) {
-                member.forget_own_name();
-            }
-        }
-        self.assign_own_names(index);
+        self.restart_own_flows(index);
         self.arm(index);
     }
 

@@ -61,6 +61,14 @@ impl OwnNames {
 }
 
 #[cfg(test)]
+impl OwnNames {
+    /// Leaves one name.
+    pub(super) fn use_up(&mut self) {
+        self.uses = MAX_USES - 1;
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -78,7 +86,8 @@ mod tests {
 
     #[test]
     fn names_are_used_up_before_they_repeat() {
-        let mut names = OwnNames { uses: MAX_USES - 1, ..OwnNames::default() };
+        let mut names = OwnNames::default();
+        names.use_up();
         let last = names.assign(FlowId(0)).unwrap();
         assert!(is_own(last) && names.are_used_up());
         names.release(last);

@@ -20,6 +20,7 @@ use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::CmHeader;
 
+use super::own_names::OwnNames;
 use super::responder::Action;
 use super::{Agent, Delivery, Member, RECENT, enqueue};
 use crate::flow::FlowId;
@@ -90,6 +91,21 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
+    /// After another handshake the numbers of programs' flows begin again, and their names if they were used up.
+    pub(super) fn restart_own_flows(&mut self, index: u32) {
+        let peer = &mut self.peers[index as usize];
+        let names = &mut peer.prober.probes.own_names;
+        if names.are_used_up() {
+            *names = OwnNames::default();
+        }
+        for &flow in &peer.members {
+            let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
+            let name = own.name.filter(|name| names.flow(*name) == Some(flow));
+            *own = OwnFlow { name: name.or_else(|| names.assign(flow)), sent: 0 };
+            self.changed.push(flow);
+        }
+    }
+
     /// The contents of the headers of such a flow; none unless the receiver's agent accepts such packets.
     /// [`Agent::poll_changed`] says when it changes.
     pub fn own_header(&self, flow: FlowId) -> Option<OwnHeader> {
@@ -153,13 +169,6 @@ impl Member {
     pub(super) fn has_name(&self, name: u32) -> bool {
         self.name.wire == name || self.own_name() == Some(name)
     }
-
-    /// The receiver forgets the name.
-    pub(super) fn forget_own_name(&mut self) {
-        if let Some(own) = &mut self.own {
-            own.name = None;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -192,23 +201,34 @@ mod tests {
         assert_eq!(OwnHeader::new(&syn, 7), OwnHeader { flow: 7, first: 0x6109_c74a, tag: 0x13bf_805a });
     }
 
-    #[test]
-    fn a_limited_number_of_flows_has_headers() {
+    /// An agent that has opened `n` flows of programs to one receiver.
+    fn agent_with_flows(n: usize) -> (Agent<u8>, Manager<Cm>, Vec<FlowId>) {
         let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
         let (now, mut random) = (Time::ZERO, Stream::from_seed(1));
-        let flows: Vec<FlowId> = (0..=SLOTS)
-            .map(|_| {
-                let make = || Cm::new(&Config::default(), Stream::from_seed(1));
-                let flow = manager.open(now, Destination(1), make);
-                agent.open(now, flow, 1_u8, Bytes::new(1000), &mut random, &mut manager);
-                agent.use_own_socket(now, flow, &mut manager);
-                flow
-            })
-            .collect();
-        agent.on_deadline(now, &mut manager);
+        let open = |_| {
+            let make = || Cm::new(&Config::default(), Stream::from_seed(1));
+            let flow = manager.open(now, Destination(1), make);
+            agent.open(now, flow, 1_u8, Bytes::new(1000), &mut random, &mut manager);
+            agent.use_own_socket(now, flow, &mut manager);
+            flow
+        };
+        let flows = (0..n).map(open).collect();
+        (agent, manager, flows)
+    }
+
+    /// The receiver answers the handshake. Returns the SYN.
+    fn handshake(agent: &mut Agent<u8>, manager: &mut Manager<Cm>) -> CmHeader {
+        agent.on_deadline(Time::ZERO, manager);
         let Some((1, CmMessage::Header(syn))) = agent.poll_transmit() else { panic!("no SYN") };
         let answer = CmMessage::Header(CmHeader { kind: CmKind::SynAck, ..syn });
-        agent.receive(now, 1, &answer, 0, Ecn::NotEct, &mut manager);
+        agent.receive(Time::ZERO, 1, &answer, 0, Ecn::NotEct, manager);
+        syn
+    }
+
+    #[test]
+    fn a_limited_number_of_flows_has_headers() {
+        let (mut agent, mut manager, flows) = agent_with_flows(SLOTS + 1);
+        handshake(&mut agent, &mut manager);
         let has_header = |agent: &Agent<u8>, flow: &FlowId| agent.own_header(*flow).is_some();
         assert!(flows[..SLOTS].iter().all(|flow| has_header(&agent, flow)));
         assert!(!has_header(&agent, &flows[SLOTS]));
@@ -216,5 +236,22 @@ mod tests {
         agent.close(flows[0]);
         assert!(has_header(&agent, &flows[SLOTS]), "in place of the closed one");
         assert_eq!((agent.poll_changed(), agent.poll_changed()), (Some(flows[SLOTS]), None));
+    }
+
+    #[test]
+    fn names_begin_again_with_another_secret() {
+        let (mut agent, mut manager, mut flows) = agent_with_flows(2);
+        let first = handshake(&mut agent, &mut manager);
+        let before = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
+        agent.peers[0].prober.probes.own_names.use_up();
+        flows.push(manager.open(Time::ZERO, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1))));
+        agent.open(Time::ZERO, flows[2], 1, Bytes::new(1000), &mut Stream::from_seed(2), &mut manager);
+        agent.use_own_socket(Time::ZERO, flows[2], &mut manager);
+        assert!(flows.iter().all(|flow| agent.own_header(*flow).is_none()));
+        let second = handshake(&mut agent, &mut manager);
+        assert_ne!((first.sequence, first.flow), (second.sequence, second.flow));
+        let after = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
+        assert!(before.iter().zip(&after).all(|(old, new)| old.flow == new.flow && old.tag != new.tag));
+        assert_eq!(after.iter().map(|header| header.flow).collect::<BTreeSet<_>>().len(), 3);
     }
 }

@@ -155,6 +155,7 @@ impl Prober {
         (new.rtt, new.mean_rtt, new.counts, new.min_timeout) = (self.rtt, self.mean_rtt, self.counts, self.min_timeout);
         (new.without_header, new.without_header_since) =
             (std::mem::take(&mut self.without_header), self.without_header_since);
+        new.probes.own_names = std::mem::take(&mut self.probes.own_names);
         std::mem::replace(self, new).probes
     }
 
