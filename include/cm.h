@@ -26,7 +26,8 @@
  *
  *     cm_update(id, bytes_received, bytes_lost, bytes_lost ? CM_TRANSIENT : CM_NO_LOSS, rtt_in_seconds);
  *
- * Only cm_update opens the window: what you have sent counts as in flight until you report that it arrived or was lost.
+ * Only feedback opens the window: what you have sent counts as in flight until you report that it arrived or was lost.
+ * If your receiver reports nothing and its host has a CM, send with cm_send or cm_header: that CM reports.
  *
  * You may call every function from any thread, also from within callbacks (except cm_dispatch and cm_disconnect).
  * Functions that return int return CM_OK or a negative error. cm_open returns an id, which is positive, or a negative
@@ -62,7 +63,8 @@ enum cm_error {
     CM_EIDLE = -12,      /* the daemon closed the flow: it made no call for a long time */
     CM_EDENIED = -13,      /* the daemon belongs to another user */
     CM_EVERSION = -14,     /* the daemon has another version */
-    CM_EDEST = -15,        /* no packet can go to this address: not a single host, no port for cm_send, not IP */
+    CM_EDEST = -15,        /* no packet can go to this address: not a single host, no port for cm_send or cm_header,
+                              not IP */
     CM_ESYSTEM = -16,      /* the system refused memory, a file or a socket */
     CM_EINFLIGHT = -17,    /* the flow has bytes in flight in its macroflow and in the one before: report those sent
                               before the last cm_set_macroflow, then try again */
@@ -96,9 +98,9 @@ struct cm_callbacks {
     void (*closed)(cm_id id, int error, void *user);
 };
 
-/* Opens a flow to `to`, an IPv4 or IPv6 address; only cm_send uses the port. Connects to the daemon if there is no
- * connection yet. Copies `callbacks`. Takes some microseconds; if the daemon does not answer within ten seconds, it
- * returns CM_EDISCONNECTED. */
+/* Opens a flow to `to`, an IPv4 or IPv6 address; only cm_send and cm_header use the port. Connects to the daemon if
+ * there is no connection yet. Copies `callbacks`. Takes some microseconds; if the daemon does not answer within ten
+ * seconds, it returns CM_EDISCONNECTED. */
 cm_id cm_open(const struct sockaddr *to, socklen_t length, const struct cm_callbacks *callbacks, void *user);
 
 /* The number of your bytes that a packet of the flow may carry; negative is an error. */
@@ -161,6 +163,20 @@ int cm_guarantee(cm_id id, double rate, double delay);
  * that CM reports what arrived, and you need not. Once you call cm_update for a flow, only your reports count. */
 int cm_send(cm_id id, const void *data, int length);
 
+/* For programs that send from sockets of their own and get no feedback from their receivers: if the receiver's host
+ * has a CM, that CM counts what arrives, removes the header and delivers the data, as for cm_send. For a packet with
+ * `length` bytes of your data, at least one, writes CM_HEADER_SIZE bytes to `header` and the address of the receiver's
+ * CM to `to`, with its length in `to_length`. Send the header and then the data there, in one datagram, and call
+ * cm_notify with the number of your bytes, without the header, or with 0 if you have not sent it. One packet at a time:
+ * cm_header, send, cm_notify. You need a grant, or send by your own clock, as for other packets.
+ *
+ * Returns CM_HEADER_SIZE; or 0 while the receiver's host is not known to have a CM: then `to` is the flow's
+ * destination, and the data goes there without a header. The first call for a flow starts the handshake. Once you call
+ * cm_update for the flow, it returns 0. Send from the address that your host's CM uses: an unbound socket does so
+ * unless the daemon was started with --listen. */
+enum { CM_HEADER_SIZE = 20 };
+int cm_header(cm_id id, int length, void *header, struct sockaddr_storage *to, socklen_t *to_length);
+
 /* Closes the flow. After it none of the flow's callbacks is called; a callback that ran in another thread has
  * returned. So you can free what `user` points to, whatever this returns. Do not hold a lock here that a callback
  * takes. After CM_EFULL the flow is still open. If another thread ends the connection meanwhile (cm_connect,
@@ -170,10 +186,10 @@ int cm_close(cm_id id);
 /* ---- receivers --------------------------------------------------------------------------------------------------- */
 
 /* Declares that this program receives on the UDP port `port` of this host. Datagrams that other hosts' programs send
- * here with cm_send come with a CM header to the daemon. The daemon removes the header and delivers them to that
- * port, from an address of this host. It does so only for ports that a program has declared, until that program ends
- * or calls cm_unlisten. Connects to the daemon if there is no connection yet. Nothing else changes: receive from your
- * own socket. */
+ * here with cm_send or cm_header come with a CM header to the daemon. The daemon removes the header and delivers them
+ * to that port, from an address of this host. It does so only for ports that a program has declared, until that program
+ * ends or calls cm_unlisten. Connects to the daemon if there is no connection yet. Nothing else changes: receive from
+ * your own socket. */
 int cm_listen(int port);
 int cm_unlisten(int port);
 

@@ -12,7 +12,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, Sharing};
+use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_decode, cm_encode,
@@ -53,6 +53,23 @@ enum Step {
     Answer {
         from: u8,
         counted: u16,
+        /// The peer knows the whole secret of a `Syn`.
+        knows_secret: bool,
+    },
+    /// The program of a flow starts to send from a socket of its own, or has sent packets; with the right tag?
+    Program {
+        flow: u8,
+        payload: u16,
+        packets: u8,
+        tag: Option<u32>,
+    },
+    /// Data from a program of a peer, with the right tag or with this one.
+    Own {
+        from: u8,
+        ecn: u8,
+        refuse: bool,
+        tag: Option<u32>,
+        shape: Shape,
     },
     /// Time passes, up to a minute, with all deadlines.
     Wait {
@@ -78,7 +95,7 @@ enum Step {
     },
 }
 
-#[derive(Debug, Arbitrary)]
+#[derive(Debug, Clone, Arbitrary)]
 struct Shape {
     kind: u8,
     protocol: u8,
@@ -102,6 +119,8 @@ struct Peer {
     last: u32,
     flow: u32,
     request: Option<CmHeader>,
+    /// The last `Syn` that it sent.
+    syn: Option<CmHeader>,
 }
 
 struct Flow {
@@ -145,7 +164,41 @@ impl Host {
                 let bytes = shape.encode(aimed.then_some(&self.peers[usize::from(from)]));
                 self.arrive(from, &bytes, Ecn::from_bits(*ecn), *refuse);
             }
-            Step::Answer { from, counted } => self.answer(from % PEERS, *counted),
+            Step::Answer { from, counted, knows_secret } => self.answer(from % PEERS, *counted, *knows_secret),
+            Step::Program { flow, payload, packets, tag } => {
+                let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) else { return };
+                let flow = &mut self.flows[place];
+                self.agent.use_own_socket(now, flow.id, &mut self.manager);
+                let header = self.agent.own_header(flow.id);
+                if let Some(header) = header {
+                    let peer = &mut self.peers[usize::from(flow.to)];
+                    (peer.last, peer.flow) = (header.first, header.flow);
+                }
+                let tag = tag.or(header.map(|header| header.tag));
+                for _ in 0..*packets {
+                    let whole = self.agent.sent_by_program(now, flow.id, usize::from(*payload), tag);
+                    let whole = whole.expect("the flow is open");
+                    self.manager.notify(now, flow.id, whole);
+                    flow.sent += whole.as_u64();
+                }
+            }
+            Step::Own { from, ecn, refuse, tag, shape } => {
+                let from = from % PEERS;
+                let bytes = Shape { kind: 0, ..shape.clone() }.encode(Some(&self.peers[usize::from(from)]));
+                let peer = &mut self.peers[usize::from(from)];
+                peer.sent += (bytes.len() + UDP_BYTES) as u64;
+                let Ok((CmMessage::Header(header), payload)) = cm_decode(&bytes) else { return };
+                let ecn = Ecn::from_bits(*ecn);
+                let right = peer.syn.map(|syn| OwnHeader::new(&syn, header.flow).tag);
+                let tag = tag.or(right).unwrap_or_default();
+                let delivery = self.agent.receive_own(now, from, &header, tag, payload.len(), ecn);
+                if let Some(delivery) = delivery {
+                    assert_eq!(delivery.flow, header.flow);
+                    if *refuse {
+                        self.agent.refuse(from, &header);
+                    }
+                }
+            }
             Step::Wait { micros } => {
                 let until = now + Duration::from_micros(u64::from(micros % 60_000_000));
                 for _ in 0..1000 {
@@ -197,7 +250,7 @@ impl Host {
     }
 
     /// The answer of a correct peer.
-    fn answer(&mut self, from: u8, counted: u16) {
+    fn answer(&mut self, from: u8, counted: u16, knows_secret: bool) {
         let peer = &self.peers[usize::from(from)];
         let Some(request) = peer.request else { return };
         let message = match request.kind {
@@ -208,7 +261,10 @@ impl Host {
                 counts: vec![Count { flow: peer.flow, count: counted.into() }],
                 ..Response::default()
             })),
-            _ => CmMessage::Header(CmHeader::control(CmKind::SynAck, request.sequence)),
+            _ => {
+                let flow = if knows_secret { request.flow } else { 0 };
+                CmMessage::Header(CmHeader { flow, ..CmHeader::control(CmKind::SynAck, request.sequence) })
+            }
         };
         let mut bytes = Vec::new();
         cm_encode(&message, &mut bytes);
@@ -224,6 +280,9 @@ impl Host {
         assert_eq!(again.len(), cm_encoded_len(&message));
         again.extend(payload);
         assert_eq!(cm_decode(&again), Ok((message.clone(), payload)), "the encoded message decodes to another value");
+        if let CmMessage::Header(syn @ CmHeader { kind: CmKind::Syn, .. }) = &message {
+            self.peers[usize::from(from)].syn = Some(*syn);
+        }
         let delivery = self.agent.receive(self.now, from, &message, payload.len(), ecn, &mut self.manager);
         if let (Some(delivery), CmMessage::Header(header)) = (delivery, &message) {
             assert_eq!((delivery.flow, header.kind), (header.flow, CmKind::Data));
@@ -241,6 +300,11 @@ impl Host {
 
     /// Collects all messages to send.
     fn collect_output(&mut self) {
+        for count in 0.. {
+            assert!(count < MAX_MESSAGES, "endless changes");
+            let Some(changed) = self.agent.poll_changed() else { break };
+            assert!(self.flows.iter().any(|flow| flow.id == changed), "a closed flow has changed");
+        }
         for count in 0.. {
             assert!(count < MAX_MESSAGES, "endless output");
             let Some((to, message)) = self.agent.poll_transmit() else { break };

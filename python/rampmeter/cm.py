@@ -91,6 +91,16 @@ class Flow:
         """Give a datagram to the daemon, which sends it when the flow may send."""
         self._client.send(self._number, data)
 
+    def header(self, length: int) -> tuple[bytes, tuple[str, int]]:
+        """Return the header of a packet with `length` bytes of data, and the address for both.
+
+        For programs that send from sockets of their own to receivers that report nothing: the receiver's daemon counts
+        what arrives, removes the header and delivers the data. Call `notify` with the number of bytes of data, or 0,
+        before the next `header`. While the receiver is not known to have a daemon, the header is empty and the address
+        is the flow's destination.
+        """
+        return self._client.header(self._number, length)
+
     def close(self) -> None:
         """Close the flow."""
         self._client.close(self._number)
@@ -145,7 +155,7 @@ class Manager:
         self._flows: dict[int, Flow] = {}
 
     def open(self, host: str, port: int = 0, *, weight: float = 1.0) -> Flow:
-        """Open a flow to `host`. Only `Flow.send` uses the port."""
+        """Open a flow to `host`. Only `Flow.send` and `Flow.header` use the port."""
         client = self._connected()
         number = client.open(host, port, weight)
         flow = Flow(client, number, self._flows)

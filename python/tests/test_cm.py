@@ -92,6 +92,30 @@ def test_datagrams_sent_by_the_daemon_arrive(daemon: Path) -> None:
         assert receiver.recv(100) == b"hello"
 
 
+def test_packets_of_an_own_socket_pass_through_the_daemon(daemon: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, cm.connect(daemon) as manager:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(20)
+        own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        manager.listen(receiver.getsockname()[1])
+        flow = manager.open("127.0.0.1", receiver.getsockname()[1])
+        end = time.monotonic() + 20
+        header, address = flow.header(5)
+        while not header:  # this host's daemon is the receiver's daemon too
+            assert address == receiver.getsockname()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+            header, address = flow.header(5)
+        assert (len(header), address) == (20, ("127.0.0.1", 2961))
+        own.sendto(header + b"hello", address)
+        flow.notify(5)
+        assert receiver.recv(100) == b"hello"
+        assert flow.header(5)[0][4:8] != header[4:8]
+        with pytest.raises(cm.CmError, match="cm_mtu"):
+            flow.header(60_000)
+        own.close()
+
+
 def test_receivers_register_ports_and_hint_weights(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         manager.listen(5000)

@@ -23,6 +23,18 @@ pub(crate) fn read(bytes: &[u8]) -> Result<SocketAddr, Error> {
     }
 }
 
+/// The bytes of a `sockaddr_in` or `sockaddr_in6`.
+pub(crate) fn write(address: SocketAddr) -> Vec<u8> {
+    let head = |family: i32| [(family as u16).to_ne_bytes(), address.port().to_be_bytes()].concat();
+    match address {
+        SocketAddr::V4(v4) => [&head(libc::AF_INET)[..], &v4.ip().octets(), &[0; 8]].concat(),
+        SocketAddr::V6(v6) => {
+            let flow = v6.flowinfo().to_be_bytes();
+            [&head(libc::AF_INET6)[..], &flow, &v6.ip().octets(), &v6.scope_id().to_ne_bytes()].concat()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +50,10 @@ mod tests {
         v6[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
         v6[23] = 1;
         assert_eq!(read(&v6), Ok("[::1]:0".parse().unwrap()));
+        for address in ["192.0.2.1:80", "[fe80::1%3]:2961"] {
+            let address: SocketAddr = address.parse().unwrap();
+            assert_eq!(read(&write(address)), Ok(address));
+        }
         assert_eq!(read(&[1, 0, 0, 0]), Err(Error::Destination), "a Unix socket");
         assert_eq!(read(&[]), Err(Error::Invalid));
     }

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cm::{Client, Error, Feedback, Id, LossMode, Macroflow, ServiceCurve, Share, Thresholds};
-use libc::{sockaddr, socklen_t};
+use libc::{sockaddr, sockaddr_storage, socklen_t};
 use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::connection::{Callbacks, User};
@@ -204,6 +204,34 @@ pub unsafe extern "C" fn cm_send(flow: c_int, data: *const c_void, length: c_int
         connection::existing()?.client.send(id(flow)?, data)
     };
     done(send())
+}
+
+/// # Safety
+/// `header` is null or has room for [`cm::HEADER_BYTES`] bytes; `to` and `to_length` are null or point to their types.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_header(
+    flow: c_int,
+    length: c_int,
+    header: *mut c_void,
+    to: *mut sockaddr_storage,
+    to_length: *mut socklen_t,
+) -> c_int {
+    let write = || {
+        if header.is_null() || to.is_null() || to_length.is_null() {
+            return Err(Error::Invalid);
+        }
+        let written = connection::existing()?.client.header(id(flow)?, bytes(length)? as usize)?;
+        let address = address::write(written.to);
+        // SAFETY: not null, so of these types, as `cm.h` asks; a header has at most `HEADER_BYTES` bytes, and every
+        // address fits into `sockaddr_storage`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(written.bytes.as_ptr(), header.cast::<u8>(), written.bytes.len());
+            std::ptr::copy_nonoverlapping(address.as_ptr(), to.cast::<u8>(), address.len());
+            *to_length = address.len() as socklen_t;
+        }
+        Ok(written.bytes.len() as c_int)
+    };
+    code(write())
 }
 
 fn port(number: c_int) -> Result<u16, Error> {

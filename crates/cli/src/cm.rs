@@ -213,7 +213,7 @@ fn format_status(status: &Status) -> String {
         text.push_str(&table(&head, &rows));
     }
     if !status.peers.is_empty() {
-        let head = ["peer", "daemon", "rtt", "probes", "responses", "flows"].map(String::from);
+        let head = ["peer", "daemon", "rtt", "probes", "responses", "lost", "flows"].map(String::from);
         text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));
     }
     if status.senders > 0 {
@@ -250,8 +250,15 @@ fn peer_row(peer: &PeerStatus) -> Vec<String> {
         peer.rtt_s.map_or("-".into(), |rtt| format!("{:.3} ms", rtt * 1e3)),
         peer.probes.to_string(),
         peer.responses.to_string(),
+        lost_percent(peer),
         peer.flows.to_string(),
     ]
+}
+
+/// The share of the bytes with a known outcome that were lost.
+fn lost_percent(peer: &PeerStatus) -> String {
+    let known = peer.delivered_bytes + peer.lost_bytes;
+    if known == 0 { "-".into() } else { format!("{:.1}%", peer.lost_bytes as f64 / known as f64 * 100.0) }
 }
 
 fn list(numbers: &[i32]) -> String {

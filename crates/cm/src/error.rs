@@ -53,7 +53,7 @@ pub enum Error {
     #[error("the congestion manager has another version; restart it after the update")]
     Version = -14,
     /// No packet can go to this address.
-    #[error("no packet can go to this address: use the address of a single host, and for cm_send a port")]
+    #[error("no packet can go to this address: use the address of a single host, and for cm_send and cm_header a port")]
     Destination = -15,
     /// The system refused memory, a file or a socket.
     #[error("the system refused memory, a file or a socket")]

@@ -24,7 +24,7 @@ use crate::error::Error;
 const MAGIC: &[u8; 8] = b"rampcm\0\0";
 
 /// Increases with every change of the shared memory's layout or of a record.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The time after which a daemon without an answer counts as ended.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -25,6 +25,7 @@ mod data;
 mod error;
 mod fork;
 mod handshake;
+mod inner_udp;
 mod layout;
 pub mod limits;
 mod memory;
@@ -35,7 +36,7 @@ mod spin;
 mod time;
 mod wakeup;
 
-pub use client::{Client, Event, Id, Options};
+pub use client::{Client, Event, HEADER_BYTES, Header, Id, Options};
 pub use error::Error;
 pub use message::{Feedback, Macroflow, PathState};
 pub use rampmeter_manager::LossMode;

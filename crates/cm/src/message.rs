@@ -9,7 +9,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use rampmeter_manager::LossMode;
-use rampmeter_manager::{ServiceCurve, Share, Thresholds};
+use rampmeter_manager::{OwnHeader, ServiceCurve, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::client::Id;
@@ -49,6 +49,14 @@ pub enum Macroflow {
     Of(Id),
 }
 
+/// The destination of the packets that a program sends from a socket of its own, and the contents of their headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnSocket {
+    /// The receiver's daemon.
+    pub(crate) peer: SocketAddr,
+    pub(crate) header: OwnHeader,
+}
+
 /// The valid weights: outside of this range the share of a flow could become zero.
 const VALID_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
@@ -78,6 +86,8 @@ pub(crate) enum Command {
     Request,
     Notify {
         sent: Bytes,
+        /// The tag in the packet's header; none without a header.
+        tag: Option<u32>,
     },
     Update(Feedback),
     /// `length` bytes are in the data area.
@@ -106,6 +116,10 @@ pub(crate) enum Command {
         token: u64,
         to: Macroflow,
     },
+    /// The process sends from a socket of its own, and requests reports of the receiver's daemon.
+    Header {
+        token: u64,
+    },
 }
 
 /// A message from the daemon to a client.
@@ -129,7 +143,9 @@ pub(crate) enum Notice {
     },
     /// The flow has ended, or could not be opened.
     Ended(Error),
-    /// The result of a `Listen`, `Hint` or `SetMacroflow`.
+    /// The contents of the flow's next headers; none while the receiver accepts no headers.
+    Header(Option<OwnSocket>),
+    /// The result of a `Listen`, `Hint`, `SetMacroflow` or `Header`.
     Done {
         token: u64,
         result: Result<(), Error>,
@@ -145,7 +161,7 @@ impl Command {
             }
             Self::Close => (2, [0; 7]),
             Self::Request => (3, [0; 7]),
-            Self::Notify { sent } => (4, [sent.as_u64(), 0, 0, 0, 0, 0, 0]),
+            Self::Notify { sent, tag } => (4, [sent.as_u64(), tag.map_or(0, |tag| u64::from(tag) + 1), 0, 0, 0, 0, 0]),
             Self::Update(f) => {
                 let rtt = f.rtt.map_or(0, |rtt| rtt.as_nanos().max(1));
                 let mode = MODES.iter().position(|mode| *mode == f.mode).unwrap_or_default();
@@ -172,6 +188,7 @@ impl Command {
                 };
                 (12, [token, to, 0, 0, 0, 0, 0])
             }
+            Self::Header { token } => (13, [token, 0, 0, 0, 0, 0, 0]),
         };
         record(kind, flow, rest)
     }
@@ -187,7 +204,10 @@ impl Command {
             }
             2 => Self::Close,
             3 => Self::Request,
-            4 => Self::Notify { sent: bytes(a)? },
+            4 => {
+                let tag = b.checked_sub(1).map(u32::try_from).transpose().ok()?;
+                Self::Notify { sent: bytes(a)?, tag }
+            }
             5 => {
                 let rtt = (d > 0).then(|| Duration::from_nanos(d));
                 if rtt.is_some_and(|rtt| rtt > MAX_RTT) {
@@ -219,6 +239,7 @@ impl Command {
                 };
                 Self::SetMacroflow { token: a, to }
             }
+            13 => Self::Header { token: a },
             _ => return None,
         };
         Some(((record[0] >> 32) as u32, command))
@@ -239,6 +260,12 @@ impl Notice {
                 let code = result.err().map_or(0, |error| error.code().unsigned_abs());
                 (7, [token, code.into(), 0, 0, 0, 0, 0])
             }
+            Self::Header(None) => (8, [0; 7]),
+            Self::Header(Some(OwnSocket { peer, header })) => {
+                let [place, high, low] = address_words(peer);
+                let OwnHeader { flow: name, first, tag } = header;
+                (8, [place, high, low, u64::from(name) | u64::from(first) << 32, tag.into(), 0, 0])
+            }
         };
         record(kind, flow, rest)
     }
@@ -255,6 +282,12 @@ impl Notice {
             6 => Self::Ended(Error::from_code(-i32::try_from(a).ok()?)?),
             7 if b == 0 => Self::Done { token: a, result: Ok(()) },
             7 => Self::Done { token: a, result: Err(Error::from_code(-i32::try_from(b).ok()?)?) },
+            8 if a == 0 => Self::Header(None),
+            8 => {
+                let [flow, first] = [record[4] as u32, (record[4] >> 32) as u32];
+                let header = OwnHeader { flow, first, tag: record[5].try_into().ok()? };
+                Self::Header(Some(OwnSocket { peer: address(a, b, c)?, header }))
+            }
             _ => return None,
         };
         Some(((record[0] >> 32) as u32, notice))
@@ -338,7 +371,10 @@ mod tests {
             Command::Open { to: "[2001:db8::1]:0".parse().unwrap(), share: Share::default() },
             Command::Close,
             Command::Request,
-            Command::Notify { sent: Bytes::new(1200) },
+            Command::Notify { sent: Bytes::new(1200), tag: None },
+            Command::Notify { sent: Bytes::new(1200), tag: Some(0) },
+            Command::Notify { sent: Bytes::ZERO, tag: Some(u32::MAX) },
+            Command::Header { token: 7 },
             Command::Update(feedback),
             Command::Update(Feedback::default()),
             Command::Send { length: 77 },
@@ -356,7 +392,12 @@ mod tests {
             assert_eq!(Command::decode(&command.encode(0x1234_5678)), Some((0x1234_5678, command)));
         }
         let state = PathState { rate: Rate::from_bps(10), srtt: Duration::from_millis(3) };
+        let header = OwnHeader { flow: 1, first: u32::MAX, tag: u32::MAX - 1 };
+        let socket = |peer: &str| OwnSocket { peer: peer.parse().unwrap(), header };
         for notice in [
+            Notice::Header(None),
+            Notice::Header(Some(socket("192.0.2.1:2961"))),
+            Notice::Header(Some(socket("[2001:db8::1]:2961"))),
             Notice::Opened { mtu: 1472, state },
             Notice::Grant { bytes: 9 },
             Notice::State { token: 5, state },
@@ -375,7 +416,7 @@ mod tests {
         for weight in [0.0, -1.0, 1e-7, 1e7, f64::NAN, f64::INFINITY] {
             assert_eq!(Command::decode(&Command::Share(Share { weight, ..Share::default() }).encode(1)), None);
         }
-        assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX }.encode(1)), None);
+        assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX, tag: None }.encode(1)), None);
         let thresholds = Thresholds { down: 1.5, ..Thresholds::default() };
         assert_eq!(Command::decode(&Command::Watch(thresholds).encode(1)), None);
         for flow in [1 << 31, 1 << 32, u64::MAX - 1] {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::Running;
 use common::relay::Relay;
 use rampmeter_cm::daemon::{Carriage, Daemon, DaemonError, PeerStatus, Protocol, status};
-use rampmeter_cm::{Client, Error, Feedback, Id, Options};
+use rampmeter_cm::{Client, Error, Feedback, HEADER_BYTES, Id, Options};
 use rampmeter_units::Bytes;
 
 const PORT: u16 = 2961;
@@ -154,6 +154,74 @@ fn answers_of_the_receivers_daemon_open_the_window() {
     assert_eq!((peer.present, peer.flows), (Some(true), 1));
     assert!(peer.responses > 30 && peer.probes >= peer.responses && peer.rtt_s > Some(0.018), "{peer:?}");
     assert_eq!(status(&hosts.far.path()).unwrap().senders, 1);
+}
+
+/// Sends packets of 1000 bytes from `socket` with headers until `is_enough`: as granted, or without requests.
+fn send_with_headers(client: &Client, flow: Id, socket: &UdpSocket, is_enough: impl Fn() -> bool, requests: bool) {
+    let send = || {
+        let header = client.header(flow, 1000).unwrap();
+        socket.send_to(&[&header.bytes[..], &[7; 1000]].concat(), header.to).unwrap();
+        client.notify(flow, 1000).unwrap();
+    };
+    if requests {
+        (0..4).for_each(|_| client.request(flow).unwrap());
+    }
+    while !is_enough() {
+        let wait = rampmeter_units::Duration::from_millis(10);
+        match client.next(Some(wait)).unwrap() {
+            Some((_, rampmeter_cm::Event::Send { .. })) => {
+                send();
+                client.request(flow).unwrap();
+            }
+            None if !requests => send(),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
+    for requests in [true, false] {
+        let hosts = Hosts::new();
+        let (there, real) = hosts.far();
+        let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(real));
+        receiver.listen(port(&socket)).unwrap();
+        let (flow, own) = (opened(&sender, there, port(&socket)), program(hosts.addresses[0]));
+        let first = sender.header(flow, 1000).unwrap();
+        // The handshake takes 20 ms, and the call may take longer.
+        assert_eq!(first.to.port(), if first.bytes.is_empty() { port(&socket) } else { PORT });
+        assert_eq!(sender.header(flow, 1453), Err(Error::TooLarge));
+        await_condition(&socket, "a handshake", || sender.header(flow, 1000).unwrap().bytes.len() == HEADER_BYTES);
+        assert_eq!(sender.header(flow, 1000).unwrap().to, (there, PORT).into());
+        hosts.relay.loss.store(80, Ordering::Relaxed);
+        let on_path = || [0, 1].map(|n| hosts.relay.others[n].load(Ordering::Relaxed));
+        let end = Instant::now() + ms(60_000);
+        let is_enough = || Instant::now() >= end || (on_path()[0] >= 500 && on_path()[1] >= 30);
+        let (arrived, from) = std::thread::scope(|scope| {
+            let arrived = scope.spawn(|| {
+                let (mut arrived, mut from) = (0, None);
+                while !is_enough() {
+                    let (count, source) = arrivals(&socket, ms(1000));
+                    (arrived, from) = (arrived + count, from.or(source));
+                }
+                (arrived + arrivals(&socket, ms(500)).0, from)
+            });
+            send_with_headers(&sender, flow, &own, is_enough, requests);
+            arrived.join().unwrap()
+        });
+        let [delivered, dropped] = on_path();
+        let peer = peer(&hosts.near).unwrap();
+        let on_path = dropped as f64 / (delivered + dropped) as f64;
+        let derived = peer.lost_bytes as f64 / (peer.delivered_bytes + peer.lost_bytes) as f64;
+        println!("{delivered} packets delivered, {dropped} dropped: {on_path:.3}, derived {derived:.3}, {peer:?}");
+        assert_eq!(from.unwrap().ip(), real, "forwarded by its own daemon");
+        assert!(delivered >= 500 && dropped >= 30, "{delivered}, {dropped}");
+        // On a busy machine the receiver's socket may overflow.
+        assert!(arrived as u64 * 10 >= delivered * 9, "{arrived} of {delivered}");
+        // A probe or its response may be lost with the packets that it counts, and the last packets are open.
+        assert!(derived > on_path / 2.0 && derived < on_path * 2.0, "{derived} and {on_path}");
+        assert!(peer.delivered_bytes > delivered * 1048 / 2 && peer.delivered_bytes <= delivered * 1048);
+    }
 }
 
 #[test]

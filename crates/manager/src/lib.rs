@@ -25,7 +25,7 @@ mod shares;
 mod timers;
 mod treatment;
 
-pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
+pub use agent::{Agent, AgentConfig, Delivery, OwnHeader, PeerStatus, Presence};
 pub use aging::HalfLife;
 pub use choice::{MacroflowChoice, MacroflowError};
 pub use destinations::{Destination, MAX_DESTINATIONS};

@@ -85,7 +85,7 @@ pub(crate) struct Macroflow<C> {
     granted: Option<u32>,
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
-    in_flight: Bytes,
+    pub(crate) in_flight: Bytes,
     /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
     pub(crate) next_number: u64,
     last_sent: Time,

@@ -158,6 +158,17 @@ impl CmClient {
         python.detach(|| self.client.send(flow, data)).map_err(refuse)
     }
 
+    /// The header of a packet, and the address that it goes to.
+    fn header(&self, python: Python<'_>, flow: i32, length: i64) -> PyResult<(Vec<u8>, (String, u16))> {
+        let (flow, length) = (id(flow)?, size("length", length)? as usize);
+        let header = python.detach(|| self.client.header(flow, length)).map_err(refuse)?;
+        let host = match header.to {
+            SocketAddr::V6(to) if to.scope_id() != 0 => format!("{}%{}", to.ip(), to.scope_id()),
+            to => to.ip().to_string(),
+        };
+        Ok((header.bytes, (host, header.to.port())))
+    }
+
     fn listen(&self, python: Python<'_>, port: i64, on: bool) -> PyResult<()> {
         let port = port_number(port)?;
         python.detach(|| if on { self.client.listen(port) } else { self.client.unlisten(port) }).map_err(refuse)

@@ -67,10 +67,12 @@ pub struct CmHeader {
     pub kind: CmKind,
     /// `Data`: the IP protocol number of the payload's transport protocol.
     pub protocol: u8,
-    /// `Data`: one more than in the last data packet to the host. `Probe`: its number, from a separate sequence.
-    /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it answers.
+    /// `Data`: one more than in the last data packet to the host, or in the last one of a flow whose program sends from
+    /// a socket of its own. `Probe`: its number, from a separate sequence. `Syn`: the first sequence number, which
+    /// `SynAck` repeats. `Reset`: the number of the message that it answers.
     pub sequence: u32,
-    /// `Data`: the flow, by the sender's id.
+    /// `Data`: the flow, by the sender's id. `Syn`: the second half of the sender's secret, whose first half is the
+    /// sequence number; `SynAck` repeats it.
     pub flow: u32,
 }
 
@@ -103,7 +105,8 @@ pub struct Response {
     pub missed: bool,
     /// The number of flows with packets received; more than [`Self::counts`] has where not all fit into one packet.
     pub flows: u16,
-    /// The counts of the flows; at most [`MAX_COUNTS`].
+    /// The counts of the flows; at most [`MAX_COUNTS`]. In an unsolicited report: none if it is about packets of the
+    /// sender's Congestion Manager, the flow if it is about packets of a program.
     pub counts: Vec<Count>,
 }
 

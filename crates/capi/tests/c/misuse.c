@@ -142,6 +142,25 @@ int main(void)
     EXPECT(cm_set_macroflow(id, 0), CM_EUNKNOWN);
     EXPECT(cm_set_macroflow(id, CM_ENODAEMON), CM_EUNKNOWN); /* cm_open's error instead of an id */
     EXPECT(cm_set_macroflow(0, CM_NEW_MACROFLOW), CM_EUNKNOWN);
+    unsigned char header[CM_HEADER_SIZE];
+    struct sockaddr_storage peer_cm;
+    socklen_t peer_length = 0;
+    EXPECT(cm_header(id, 100, NULL, &peer_cm, &peer_length), CM_EINVAL);
+    EXPECT(cm_header(id, 100, header, NULL, &peer_length), CM_EINVAL);
+    EXPECT(cm_header(id, 100, header, &peer_cm, NULL), CM_EINVAL);
+    EXPECT(cm_header(0, 100, header, &peer_cm, &peer_length), CM_EUNKNOWN);
+    EXPECT(cm_header(far, 100, header, &peer_cm, &peer_length), CM_EDEST); /* it has no port */
+    struct sockaddr_in program = peer;
+    program.sin_port = htons(5000);
+    cm_id own = cm_open((struct sockaddr *)&program, sizeof program, NULL, NULL);
+    EXPECT(cm_header(own, -1, header, &peer_cm, &peer_length), CM_EINVAL);
+    EXPECT(cm_header(own, 0, header, &peer_cm, &peer_length), CM_EINVAL);
+    EXPECT(cm_header(own, 70000, header, &peer_cm, &peer_length), CM_ETOOLARGE);
+    EXPECT(cm_header(own, 100, header, &peer_cm, &peer_length), 0); /* no daemon is known there */
+    EXPECT((int)peer_length, (int)sizeof program);
+    EXPECT(memcmp(&peer_cm, &program, sizeof program), 0);
+    EXPECT(cm_close(own), CM_OK);
+    EXPECT(cm_header(own, 100, header, &peer_cm, &peer_length), CM_ECLOSED);
     EXPECT(cm_notify(other, 100), CM_OK);
     EXPECT(cm_set_macroflow(other, id), CM_OK);
     EXPECT(cm_notify(other, 100), CM_OK);

@@ -1,9 +1,11 @@
 //! The flows of this process by id: slots, generations, and the requests and data that wait for each flow.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use rampmeter_manager::Share;
 
+use super::own_socket::OwnFlow;
 use crate::error::Error;
 use crate::limits::{GENERATIONS, MAX_DATAGRAMS, MAX_FLOWS, MAX_QUEUED, generation, id, slot};
 use crate::message::PathState;
@@ -23,8 +25,9 @@ pub(super) struct ClientFlow {
     pub(super) mtu: u32,
     pub(super) state: PathState,
     pub(super) share: Share,
-    /// The destination has a port, as `cm_send` needs it.
-    pub(super) has_port: bool,
+    pub(super) to: SocketAddr,
+    /// The process sends from a socket of its own, with headers.
+    pub(super) own_socket: Option<OwnFlow>,
     /// Requests without a grant so far.
     pub(super) pending_requests: u32,
     /// Bytes in the daemon's queue.
@@ -39,13 +42,14 @@ pub(super) struct ClientFlow {
 
 impl ClientFlow {
     /// A flow that is being opened.
-    pub(super) fn new(share: Share, has_port: bool) -> Self {
+    pub(super) fn new(share: Share, to: SocketAddr) -> Self {
         Self {
             stage: Stage::Opening,
             mtu: 0,
             state: PathState::default(),
             share,
-            has_port,
+            to,
+            own_socket: None,
             pending_requests: 0,
             queued: 0,
             datagrams: 0,
@@ -57,7 +61,7 @@ impl ClientFlow {
 
     /// Checks that a datagram of `length` bytes can be sent or queued.
     pub(super) fn check_datagram(&self, length: u64) -> Result<(), Error> {
-        if !self.has_port {
+        if self.to.port() == 0 {
             Err(Error::Destination)
         } else if length > self.mtu.into() {
             Err(Error::TooLarge)
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     fn flow() -> ClientFlow {
-        ClientFlow { stage: Stage::Open, ..ClientFlow::new(Share::default(), true) }
+        ClientFlow { stage: Stage::Open, ..ClientFlow::new(Share::default(), ([127, 0, 0, 1], 9).into()) }
     }
 
     #[test]

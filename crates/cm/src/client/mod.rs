@@ -28,6 +28,7 @@
 //! nothing.
 
 mod flows;
+mod own_socket;
 mod receiving;
 mod sending;
 mod state;
@@ -46,6 +47,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use rampmeter_manager::Share;
 use rampmeter_units::Duration;
 
+pub use self::own_socket::{HEADER_BYTES, Header};
 use self::state::State;
 use crate::error::Error;
 use crate::fork;

@@ -13,7 +13,7 @@ use crate::limits::{MAX_PACKET_BYTES, MAX_REQUESTS};
 use crate::message::{Command, Feedback, MAX_RTT, Macroflow, PathState, are_valid, is_valid};
 
 impl Client {
-    /// Opens a flow to `to` (`cm_open`). Only [`Client::send`] uses the port.
+    /// Opens a flow to `to` (`cm_open`). Only [`Client::send`] and [`Client::header`] use the port.
     pub fn open(&self, to: SocketAddr, options: &Options) -> Result<Id, Error> {
         self.open_with(to, options, |_| ())
     }
@@ -26,7 +26,7 @@ impl Client {
             return Err(Error::Invalid);
         }
         let mut state = self.lock_with_room(2, 0, |_| Ok(()))?;
-        let id = state.flows.add(ClientFlow::new(options.share, to.port() > 0))?;
+        let id = state.flows.add(ClientFlow::new(options.share, to))?;
         on_id(Id(id));
         self.send_command(&mut state, id, Command::Open { to, share: options.share })?;
         if options.share.curve.is_some() {
@@ -65,7 +65,8 @@ impl Client {
             return Err(Error::TooLarge);
         }
         let mut state = self.lock_for_flow(flow)?;
-        self.send_command(&mut state, flow.0, Command::Notify { sent: Bytes::new(sent) })
+        let tag = state.flows.open(flow.0)?.own_socket.as_mut().and_then(|own| own.on_notify(sent > 0));
+        self.send_command(&mut state, flow.0, Command::Notify { sent: Bytes::new(sent), tag })
     }
 
     /// Reports what arrived and what was lost (`cm_update`).

@@ -99,6 +99,7 @@ impl State {
         let Ok(flow) = self.flows.get(id) else { return };
         match notice {
             Notice::State { .. } | Notice::Done { .. } => {}
+            Notice::Header(socket) => flow.own_socket.get_or_insert_default().set(socket),
             Notice::Opened { mtu, state } => (flow.stage, flow.mtu, flow.state) = (Stage::Open, mtu, state),
             Notice::Grant { bytes } => {
                 flow.pending_requests = flow.pending_requests.saturating_sub(1);

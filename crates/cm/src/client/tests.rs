@@ -219,3 +219,31 @@ fn an_id_is_returned_before_the_daemon_gets_it() {
     daemon.send(id, Notice::Opened { mtu: 1472, state: PathState::default() });
     assert_eq!(opening.join().unwrap(), Ok(Id(id)));
 }
+
+#[test]
+fn reading_a_header_wakes_the_thread_that_waits_for_events() {
+    let (client, flows, mut daemon) = connected(1);
+    let flow = flows[0];
+    client.lock().unwrap().flows.get(flow.0).unwrap().own_socket.get_or_insert_default();
+    let waiting = {
+        let client = client.clone();
+        spawn(move || client.next(Some(Duration::from_secs(20))))
+    };
+    sleep(Span::from_millis(200));
+    // As if the daemon had written it before the thread announced its sleep.
+    let notice = Notice::Grant { bytes: 1472 };
+    assert_eq!(daemon.notices.push(&notice.encode(flow.0)), Ok(true));
+    let start = std::time::Instant::now();
+    client.header(flow, 100).unwrap();
+    assert_eq!(waiting.join().unwrap(), Ok(Some((flow, Event::Send { bytes: 1472 }))));
+    assert!(start.elapsed() < Span::from_millis(500), "{:?}, not after the safeguard of a second", start.elapsed());
+}
+
+#[test]
+fn a_packet_without_data_gets_no_header() {
+    let (client, flows, mut daemon) = connected(1);
+    client.lock().unwrap().flows.get(flows[0].0).unwrap().own_socket.get_or_insert_default();
+    assert_eq!(client.header(flows[0], 0), Err(Error::Invalid));
+    assert!(client.header(flows[0], 1).is_ok());
+    assert!(daemon.take().is_none());
+}

@@ -176,12 +176,26 @@ impl Client {
         let Ok(mut state) = self.lock() else { return };
         state.request_room_event(id);
         if !state.events.is_empty() {
-            self.shared.changed.notify_all();
-            if state.has_poller {
-                self.shared.own_wakeup.notify_always();
-            }
-            self.rearm_poll(&state);
+            self.wake_waiting(&state);
         }
+    }
+
+    /// Takes the lock and reads all waiting notices, which other threads may wait for.
+    pub(super) fn lock_and_read_notices(&self) -> Result<Guard<'_>, Error> {
+        let mut state = self.lock()?;
+        if state.read_notices() {
+            self.wake_waiting(&state);
+        }
+        if state.disconnected { Err(Error::Disconnected) } else { Ok(state) }
+    }
+
+    /// Wakes the threads that wait, because the state has changed.
+    fn wake_waiting(&self, state: &State) {
+        self.shared.changed.notify_all();
+        if state.has_poller {
+            self.shared.own_wakeup.notify_always();
+        }
+        self.rearm_poll(state);
     }
 
     /// The caller returns to the program. If that polls `epoll`, the file must become readable with the next notice, or

@@ -35,6 +35,8 @@ pub(super) struct DaemonFlow {
     pub(super) manager_id: FlowId,
     pub(super) destination: Destination,
     pub(super) to: SocketAddr,
+    /// The maximum size of its packets, which may be less than that of its macroflow.
+    pub(super) mtu: Bytes,
     /// Requests without a grant so far.
     pub(super) requests: u32,
     /// Grants without an answer, oldest first.
@@ -42,6 +44,8 @@ pub(super) struct DaemonFlow {
     /// The number of grants in a row that were revoked.
     pub(super) unanswered: u32,
     pub(super) feedback_source: FeedbackSource,
+    /// The flow's process sends from a socket of its own, with headers.
+    pub(super) own_socket: bool,
     /// Bytes sent that are neither delivered nor lost, except those that the agent counts. A report of more bytes than
     /// this is cut to it.
     pub(super) in_flight: Bytes,
@@ -70,6 +74,11 @@ impl DaemonFlow {
         let end = self.last_active + idle_timeout;
         let end = self.unreported_since.map_or(end, |since| end.min(since + feedback_timeout));
         self.grants.front().map_or(end, |grant| grant.revoked_at.min(end))
+    }
+
+    /// Whether the agent counts the packets that the process sends from a socket of its own.
+    pub(super) fn has_own_headers(&self) -> bool {
+        self.own_socket && self.feedback_source == FeedbackSource::Agent
     }
 
     /// Bytes in flight that do not belong to grants without an answer.

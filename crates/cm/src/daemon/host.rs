@@ -11,6 +11,7 @@
 
 mod buffered;
 mod missing_feedback;
+mod own_socket;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -24,6 +25,7 @@ use rampmeter_manager::{
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
+use self::own_socket::OWN_HEADERS;
 use super::flow::{DaemonFlow, FeedbackSource, PendingGrant};
 use super::listeners::Listeners;
 use super::options::Limits;
@@ -59,7 +61,7 @@ pub(crate) struct Host {
     listeners: Listeners,
     /// The source of the first sequence numbers, which must be unpredictable.
     random: Box<dyn RngCore + Send>,
-    /// The number of received packets that were not valid messages.
+    /// The number of received packets that were not valid messages, or that had a wrong tag.
     pub(super) garbage: u64,
     factory: Factory,
     seeds: u64,
@@ -143,6 +145,7 @@ impl Host {
         // There was no handshake: the path's state comes from the history, or is assumed until it is measured.
         self.manager.assume_path(now, manager_id, mtu);
         self.manager.watch(now, manager_id, Thresholds::default());
+        let mtu = mtu.min(self.manager.mtu(manager_id));
         if self.flows.len() <= index {
             self.flows.resize_with(index + 1, || None);
         }
@@ -152,10 +155,12 @@ impl Host {
             manager_id,
             destination,
             to,
+            mtu,
             requests: 0,
             grants: VecDeque::new(),
             unanswered: 0,
             feedback_source: FeedbackSource::Unknown,
+            own_socket: false,
             in_flight: Bytes::ZERO,
             unreported_since: None,
             late_reports: Bytes::ZERO,
@@ -167,7 +172,7 @@ impl Host {
         };
         self.timers.arm(index as u32, flow.deadline(self.limits.idle_timeout, Duration::MAX));
         self.flows[index] = Some(flow);
-        let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), self.path_state(now, manager_id));
+        let state = self.path_state(now, manager_id);
         self.notify_client(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
         Ok(())
     }
@@ -183,7 +188,7 @@ impl Host {
             Command::Open { .. } | Command::Listen { .. } | Command::Hint { .. } => {}
             Command::Close => self.end(now, index, None),
             Command::Request => self.request(now, index),
-            Command::Notify { sent } => self.notify(now, index, sent),
+            Command::Notify { sent, tag } => self.notify(now, index, sent, tag),
             Command::Update(feedback) => self.update(now, index, feedback),
             Command::Send { .. } => self.send(now, index, data),
             Command::Query { token } => {
@@ -197,6 +202,10 @@ impl Host {
                 if let (Ok(()), Some(flow)) = (&result, &mut self.flows[index]) {
                     flow.late_reports = Bytes::ZERO; // they would count in the new macroflow
                 }
+                self.notify_client(client, id, Notice::Done { token, result });
+            }
+            Command::Header { token } => {
+                let result = self.use_own_socket(now, index);
                 self.notify_client(client, id, Notice::Done { token, result });
             }
         }
@@ -222,7 +231,7 @@ impl Host {
         }
         if self.agent.deadline() <= now {
             self.agent.on_deadline(now, &mut self.manager);
-            self.send_agent_messages();
+            self.after_agent();
         }
         let (factory, seeds) = (&self.factory, &mut self.seeds);
         self.manager.segregate(now, || make(factory, seeds));
@@ -267,10 +276,13 @@ impl Host {
             self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
         } else if flow.requests > 0 {
             flow.requests -= 1;
-            flow.in_flight += bytes;
+            let bytes = bytes.min(flow.mtu);
+            let headers = if flow.has_own_headers() { OWN_HEADERS } else { Bytes::ZERO };
+            let charged = bytes + headers;
+            flow.in_flight += charged;
             let revoked_at = now + two_rtts.max(self.limits.grant_timeout);
-            flow.grants.push_back(PendingGrant { number, bytes, revoked_at });
-            self.manager.notify(now, manager_id, bytes);
+            flow.grants.push_back(PendingGrant { number, bytes: charged, revoked_at });
+            self.manager.notify(now, manager_id, charged);
             self.timers.arm(index as u32, revoked_at);
             self.notify_client(client, id, Notice::Grant { bytes: bytes.as_u64() as u32 });
         } else {
@@ -281,14 +293,18 @@ impl Host {
         }
     }
 
-    /// The flow's process has sent `sent` bytes: with its oldest grant, or without one.
-    fn notify(&mut self, now: Time, index: usize, sent: Bytes) {
-        let Some(flow) = &mut self.flows[index] else { return };
+    /// The flow's process has sent `sent` bytes: with its oldest grant, or without one; with a header, which has this
+    /// tag, or without one.
+    fn notify(&mut self, now: Time, index: usize, sent: Bytes, tag: Option<u32>) {
         let sent = sent.min(Bytes::new(limits::MAX_PACKET_BYTES)); // the client library refuses more
+        let counted_by_agent = self.count_own(now, index, sent, tag);
+        let Some(flow) = &mut self.flows[index] else { return };
         let (number, counted) =
             flow.grants.pop_front().map_or_else(Default::default, |grant| (grant.number, grant.bytes));
         flow.unanswered = 0;
-        flow.in_flight = (flow.in_flight + sent).saturating_sub(counted);
+        let own = if counted_by_agent.is_some() { Bytes::ZERO } else { sent };
+        flow.in_flight = (flow.in_flight + own).saturating_sub(counted);
+        let sent = counted_by_agent.unwrap_or(sent);
         let manager_id = flow.manager_id;
         if sent > counted {
             self.manager.notify(now, manager_id, sent.saturating_sub(counted));
@@ -390,6 +406,7 @@ impl Host {
     fn end(&mut self, now: Time, index: usize, error: Option<Error>) {
         let Some(flow) = self.flows.get_mut(index).and_then(Option::take) else { return };
         self.agent.close(flow.manager_id);
+        self.after_agent();
         self.manager.close(now, flow.manager_id);
         if let Some(entry) =
             self.indexes.get_mut(&flow.client).and_then(|indexes| indexes.get_mut(limits::slot(flow.id)))

@@ -12,11 +12,11 @@ fn share(host: &Host, now: Time) -> Rate {
 fn unreported_bytes_are_removed_and_the_rate_ages() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
-    send(&mut host, at(0), A, Command::Notify { sent: MTU });
+    send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None });
     send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
     request(&mut host, at(20), A, 10);
     for _ in grants(&mut host, at(20)) {
-        send(&mut host, at(20), A, Command::Notify { sent: MTU });
+        send(&mut host, at(20), A, Command::Notify { sent: MTU, tag: None });
     }
     let before = share(&host, at(20));
     host.advance(at(1019));
@@ -39,9 +39,9 @@ fn feedback_of_another_flow_keeps_the_rate() {
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
     for now in 0..4000 {
-        send(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100) });
+        send(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100), tag: None });
         if now % 2 == 0 {
-            send(&mut host, at(now), B, Command::Notify { sent: MTU });
+            send(&mut host, at(now), B, Command::Notify { sent: MTU, tag: None });
             send(&mut host, at(now), B, delivered(1));
         }
         host.advance(at(now));
@@ -55,10 +55,10 @@ fn bytes_removed_twice_can_be_reported_late() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     let late_reports = |host: &Host| host.flows().next().unwrap().late_reports;
-    send(&mut host, at(0), A, Command::Notify { sent: MTU * 10 });
+    send(&mut host, at(0), A, Command::Notify { sent: MTU * 10, tag: None });
     host.advance(at(10_000));
     assert_eq!(late_reports(&host), MTU * 10);
-    send(&mut host, at(10_000), A, Command::Notify { sent: MTU * 5 });
+    send(&mut host, at(10_000), A, Command::Notify { sent: MTU * 5, tag: None });
     host.advance(at(20_000));
     assert_eq!((late_reports(&host), in_flight(&host)), (MTU * 15, Bytes::ZERO));
     send(&mut host, at(20_000), A, delivered(12));
@@ -73,8 +73,8 @@ fn different_losses(segregation: bool) -> (Option<u32>, Option<u32>, usize) {
     open(&mut host, at(0), B, "192.0.2.1:2");
     for round in 0..500 {
         let now = at(20 * round);
-        (0..10).for_each(|_| send(&mut host, now, A, Command::Notify { sent: MTU }));
-        (0..10).for_each(|_| send(&mut host, now, B, Command::Notify { sent: MTU }));
+        (0..10).for_each(|_| send(&mut host, now, A, Command::Notify { sent: MTU, tag: None }));
+        (0..10).for_each(|_| send(&mut host, now, B, Command::Notify { sent: MTU, tag: None }));
         let lossy = Feedback { received: MTU * 8, lost: MTU * 2, mode: Some(LossMode::Transient), rtt: Some(RTT) };
         send(&mut host, at(20 * round + 19), A, Command::Update(lossy));
         send(&mut host, at(20 * round + 19), B, delivered(10));
@@ -153,7 +153,7 @@ impl Busy {
                 self.free = self.free.max(self.now) + Rate::from_bps(8_000_000).time_to_send(self.packet);
             }
             self.feedback.push_back((self.free + RTT, self.now, arrived));
-            send(host, self.now, A, Command::Notify { sent: self.packet });
+            send(host, self.now, A, Command::Notify { sent: self.packet, tag: None });
             send(host, self.now, A, Command::Request);
         }
         granted > 0
@@ -168,8 +168,8 @@ fn a_huge_notify_slows_other_flows_for_a_second_at_most() {
         victim.run_for(&mut host, 2000);
         open(&mut host, victim.now, B, "192.0.2.1:0");
         // As from a program that ignores the limit; and a thousand packets of the maximum size.
-        send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(i32::MAX as u64) });
-        (0..1000).for_each(|_| send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(65_507) }));
+        send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(i32::MAX as u64), tag: None });
+        (0..1000).for_each(|_| send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(65_507), tag: None }));
         assert_eq!(host.manager.query(victim.now, host.flows().next().unwrap().manager_id).unwrap().flows, 2);
         if leaves {
             send(&mut host, victim.now, B, Command::Close);
@@ -196,11 +196,11 @@ fn repeated_persistent_loss_slows_a_flow_to_a_packet_a_second() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     let short = Duration::from_micros(169);
-    send(&mut host, at(0), A, Command::Notify { sent: MTU });
+    send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None });
     send(&mut host, at(1), A, Command::Update(Feedback { received: MTU, rtt: Some(short), ..Feedback::default() }));
     let nothing = Feedback { lost: MTU, mode: Some(LossMode::Persistent), ..Feedback::default() };
     for now in (2..3000).step_by(10) {
-        send(&mut host, at(now), A, Command::Notify { sent: MTU });
+        send(&mut host, at(now), A, Command::Notify { sent: MTU, tag: None });
         send(&mut host, at(now), A, Command::Update(nothing));
         host.advance(at(now));
         assert!(now > 200 || share(&host, at(now)) > Rate::from_bps(1_000_000), "at {now}: a few reports are no proof");
@@ -211,7 +211,7 @@ fn repeated_persistent_loss_slows_a_flow_to_a_packet_a_second() {
         _ => None,
     });
     assert!(reported.unwrap() < Rate::from_bps(15_000), "{reported:?}");
-    send(&mut host, at(3000), A, Command::Notify { sent: MTU });
+    send(&mut host, at(3000), A, Command::Notify { sent: MTU, tag: None });
     send(&mut host, at(3001), A, delivered(1));
     assert!(share(&host, at(3001)) > Rate::from_bps(100_000), "a delivered packet ends that");
 }

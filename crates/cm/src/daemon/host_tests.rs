@@ -4,13 +4,16 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use rampmeter_control::Registry;
-use rampmeter_manager::{HalfLife, Scheduling};
+use rampmeter_manager::{HalfLife, OwnHeader, Scheduling};
 use rampmeter_units::Rate;
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
 use crate::client::Id;
+use crate::message::OwnSocket;
 
+#[path = "host_own_socket_tests.rs"]
+mod own_sockets;
 #[path = "host_path_tests.rs"]
 mod paths;
 
@@ -83,6 +86,10 @@ fn delivered(packets: u64) -> Command {
     Command::Update(Feedback { received: MTU * packets, rtt: Some(RTT), ..Feedback::default() })
 }
 
+fn in_flight_of_all(host: &Host) -> Bytes {
+    host.flows().fold(Bytes::ZERO, |sum, flow| sum + host.manager.in_flight(flow.manager_id))
+}
+
 fn in_flight(host: &Host) -> Bytes {
     host.manager.query(at(0), host.flows().next().unwrap().manager_id).unwrap().in_flight
 }
@@ -95,7 +102,7 @@ fn each_request_is_granted_once_within_the_window() {
     assert_eq!(grants(&mut host, at(0)).len(), 10, "the initial window");
     assert_eq!(in_flight(&host), MTU * 10);
     for _ in 0..10 {
-        send(&mut host, at(20), A, Command::Notify { sent: MTU });
+        send(&mut host, at(20), A, Command::Notify { sent: MTU, tag: None });
     }
     send(&mut host, at(20), A, delivered(10));
     assert_eq!(grants(&mut host, at(20)).len(), 20, "slow start doubles it");
@@ -125,10 +132,10 @@ fn the_unused_part_of_a_grant_is_returned_at_once() {
     open(&mut host, at(0), A, "192.0.2.1:0");
     request(&mut host, at(0), A, 12);
     assert_eq!(grants(&mut host, at(0)).len(), 10);
-    send(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO });
+    send(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO, tag: None });
     assert_eq!(in_flight(&host), MTU * 9);
     assert_eq!(grants(&mut host, at(1)).len(), 1);
-    send(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100) });
+    send(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100), tag: None });
     assert_eq!(in_flight(&host), MTU * 9 + Bytes::new(100));
 }
 
@@ -137,7 +144,7 @@ fn packets_sent_without_a_grant_are_counted() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
-    (0..9).for_each(|_| send(&mut host, at(0), A, Command::Notify { sent: MTU }));
+    (0..9).for_each(|_| send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None }));
     request(&mut host, at(0), B, 5);
     assert_eq!(grants(&mut host, at(0)), [B], "other flows get the rest");
 }
@@ -157,7 +164,7 @@ fn unanswered_grants_are_revoked_and_then_the_flow_is_closed() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
-    send(&mut host, at(0), A, Command::Notify { sent: MTU });
+    send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None });
     send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
     request(&mut host, at(20), A, 11);
     assert_eq!(grants(&mut host, at(20)).len(), 10);
@@ -185,7 +192,7 @@ fn a_few_unanswered_grants_do_not_close_a_flow() {
     request(&mut host, later, A, 1);
     assert_eq!(grants(&mut host, later), [A]);
     // An answer to a revoked grant counts as a packet sent without a grant.
-    (0..2).for_each(|_| send(&mut host, later, A, Command::Notify { sent: MTU }));
+    (0..2).for_each(|_| send(&mut host, later, A, Command::Notify { sent: MTU, tag: None }));
     assert_eq!(in_flight(&host), MTU * 2);
 }
 
@@ -196,7 +203,7 @@ fn an_idle_flow_is_closed_but_not_a_waiting_one() {
     open(&mut host, at(0), B, "192.0.2.2:0");
     request(&mut host, at(0), B, 12);
     for _ in grants(&mut host, at(0)) {
-        send(&mut host, at(0), B, Command::Notify { sent: MTU });
+        send(&mut host, at(0), B, Command::Notify { sent: MTU, tag: None });
     }
     host.advance(at(600_000));
     let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Ended(_)));
@@ -228,7 +235,7 @@ fn the_next_flow_starts_with_the_history_of_its_path() {
     for round in 0..4 {
         request(&mut host, at(20 * round), A, 200);
         let granted = grants(&mut host, at(20 * round)).len() as u64;
-        (0..granted).for_each(|_| send(&mut host, at(20 * round), A, Command::Notify { sent: MTU }));
+        (0..granted).for_each(|_| send(&mut host, at(20 * round), A, Command::Notify { sent: MTU, tag: None }));
         send(&mut host, at(20 * round + 19), A, delivered(granted));
     }
     host.remove_client(at(80), 1);
@@ -309,10 +316,34 @@ fn grants_of_the_old_macroflow_are_answered_there() {
     assert!(next.iter().all(|id| *id == A), "the window of the old macroflow is full: {next:?}");
     // The process uses a part of each old grant: the other flow may send what was not used.
     for _ in 0..10 {
-        send(&mut host, at(2), A, Command::Notify { sent: MTU / 2 });
+        send(&mut host, at(2), A, Command::Notify { sent: MTU / 2, tag: None });
     }
     let next = grants(&mut host, at(2));
     assert!(next.contains(&B), "{next:?}");
+}
+
+#[test]
+fn late_reports_are_kept_if_a_move_is_refused() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None });
+    send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
+    send(&mut host, at(20), A, Command::Notify { sent: MTU, tag: None });
+    // A grant without an answer in each macroflow, while the second packet times out.
+    request(&mut host, at(985), A, 1);
+    assert_eq!(grants(&mut host, at(985)), [A]);
+    assert_eq!(put(&mut host, at(990), 1, A, Macroflow::New), Ok(()));
+    request(&mut host, at(995), A, 1);
+    assert_eq!(grants(&mut host, at(995)), [A]);
+    host.advance(at(1020));
+    notices(&mut host);
+    let late_reports = |host: &Host| host.flows().next().unwrap().late_reports;
+    assert_eq!((late_reports(&host), in_flight_of_all(&host)), (MTU, MTU * 2));
+    assert_eq!(put(&mut host, at(1021), 1, A, Macroflow::New), Err(Error::StillInFlight));
+    assert_eq!(late_reports(&host), MTU);
+    (0..2).for_each(|_| send(&mut host, at(1022), A, Command::Notify { sent: Bytes::ZERO, tag: None }));
+    assert_eq!(put(&mut host, at(1023), 1, A, Macroflow::New), Ok(()));
+    assert_eq!(late_reports(&host), Bytes::ZERO, "they would count in the new macroflow");
 }
 
 /// The messages of `host` to other daemons, and the number of datagrams that it forwards.
@@ -366,11 +397,10 @@ proptest! {
     #[test]
     fn any_order_of_commands(
         communicates: bool,
-        steps in prop::collection::vec((0..13_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
+        steps in prop::collection::vec((0..15_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
     ) {
         let mut host = if communicates { communicating() } else { host() };
         let mut messages: Vec<Vec<u8>> = Vec::new();
-        let mut has_moved = false;
         let mut now = at(0);
         for (what, client, flow, amount, wait) in steps {
             now += Duration::from_micros(wait * wait);
@@ -383,7 +413,7 @@ proptest! {
                 }
                 1 => Command::Close,
                 2 | 3 => Command::Request,
-                4 => Command::Notify { sent: Bytes::new(amount) },
+                4 => Command::Notify { sent: Bytes::new(amount), tag: None },
                 5 => Command::Update(Feedback { received: Bytes::new(amount), rtt: Some(RTT), ..Feedback::default() }),
                 6 => {
                     let mode = [LossMode::Persistent, LossMode::Transient, LossMode::Ecn][amount as usize % 3];
@@ -399,16 +429,25 @@ proptest! {
                         let kind = [CmKind::SynAck, CmKind::Reset, CmKind::Probe][client as usize];
                         let protocol = flow as u8 * 17;
                         bytes.clear();
+                        let socket = OwnSocket { peer: PEER, header: OwnHeader { flow, first: 1, tag: 1 } };
+                        let data = own_sockets::packet(&socket, client);
+                        host.receive(now, ([192, 0, 2, 1], 4000).into(), [192, 0, 2, 9].into(), Ecn::Ce, &data);
                         cm_encode(&CmMessage::Header(CmHeader { kind, protocol, ..header }), &mut bytes);
                         host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
                     }
                     continue;
                 }
                 11 => {
-                    has_moved = true;
                     let other = Id::from_c((A + amount as u32 % 3) as i32).unwrap();
                     let to = [Macroflow::New, Macroflow::Default, Macroflow::Of(other)][amount as usize / 3 % 3];
                     Command::SetMacroflow { token: amount, to }
+                }
+                12 => Command::Header { token: amount },
+                13 => {
+                    // The right tag of any flow, or another one.
+                    let of = host.flows().nth(flow as usize).and_then(|flow| host.agent.own_header(flow.manager_id));
+                    let tag = of.map(|header| header.tag.wrapping_add(amount as u32 % 2));
+                    Command::Notify { sent: Bytes::new(amount), tag: Some(tag.unwrap_or_default()) }
                 }
                 8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
                 _ => Command::Query { token: amount },
@@ -423,18 +462,12 @@ proptest! {
                 }
             }
         }
-        let (mut of_flows, mut of_macroflows) = (Bytes::ZERO, std::collections::BTreeMap::new());
         for flow in host.flows() {
-            let counted = host.manager.query(now, flow.manager_id).unwrap().in_flight;
-            of_macroflows.insert(host.manager.macroflow_of(flow.manager_id), counted);
             let own = host.manager.in_flight(flow.manager_id);
-            of_flows += own;
             let is_agent = flow.feedback_source == FeedbackSource::Agent;
             prop_assert!(flow.in_flight <= own && (is_agent || flow.in_flight == own));
         }
-        let of_macroflows = of_macroflows.into_values().fold(Bytes::ZERO, |sum, bytes| sum + bytes);
-        // The rest is in flight in macroflows that all flows have left.
-        prop_assert!(of_macroflows == of_flows || has_moved && of_macroflows < of_flows);
+        prop_assert_eq!(host.manager.total_in_flight(), in_flight_of_all(&host));
         for client in 0..3 {
             host.remove_client(now, client);
         }

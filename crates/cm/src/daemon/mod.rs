@@ -11,7 +11,6 @@
 mod carrier;
 mod flow;
 mod host;
-mod inner_udp;
 mod listeners;
 mod options;
 mod output;

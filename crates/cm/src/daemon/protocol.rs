@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_wire::CM_HEADER_BYTES;
 
-use super::inner_udp::INNER_BYTES;
+use crate::inner_udp::INNER_BYTES;
 
 /// The default UDP port of daemons. IANA has not assigned it for this use.
 pub const DEFAULT_PORT: u16 = 2961;

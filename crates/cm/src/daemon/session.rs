@@ -154,13 +154,14 @@ mod tests {
     use super::*;
     use crate::daemon::host::Action;
     use crate::daemon::options::Limits;
-    use crate::daemon::protocol::Protocol;
+    use crate::daemon::protocol::{Carriage, Protocol};
     use crate::layout::{DATA_TAIL, SLOT};
 
-    fn hosted() -> (Host, Session, Memory) {
+    fn hosted(carriage: Carriage) -> (Host, Session, Memory) {
         let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
         let random = Box::new(rampmeter_units::Stream::from_seed(1));
-        let host = Host::new(factory, Sharing::default(), Limits::default(), &Protocol::default(), random);
+        let protocol = Protocol { carriage, ..Protocol::default() };
+        let host = Host::new(factory, Sharing::default(), Limits::default(), &protocol, random);
         let (socket, _) = UnixStream::pair().unwrap();
         let (session, files) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
         (host, session, Memory::open(&files.memory, WORDS).unwrap())
@@ -170,7 +171,7 @@ mod tests {
     fn record() -> impl Strategy<Value = [u64; SLOT]> {
         let word =
             prop_oneof![0..4_u64, 1000..2000_u64, 8192..8196_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
-        (0..13_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
+        (0..15_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
             let mut record = [0; SLOT];
             record[1..].copy_from_slice(&words);
             record[0] = if wild[0] % 16 == 0 { wild[1] } else { (8192 + id) << 32 | kind };
@@ -192,8 +193,9 @@ mod tests {
             records in prop::collection::vec(record(), 0..100),
             positions in any::<Option<[u64; 3]>>(),
             scribbles in prop::collection::vec((0..WORDS, any::<u64>()), 0..50),
+            carriage in prop_oneof![Just(Carriage::None), Just(Carriage::Udp(2961))],
         ) {
-            let (mut host, mut session, memory) = hosted();
+            let (mut host, mut session, memory) = hosted(carriage);
             let words = memory.words();
             for (place, value) in scribbles {
                 words[place].store(value, Relaxed);
@@ -229,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_client_that_never_reads_is_disconnected() {
-        let (_, mut session, _memory) = hosted();
+        let (_, mut session, _memory) = hosted(Carriage::None);
         let results =
             (0..=MAX_UNREAD + crate::layout::SLOTS + 1).map(|_| session.send_notice(1, Notice::Grant { bytes: 1 }));
         assert!(results.last().unwrap().is_err());
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn notices_that_did_not_fit_follow_in_order() {
-        let (_, mut session, memory) = hosted();
+        let (_, mut session, memory) = hosted(Carriage::None);
         let mut reader = Consumer::new(Arc::new(memory), EVENTS);
         (0..3000).for_each(|bytes| session.send_notice(1, Notice::Grant { bytes }).unwrap());
         assert!(!session.unread.is_empty());

@@ -29,7 +29,7 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// The number of other daemons that send to this one.
     pub senders: usize,
-    /// The number of received packets that were not valid messages.
+    /// The number of received packets that were not valid messages, or that had a wrong tag.
     pub garbage: u64,
     /// The number of datagrams that the kernel refused.
     pub refused: u64,
@@ -48,6 +48,10 @@ pub struct PeerStatus {
     pub probes: u64,
     /// The number of responses received.
     pub responses: u64,
+    /// Bytes that arrived there according to its responses, headers included.
+    pub delivered_bytes: u64,
+    /// Bytes that were lost.
+    pub lost_bytes: u64,
     /// The number of open flows to it.
     pub flows: usize,
 }
@@ -104,9 +108,11 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
 
 impl From<rampmeter_manager::PeerStatus<SocketAddr>> for PeerStatus {
     fn from(peer: rampmeter_manager::PeerStatus<SocketAddr>) -> Self {
-        let rampmeter_manager::PeerStatus { address, presence, rtt, probes, responses, flows } = peer;
+        let rampmeter_manager::PeerStatus { address, presence, rtt, probes, responses, outcomes, flows } = peer;
         let present = (presence != Presence::Unknown).then_some(presence == Presence::Present);
-        Self { address, present, rtt_s: rtt.map(rampmeter_units::Duration::as_secs_f64), probes, responses, flows }
+        let (delivered_bytes, lost_bytes) = (outcomes.0.as_u64(), outcomes.1.as_u64());
+        let rtt_s = rtt.map(rampmeter_units::Duration::as_secs_f64);
+        Self { address, present, rtt_s, probes, responses, delivered_bytes, lost_bytes, flows }
     }
 }
 

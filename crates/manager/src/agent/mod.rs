@@ -17,6 +17,11 @@
 //! current sequence numbers, which start at random, or it has no effect. A host that has not been verified receives at
 //! most as many bytes as it sent.
 
+mod differences;
+mod own_flows;
+mod own_names;
+mod own_socket;
+mod parts;
 mod prober;
 mod probes;
 mod refusal;
@@ -32,7 +37,10 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 use rand::RngCore;
 
-use self::prober::{Due, Prober, State};
+use self::own_names::OWN;
+use self::own_socket::OwnFlow;
+pub use self::own_socket::OwnHeader;
+use self::prober::{Due, Prober};
 use self::probes::{Name, Outcome};
 use self::responder::{Action, Responder};
 pub use self::status::{PeerStatus, Presence};
@@ -50,6 +58,9 @@ const MAX_PEERS: usize = 10_000;
 
 /// The maximum number of messages that wait to be sent.
 const MAX_WAITING: usize = 4096;
+
+/// A `Reset` may refer to this many numbers before the last one sent.
+const RECENT: u32 = 1024;
 
 /// The settings of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +89,8 @@ pub struct Delivery {
 struct Member {
     peer: u32,
     name: Name,
+    /// Its program sends from a socket of its own.
+    own: Option<OwnFlow>,
 }
 
 #[derive(Debug)]
@@ -85,6 +98,8 @@ struct Peer<A> {
     address: A,
     prober: Prober,
     members: Vec<FlowId>,
+    /// Bytes that arrived and bytes that were lost.
+    outcomes: (Bytes, Bytes),
 }
 
 /// One host's side of the protocol.
@@ -102,6 +117,8 @@ pub struct Agent<A> {
     waiting: VecDeque<(A, CmMessage)>,
     /// Flows whose receivers refuse packets with a CM header.
     refused: Vec<FlowId>,
+    /// Flows of receivers whose state has changed.
+    changed: Vec<FlowId>,
     timers: Timers,
     min_timeout: Duration,
 }
@@ -118,6 +135,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             responders: BTreeMap::new(),
             waiting: VecDeque::new(),
             refused: Vec::new(),
+            changed: Vec::new(),
             timers: Timers::default(),
             min_timeout: Duration::ZERO,
         }
@@ -143,19 +161,23 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) {
         let index = self.peer(peer, random);
         let name = Name { wire: self.next_name, flow };
-        self.next_name = self.next_name.wrapping_add(1);
+        self.next_name = (self.next_name + 1) % OWN;
         let number = flow.index();
         if self.members.len() <= number {
             self.members.resize_with(number + 1, || None);
         }
-        self.members[number] = Some(Member { peer: index, name });
+        self.members[number] = Some(Member { peer: index, name, own: None });
         let peer = &mut self.peers[index as usize];
+        // The last round trip counts again, as in a macroflow that starts.
+        if let Some(rtt) = peer.prober.rtt {
+            peer.prober.on_rtt(rtt);
+        }
         peer.members.push(flow);
         match peer.prober.rtt {
             Some(rtt) => manager.on_path(now, flow, packet, rtt, RouterFeedback::None),
             None => manager.assume_path(now, flow, packet),
         }
-        self.arm(index, manager);
+        self.arm(index);
     }
 
     fn peer(&mut self, address: A, random: &mut dyn RngCore) -> u32 {
@@ -164,7 +186,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         let mut prober = Prober::new(random.next_u64());
         prober.min_timeout = self.min_timeout;
-        let new = Peer { address, prober, members: Vec::new() };
+        let new = Peer { address, prober, members: Vec::new(), outcomes: Default::default() };
         let full = self.peers.len() >= MAX_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
@@ -183,8 +205,22 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let peer = &mut self.peers[member.peer as usize];
         peer.members.retain(|other| *other != flow);
         // Its number may be reused soon; no bytes must be removed from the next flow.
-        peer.prober.without_header.retain(|(name, _)| *name != member.name);
+        peer.prober.without_header.remove(&member.name);
         self.refused.retain(|refused| *refused != flow);
+        self.changed.retain(|changed| *changed != flow);
+        if let Some(name) = member.own_name() {
+            peer.prober.probes.own_names.release(name);
+            self.assign_own_names(member.peer);
+        }
+    }
+
+    /// The flow that has this name on the wire.
+    fn named(&self, peer: &Peer<A>, name: u32) -> Option<FlowId> {
+        let has_name = |flow: &&FlowId| {
+            let member = self.members.get(flow.index()).and_then(Option::as_ref);
+            member.is_some_and(|member| member.has_name(name))
+        };
+        peer.members.iter().find(has_name).copied()
     }
 
     /// The flow's name on the wire.
@@ -206,7 +242,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let (name, index) = (member.name, member.peer);
         let (sequence, bytes) = self.peers[index as usize].prober.send(now, name, payload as u64);
         manager.notify(now, flow, Bytes::new(bytes));
-        self.arm(index, manager);
+        self.arm(index);
         Some(CmHeader { kind: CmKind::Data, protocol, sequence: sequence?, flow: name.wire })
     }
 
@@ -223,8 +259,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         match message {
             CmMessage::Header(header) => match header.kind {
                 CmKind::Data | CmKind::Probe => return self.on_packet(now, from, header, payload, ecn),
-                CmKind::Syn => self.on_syn(now, from, header.sequence),
-                CmKind::SynAck => self.on_syn_ack(now, from, header.sequence, manager),
+                CmKind::Syn => self.on_syn(now, from, header),
+                CmKind::SynAck => self.on_syn_ack(now, from, header, manager),
                 CmKind::Reset if header.protocol != 0 => self.on_refusal(from, header),
                 CmKind::Reset => self.on_reset(now, from, header.sequence, manager),
             },
@@ -250,25 +286,26 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         None
     }
 
-    fn on_syn(&mut self, now: Time, from: A, first: u32) {
+    fn on_syn(&mut self, now: Time, from: A, syn: &CmHeader) {
         if self.responders.len() >= MAX_RESPONDERS && !self.responders.contains_key(&from) {
             // Only a few are compared: a flood of forged `Syn`s must not cause a search through all of them.
             let candidates = self.responders.range(from..).chain(&self.responders).take(SEARCHED_RESPONDERS);
             let oldest = candidates.min_by_key(|(_, responder)| responder.last_packet_at).map(|(from, _)| *from);
             oldest.map(|oldest| self.responders.remove(&oldest));
         }
-        let responder =
-            self.responders.entry(from).or_insert_with(|| Responder::new(now, first, self.config.sequenced));
-        let answer = responder.on_syn(first);
+        let responder = self.responders.entry(from).or_insert_with(|| Responder::new(now, syn, self.config.sequenced));
+        let answer = responder.on_syn(syn);
         enqueue(&mut self.waiting, from, answer);
     }
 
-    fn on_syn_ack<C: Controller>(&mut self, now: Time, from: A, first: u32, manager: &mut Manager<C>) {
+    fn on_syn_ack<C: Controller>(&mut self, now: Time, from: A, answer: &CmHeader, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
-        if !prober.on_syn_ack(now, first) {
+        if !prober.on_syn_ack(now, answer) {
             return;
         }
+        let is_own = |flow: &&FlowId| self.members[flow.index()].as_ref().is_some_and(|member| member.own.is_some());
+        self.changed.extend(members.iter().filter(is_own));
         for (name, bytes) in std::mem::take(&mut prober.without_header) {
             manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
         }
@@ -277,53 +314,85 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 manager.on_path(now, flow, manager.mtu(flow), rtt, RouterFeedback::None);
             }
         }
-        self.arm(index, manager);
+        self.arm(index);
     }
 
     fn on_reset<C: Controller>(&mut self, now: Time, from: A, sequence: u32, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
-        if self.peers[index as usize].prober.is_ours(sequence) {
+        let prober = &self.peers[index as usize].prober;
+        if prober.is_ours(sequence) && prober.may_restart(now) {
             self.restart(now, index, manager);
         }
     }
 
     /// Restarts the exchange with a receiver.
     fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
-        let accounting = self.peers[index as usize].prober.restart();
-        self.report_outcomes(now, None, &accounting.end(), manager);
-        self.arm(index, manager);
+        let peer = &mut self.peers[index as usize];
+        let outcomes = peer.prober.restart().end();
+        self.report_outcomes(now, None, &outcomes, manager);
+        self.restart_own_flows(index);
+        self.arm(index);
     }
 
     /// The receiver's system reports that it has no Congestion Manager (ICMP).
     pub fn on_unreachable(&mut self, now: Time, peer: A) {
         let Some(&index) = self.by_address.get(&peer) else { return };
-        let prober = &mut self.peers[index as usize].prober;
-        if matches!(prober.state, State::SynSent { .. }) {
-            prober.state = State::NoCm { since: now };
-        }
+        self.peers[index as usize].prober.on_unreachable(now);
     }
 
     fn on_response<C: Controller>(&mut self, now: Time, from: A, response: &Response, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
-        let congestion = match (response.missed, response.marked) {
-            (true, _) => Some(LossMode::Transient),
-            (false, true) => Some(LossMode::Ecn),
-            (false, false) => None,
-        };
+        let congestion = congestion_of(response);
         if response.this_probe == response.last_probe {
-            let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
+            let is_ours = response.this_probe == prober.first() || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
                 let report = Report { mode: congestion, ..Report::default() };
-                for flow in one_per_macroflow(members, manager) {
+                // A report that names a flow is about the packets of its program, others are about those of this agent.
+                let flows = match response.counts.first().map(|count| count.flow) {
+                    Some(name) => {
+                        let flow = prober.probes.own_names.flow(name);
+                        if flow.is_some() && response.missed {
+                            prober.probes.on_missed(name);
+                        }
+                        flow.into_iter().collect()
+                    }
+                    None => one_per_macroflow(members, manager),
+                };
+                for flow in flows {
                     manager.report(now, flow, &report);
                 }
             }
             return;
         }
-        let Some(answer) = prober.probes.on_response(now, response, self.config.sequenced) else { return };
-        prober.on_response(now);
-        prober.rtt = Some(answer.rtt);
+        let is_first = !prober.probes.has_part(response.this_probe);
+        let Some(whole) = prober.probes.collect(now, response) else { return };
+        if is_first {
+            prober.on_response(now);
+        }
+        for (arrived_at, response) in whole {
+            self.on_whole_response(now, index, arrived_at, &response, manager);
+        }
+        self.arm(index);
+    }
+
+    /// Handles a response of which all parts that are to be expected have arrived, the last one at `arrived_at`.
+    fn on_whole_response<C: Controller>(
+        &mut self,
+        now: Time,
+        index: u32,
+        arrived_at: Time,
+        response: &Response,
+        manager: &mut Manager<C>,
+    ) {
+        let Peer { prober, members, .. } = &mut self.peers[index as usize];
+        let Some(answer) = prober.probes.on_response(arrived_at, response, self.config.sequenced) else { return };
+        // Without flows the queue at the bottleneck drains, or is that of others.
+        if members.is_empty() {
+            prober.rtt = Some(answer.rtt);
+        } else {
+            prober.on_rtt(answer.rtt);
+        }
         let mut on_loss = Some(LossMode::Transient);
         if !self.config.sequenced {
             let action = prober.reordering.on_response(now, answer.rtt, answer.sent, answer.received);
@@ -336,12 +405,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         // The round trip and the congestion are reported to every macroflow of these flows.
         let sent_by = Some(answer.requested_at);
-        let report = Report { mode: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
+        let report = Report { mode: congestion_of(response), rtt: Some(answer.rtt), sent_by, ..Report::default() };
         for flow in one_per_macroflow(members, manager) {
             manager.report(now, flow, &report);
         }
         self.report_outcomes(now, on_loss, &answer.outcomes, manager);
-        self.arm(index, manager);
     }
 
     fn on_hints<C: Controller>(&mut self, from: A, probe: u32, weights: &[Count], manager: &mut Manager<C>) {
@@ -352,7 +420,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         for &flow in members {
             let Some(Some(member)) = self.members.get(flow.index()) else { continue };
-            if let Some(hint) = weights.iter().find(|hint| hint.flow == member.name.wire) {
+            if let Some(hint) = weights.iter().find(|hint| member.has_name(hint.flow)) {
                 manager.set_weight(flow, f64::from(hint.count));
             }
         }
@@ -368,7 +436,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// Reports the outcomes of packets to the manager; losses among them have the mode `on_loss`.
     fn report_outcomes<C: Controller>(
-        &self,
+        &mut self,
         now: Time,
         on_loss: Option<LossMode>,
         outcomes: &[Outcome],
@@ -377,10 +445,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         for outcome in outcomes {
             let flow = outcome.name.flow;
             // The flow's number may belong to another flow by now.
-            let is_open = matches!(self.members.get(flow.index()), Some(Some(member)) if member.name == outcome.name);
-            if !is_open {
-                continue;
-            }
+            let member = self.members.get(flow.index()).and_then(Option::as_ref);
+            let Some(member) = member.filter(|member| member.has_name(outcome.name.wire)) else { continue };
+            let (received, lost) = &mut self.peers[member.peer as usize].outcomes;
+            *received += outcome.received;
+            *lost += outcome.lost;
             if outcome.unknown > Bytes::ZERO {
                 manager.discard_in_flight(now, flow, outcome.unknown);
             }
@@ -392,17 +461,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    fn arm<C: Controller>(&mut self, index: u32, manager: &Manager<C>) {
-        let (smoothed, timeout) = self.round_trip(index, manager);
+    fn arm(&mut self, index: u32) {
         let peer = &self.peers[index as usize];
         if !peer.members.is_empty() {
-            self.timers.arm(index, peer.prober.deadline(smoothed, timeout));
+            self.timers.arm(index, peer.prober.deadline());
         }
-    }
-
-    fn round_trip<C: Controller>(&self, index: u32, manager: &Manager<C>) -> (Duration, Duration) {
-        let flow = self.peers[index as usize].members.first();
-        flow.and_then(|flow| manager.round_trip(*flow)).unwrap_or((Duration::from_secs(1), Duration::from_secs(3)))
     }
 
     /// The time at which [`Agent::on_deadline`] must be called; [`Time::MAX`] for never.
@@ -413,21 +476,20 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// Handles all deadlines up to `now`.
     pub fn on_deadline<C: Controller>(&mut self, now: Time, manager: &mut Manager<C>) {
         while let Some(index) = self.timers.due(now) {
-            while let Some(due) = self.due(now, index, manager) {
+            while let Some(due) = self.due(now, index) {
                 self.on_due_action(now, index, due, manager);
             }
-            self.arm(index, manager);
+            self.arm(index);
         }
     }
 
-    fn due<C: Controller>(&mut self, now: Time, index: u32, manager: &Manager<C>) -> Option<Due> {
-        let (smoothed, timeout) = self.round_trip(index, manager);
+    fn due(&mut self, now: Time, index: u32) -> Option<Due> {
         let peer = &mut self.peers[index as usize];
-        if peer.members.is_empty() { None } else { peer.prober.due(now, smoothed, timeout) }
+        if peer.members.is_empty() { None } else { peer.prober.due(now) }
     }
 
     fn on_due_action<C: Controller>(&mut self, now: Time, index: u32, due: Due, manager: &mut Manager<C>) {
-        let Peer { address, prober, members } = &mut self.peers[index as usize];
+        let Peer { address, prober, members, .. } = &mut self.peers[index as usize];
         let address = *address;
         match due {
             Due::Send(header) => enqueue(&mut self.waiting, address, CmMessage::Header(header)),
@@ -439,11 +501,18 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 enqueue(&mut self.waiting, address, probe);
             }
             Due::FeedbackOverdue(requested_at) => {
-                for (name, bytes) in std::mem::take(&mut prober.without_header) {
-                    manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
-                }
                 for flow in one_per_macroflow(members, manager) {
                     manager.on_feedback_overdue(now, flow, requested_at);
+                }
+            }
+            Due::UnknownOutcome(since) => {
+                let mut flows = Vec::new();
+                for (name, bytes) in std::mem::take(&mut prober.without_header) {
+                    manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
+                    flows.push(name.flow);
+                }
+                for flow in one_per_macroflow(&flows, manager) {
+                    manager.on_feedback_overdue(now, flow, since);
                 }
             }
             Due::Restart => self.restart(now, index, manager),
@@ -453,6 +522,15 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// The next message to send and its receiver. It has no payload.
     pub fn poll_transmit(&mut self) -> Option<(A, CmMessage)> {
         self.waiting.pop_front()
+    }
+}
+
+/// The congestion that the receiver reports.
+fn congestion_of(response: &Response) -> Option<LossMode> {
+    match (response.missed, response.marked) {
+        (true, _) => Some(LossMode::Transient),
+        (false, true) => Some(LossMode::Ecn),
+        (false, false) => None,
     }
 }
 

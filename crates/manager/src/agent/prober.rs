@@ -5,19 +5,31 @@
 //! SynDue ───────────────────────────► SynSent ───────────► HasCm   ── data has headers, a probe twice a round trip
 //!    ▲                                   │ no answer, or ICMP         │
 //!    │                                   ▼                            │ RST, or half a minute without a response
-//!    ├──── a minute later, with data ── NoCm   ── no headers          │
+//!    ├──── later, with data ── NoCm   ── no headers                   │
 //!    └────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A host that reports that it has no Congestion Manager is asked again after a minute. Lost `Syn`s prove less: the
+//! next handshake starts after eight seconds, then after twice as long each time, up to a minute.
+//!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
 
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, UDP_BYTES};
 
+use super::RECENT;
+use super::own_socket::OwnHeader;
 use super::probes::{Name, Probes};
 use super::reordering::Reordering;
+use crate::RttEstimator;
 
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Until a round trip is measured.
+const ASSUMED_RTT: Duration = Duration::from_secs(1);
 
 /// The timeout of the first attempt; it doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -25,14 +37,14 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long a receiver without a Congestion Manager gets no further `Syn`.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
+/// The same after the first handshake without an answer; it doubles, up to `RETRY_AFTER`.
+const FIRST_RETRY_AFTER: Duration = Duration::from_secs(8);
+
 /// Time without a response after which the handshake is repeated: a `Reset` may have been lost.
 const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The minimum interval of probes.
 const MIN_GAP: Duration = Duration::from_micros(10);
-
-/// A `Reset` may refer to this many numbers before the last one sent.
-const RECENT: u32 = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
@@ -43,7 +55,7 @@ pub(crate) enum State {
     /// The receiver has a Congestion Manager.
     HasCm,
     /// The receiver has no Congestion Manager.
-    NoCm { since: Time },
+    NoCm { until: Time },
 }
 
 /// What a prober has to do.
@@ -53,6 +65,8 @@ pub(crate) enum Due {
     Probe,
     /// The answer to a probe sent at this time is overdue.
     FeedbackOverdue(Time),
+    /// Packets without a header, the first of them sent at this time, no longer count as in flight.
+    UnknownOutcome(Time),
     /// No response has arrived for so long that the receiver may have lost its state.
     Restart,
 }
@@ -60,10 +74,13 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Prober {
     pub(crate) state: State,
-    /// The source of first sequence numbers, unknown to others.
+    /// The source of secrets, which is never sent.
+    key: u64,
+    /// The number of handshakes before this one.
+    handshakes: u64,
+    /// The secret of this handshake, known to the receiver only.
     secret: u64,
     /// The sequence number of the `Syn`.
-    pub(crate) first: u32,
     /// The sequence number of the last data packet.
     sequence: u32,
     pub(crate) probes: Probes,
@@ -71,6 +88,13 @@ pub(crate) struct Prober {
     /// The time of the last probe.
     probed_at: Time,
     last_response_at: Time,
+    /// The time of the last `SynAck`.
+    verified_at: Time,
+    /// The receiver's Congestion Manager knows the secret: it accepts packets that programs send from sockets of their
+    /// own.
+    knows_secret: bool,
+    /// The wait after the next handshake without an answer.
+    retry_after: Duration,
     /// Probes sent since the last response.
     unanswered: u32,
     /// Overdue feedback has been reported since the last response.
@@ -78,10 +102,12 @@ pub(crate) struct Prober {
     /// The last response came after overdue feedback had been reported.
     was_late: bool,
     /// Packets without a header that count as in flight: bytes by flow, and since when.
-    pub(crate) without_header: Vec<(Name, u64)>,
+    pub(crate) without_header: BTreeMap<Name, u64>,
     without_header_since: Time,
     /// The last round trip measured to this receiver.
     pub(crate) rtt: Option<Duration>,
+    /// Their mean. Programs can report others, which must not decide when probes are sent.
+    mean_rtt: RttEstimator,
     /// Numbers of probes and of responses.
     pub(crate) counts: (u64, u64),
     /// The minimum time after which feedback is overdue.
@@ -89,77 +115,140 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    pub(crate) fn new(secret: u64) -> Self {
+    /// A prober whose secrets cannot be predicted without `key`.
+    pub(crate) fn new(key: u64) -> Self {
+        Self::with_handshake(key, 0)
+    }
+
+    fn with_handshake(key: u64, handshakes: u64) -> Self {
+        let secret = secret(key, handshakes);
         let first = (secret >> 32) as u32;
         Self {
             state: State::SynDue,
+            key,
+            handshakes,
             secret,
-            first,
             sequence: first,
             probes: Probes::new(first),
             reordering: Reordering::default(),
             probed_at: Time::ZERO,
             last_response_at: Time::ZERO,
+            verified_at: Time::ZERO,
+            knows_secret: false,
+            retry_after: FIRST_RETRY_AFTER,
             unanswered: 0,
             overdue_reported: false,
             was_late: false,
-            without_header: Vec::new(),
+            without_header: BTreeMap::new(),
             without_header_since: Time::ZERO,
             rtt: None,
+            mean_rtt: RttEstimator::default(),
             counts: (0, 0),
             min_timeout: Duration::ZERO,
         }
     }
 
-    /// Restarts with another first number, and returns the old accounting.
+    /// Restarts with another secret, and returns the old accounting. The receiver of the old secret may have been
+    /// another program than the receiver's Congestion Manager.
     pub(crate) fn restart(&mut self) -> Probes {
-        // Any bijection suffices: only the high half of the secret is sent, and only to the receiver.
-        let new = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
-        let (rtt, counts, min_timeout) = (self.rtt, self.counts, self.min_timeout);
-        let old = std::mem::replace(self, Self { rtt, counts, min_timeout, ..new });
-        old.probes
+        let mut new = Self::with_handshake(self.key, self.handshakes + 1);
+        (new.rtt, new.mean_rtt, new.counts, new.min_timeout) = (self.rtt, self.mean_rtt, self.counts, self.min_timeout);
+        (new.without_header, new.without_header_since) =
+            (std::mem::take(&mut self.without_header), self.without_header_since);
+        new.probes.own_names = std::mem::take(&mut self.probes.own_names);
+        std::mem::replace(self, new).probes
     }
 
     /// A data packet with `payload` bytes leaves. Returns the sequence number for its header, if it has one, and its
     /// size.
     pub(crate) fn send(&mut self, now: Time, name: Name, payload: u64) -> (Option<u32>, u64) {
-        if let State::NoCm { since } = self.state {
-            if now.since(since) >= RETRY_AFTER {
-                self.state = State::SynDue;
-            }
+        let has_header = self.state == State::HasCm;
+        let whole = self.count(now, name, payload, has_header);
+        self.sequence = self.sequence.wrapping_add(u32::from(has_header));
+        (has_header.then_some(self.sequence), whole)
+    }
+
+    /// Counts a packet with `payload` bytes that leaves, or has left, with a header that the receiver knows or without
+    /// one. Returns its size.
+    pub(crate) fn count(&mut self, now: Time, name: Name, payload: u64, has_header: bool) -> u64 {
+        if matches!(self.state, State::NoCm { until } if until <= now) {
+            let retry_after = self.retry_after;
+            self.restart();
+            self.retry_after = retry_after;
         }
-        if self.state == State::HasCm {
+        if has_header {
             if !self.probes.has_unprobed() && !self.probes.is_waiting() {
                 // After idle time the intervals of probes restart, and no response is overdue.
                 (self.probed_at, self.last_response_at) = (now, now);
             }
             let whole = payload + (UDP_BYTES + CM_HEADER_BYTES) as u64;
             self.probes.send(name, payload, whole);
-            self.sequence = self.sequence.wrapping_add(1);
-            return (Some(self.sequence), whole);
+            return whole;
         }
         let whole = payload + UDP_BYTES as u64;
         if self.without_header.is_empty() {
             self.without_header_since = now;
         }
-        match self.without_header.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => *bytes += whole,
-            None => self.without_header.push((name, whole)),
-        }
-        (None, whole)
+        *self.without_header.entry(name).or_default() += whole;
+        whole
+    }
+
+    /// The header of a `Syn`: the secret.
+    fn syn(&self) -> CmHeader {
+        CmHeader { flow: self.secret as u32, ..CmHeader::control(CmKind::Syn, self.first()) }
+    }
+
+    /// The number before that of the first data packet.
+    pub(crate) fn first(&self) -> u32 {
+        (self.secret >> 32) as u32
+    }
+
+    /// The contents of the headers of the program's flow with this name.
+    pub(crate) fn own_header(&self, name: u32) -> Option<OwnHeader> {
+        let is_known = self.state == State::HasCm && self.knows_secret;
+        is_known.then(|| OwnHeader::new(&self.syn(), name))
     }
 
     /// Handles a `SynAck`. Returns whether it completes the handshake.
-    pub(crate) fn on_syn_ack(&mut self, now: Time, sequence: u32) -> bool {
+    pub(crate) fn on_syn_ack(&mut self, now: Time, answer: &CmHeader) -> bool {
         let State::SynSent { attempts, sent_at } = self.state else { return false };
-        if sequence != self.first {
+        let syn = self.syn();
+        // A receiver of an earlier version does not repeat the second half.
+        if answer.sequence != syn.sequence || (answer.flow != 0 && answer.flow != syn.flow) {
             return false;
         }
         self.state = State::HasCm;
-        self.last_response_at = now;
+        self.knows_secret = answer.flow == syn.flow;
+        (self.last_response_at, self.verified_at) = (now, now);
         // After a retransmission it is unknown which attempt was answered (Karn's rule).
-        self.rtt = (attempts == 1).then(|| now.since(sent_at)).or(self.rtt);
+        if attempts == 1 {
+            self.on_rtt(now.since(sent_at));
+        }
         true
+    }
+
+    /// A round trip was measured.
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+        self.mean_rtt.sample(rtt);
+    }
+
+    /// The smoothed round trip, and the retransmission timeout (RFC 6298).
+    pub(crate) fn round_trip(&self) -> (Duration, Duration) {
+        let smoothed = if self.rtt.is_some() { self.mean_rtt.smoothed() } else { ASSUMED_RTT };
+        (smoothed, self.mean_rtt.timeout(ASSUMED_RTT * 3, Duration::ZERO))
+    }
+
+    /// Whether the exchange may restart: once a second at most, whatever the receiver sends.
+    pub(crate) fn may_restart(&self, now: Time) -> bool {
+        now.since(self.verified_at) >= FIRST_WAIT
+    }
+
+    /// The receiver's system reports that it has no Congestion Manager.
+    pub(crate) fn on_unreachable(&mut self, now: Time) {
+        if matches!(self.state, State::SynSent { .. }) {
+            self.state = State::NoCm { until: now + RETRY_AFTER };
+        }
     }
 
     /// Whether a `Reset` with this sequence number answers a packet of this host.
@@ -179,23 +268,26 @@ impl Prober {
         self.counts.0 += 1;
     }
 
-    /// The time of the next action, for a path with this smoothed round trip and retransmission timeout.
-    pub(crate) fn deadline(&self, smoothed: Duration, timeout: Duration) -> Time {
-        let unnumbered = if self.without_header.is_empty() || self.state == State::HasCm {
-            Time::MAX
-        } else {
-            self.without_header_since + timeout.max(FIRST_WAIT)
-        };
+    /// The time of the next action.
+    pub(crate) fn deadline(&self) -> Time {
+        let unnumbered = self.next_unnumbered();
         let next = match self.state {
             State::SynDue => Time::ZERO,
             State::SynSent { attempts, sent_at } => sent_at + FIRST_WAIT * (1 << (attempts - 1)),
             State::NoCm { .. } => Time::MAX,
-            State::HasCm => self.next_probe(smoothed, timeout).min(self.next_overdue(smoothed, timeout)),
+            State::HasCm => self.next_probe().min(self.next_overdue()),
         };
         next.min(unnumbered)
     }
 
-    fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
+    /// When the packets without a header no longer count as in flight.
+    fn next_unnumbered(&self) -> Time {
+        let (_, timeout) = self.round_trip();
+        if self.without_header.is_empty() { Time::MAX } else { self.without_header_since + timeout.max(FIRST_WAIT) }
+    }
+
+    fn next_probe(&self) -> Time {
+        let (smoothed, timeout) = self.round_trip();
         if self.probes.has_unprobed() {
             self.probed_at + (smoothed / 2).max(self.min_timeout / 50).max(MIN_GAP) // section 4.2.1
         } else if self.probes.is_waiting() {
@@ -208,7 +300,8 @@ impl Prober {
 
     /// "Within a round-trip time" (section 4.4), plus an allowance for its deviation, from a quarter to a half of a
     /// round trip.
-    fn next_overdue(&self, smoothed: Duration, timeout: Duration) -> Time {
+    fn next_overdue(&self) -> Time {
+        let (smoothed, timeout) = self.round_trip();
         let since = self.probes.unanswered_since().filter(|_| !self.overdue_reported);
         let timeout_with_deviation = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
         // Not shortly after a response, which may answer another probe: that would not be an absence of feedback, and
@@ -219,39 +312,49 @@ impl Prober {
     }
 
     /// The action that is due at `now`.
-    pub(crate) fn due(&mut self, now: Time, smoothed: Duration, timeout: Duration) -> Option<Due> {
-        if self.deadline(smoothed, timeout) > now {
+    pub(crate) fn due(&mut self, now: Time) -> Option<Due> {
+        if self.deadline() > now {
             return None;
         }
         match self.state {
             State::SynDue => {
                 self.state = State::SynSent { attempts: 1, sent_at: now };
-                return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
+                return Some(Due::Send(self.syn()));
             }
             State::SynSent { attempts, sent_at } if sent_at + FIRST_WAIT * (1 << (attempts - 1)) <= now => {
                 if attempts < MAX_ATTEMPTS {
                     self.state = State::SynSent { attempts: attempts + 1, sent_at: now };
-                    return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
+                    return Some(Due::Send(self.syn()));
                 }
-                self.state = State::NoCm { since: now };
-                return self.due(now, smoothed, timeout);
+                self.state = State::NoCm { until: now + self.retry_after };
+                self.retry_after = (self.retry_after * 2).min(RETRY_AFTER);
+                return self.due(now);
             }
-            State::HasCm => {}
-            State::SynSent { .. } | State::NoCm { .. } => {
+            State::HasCm if self.next_unnumbered() > now => {}
+            State::HasCm | State::SynSent { .. } | State::NoCm { .. } => {
                 let since = self.without_header_since;
                 self.without_header_since = now;
-                return Some(Due::FeedbackOverdue(since));
+                return Some(Due::UnknownOutcome(since));
             }
         }
         if now.since(self.last_response_at) >= LONG_TIMEOUT {
             return Some(Due::Restart);
         }
-        if self.next_overdue(smoothed, timeout) <= now {
+        if self.next_overdue() <= now {
             self.overdue_reported = true;
             return self.probes.unanswered_since().map(Due::FeedbackOverdue);
         }
         Some(Due::Probe)
     }
+}
+
+/// The secret of a handshake. Its second half is not zero, which a receiver answers that does not know the secret.
+#[allow(deprecated, reason = "other hashers of the standard library may change from one version to the next")]
+fn secret(key: u64, handshakes: u64) -> u64 {
+    let mut hasher = std::hash::SipHasher::new_with_keys(key, 0);
+    hasher.write_u64(handshakes);
+    let secret = hasher.finish();
+    if secret as u32 == 0 { secret | 1 } else { secret }
 }
 
 #[cfg(test)]
@@ -260,7 +363,6 @@ mod tests {
     use crate::flow::FlowId;
 
     const RTT: Duration = Duration::from_millis(100);
-    const RTO: Duration = Duration::from_millis(300);
     const NAME: Name = Name { wire: 1, flow: FlowId(0) };
 
     fn at(ms: u64) -> Time {
@@ -268,33 +370,65 @@ mod tests {
     }
 
     fn prober_with_cm() -> Prober {
-        let mut prober = Prober::new(7 << 32);
-        assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
-        assert!(!prober.on_syn_ack(at(100), 8) && prober.on_syn_ack(at(100), 7));
+        let mut prober = Prober { secret: 7 << 32, ..Prober::new(1) };
+        (prober.sequence, prober.probes) = (7, Probes::new(7));
+        assert_eq!(prober.due(at(0)), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
+        let answer = |number| CmHeader::control(CmKind::SynAck, number);
+        assert!(!prober.on_syn_ack(at(100), &answer(8)) && prober.on_syn_ack(at(100), &answer(7)));
         assert_eq!(prober.rtt, Some(RTT));
         prober
     }
 
     #[test]
     fn a_receiver_that_ignores_three_syns_has_no_cm() {
-        let mut prober = Prober::new(7 << 32);
+        let mut prober = Prober::new(7);
         let mut sent = Vec::new();
         for ms in 0..20_000 {
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 assert!(matches!(due, Due::Send(_)));
                 sent.push(ms);
             }
         }
         assert_eq!(sent, [0, 1000, 3000]);
-        assert_eq!(prober.state, State::NoCm { since: at(7000) });
-        assert_eq!(prober.send(at(30_000), NAME, 1000), (None, 1028));
-        assert_eq!(
-            prober.due(at(31_000), RTT, RTO),
-            Some(Due::FeedbackOverdue(at(30_000))),
-            "its outcome remains unknown"
-        );
-        prober.send(at(68_000), NAME, 1000);
-        assert!(matches!(prober.due(at(68_000), RTT, RTO), Some(Due::Send(_))), "it may have one by now");
+        assert_eq!(prober.state, State::NoCm { until: at(15_000) });
+        assert_eq!(prober.send(at(13_000), NAME, 1000), (None, 1028));
+        assert_eq!(prober.due(at(16_000)), Some(Due::UnknownOutcome(at(13_000))), "its outcome remains unknown");
+    }
+
+    #[test]
+    fn handshakes_without_an_answer_are_repeated_ever_later() {
+        let (mut prober, mut sent) = (Prober::new(7), Vec::new());
+        for second in 0..300 {
+            prober.send(at(second * 1000), NAME, 1000);
+            prober.without_header.clear(); // as its owner does
+            while let Some(due) = prober.due(at(second * 1000)) {
+                assert!(matches!(due, Due::Send(_)));
+                sent.push(second);
+            }
+        }
+        let starts: Vec<u64> = sent.iter().copied().step_by(3).collect();
+        assert_eq!(starts, [0, 15, 38, 77, 144, 211, 278], "after 8, 16, 32 and 60 seconds without a SYN");
+    }
+
+    #[test]
+    fn a_host_that_reports_no_cm_is_asked_after_a_minute() {
+        let mut prober = Prober::new(7);
+        assert!(prober.due(at(0)).is_some());
+        prober.on_unreachable(at(100));
+        prober.send(at(60_000), NAME, 1000);
+        assert_eq!(prober.due(at(60_000)), None);
+        prober.send(at(60_100), NAME, 1000);
+        assert!(matches!(prober.due(at(60_100)), Some(Due::Send(_))), "it may have one by now");
+    }
+
+    #[test]
+    fn packets_without_a_header_are_overdue_after_a_second_too() {
+        let mut prober = prober_with_cm();
+        prober.count(at(200), NAME, 1000, false);
+        assert_eq!(prober.due(at(1199)), None);
+        assert_eq!(prober.due(at(1200)), Some(Due::UnknownOutcome(at(200))));
+        prober.restart();
+        assert_eq!(prober.without_header, BTreeMap::from([(NAME, 1028)]), "a new handshake does not change that");
     }
 
     #[test]
@@ -306,7 +440,7 @@ mod tests {
                 let number = prober.send(at(ms), NAME, 1000).0.unwrap();
                 assert_eq!(u64::from(number), 8 + (ms - 100) / 10);
             }
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 match due {
                     Due::Probe => {
                         prober.probes.probe(at(ms));
@@ -328,7 +462,7 @@ mod tests {
         prober.send(at(100), NAME, 1000);
         let mut seen = Vec::new();
         for ms in 100..1_000_000 {
-            while let Some(due) = prober.due(at(ms), RTT, RTO) {
+            while let Some(due) = prober.due(at(ms)) {
                 seen.push((ms, due));
                 match due {
                     Due::Probe => {
@@ -340,7 +474,7 @@ mod tests {
                         return assert!(probes > 5 && probes < 12 && ms > 30_000, "{seen:?}");
                     }
                     Due::FeedbackOverdue(since) => assert_eq!((since, ms), (at(150), 300)),
-                    Due::Send(_) => panic!("{seen:?}"),
+                    Due::Send(_) | Due::UnknownOutcome(_) => panic!("{seen:?}"),
                 }
             }
         }
@@ -352,5 +486,38 @@ mod tests {
         let mut prober = prober_with_cm();
         let number = prober.send(at(100), NAME, 1000).0.unwrap();
         assert!(prober.is_ours(number) && !prober.is_ours(number.wrapping_add(5000)));
+        assert!(!prober.may_restart(at(1099)) && prober.may_restart(at(1100)), "once a second");
+    }
+
+    #[test]
+    fn a_receiver_must_repeat_the_secret() {
+        let mut prober = Prober::new(7);
+        let syn = prober.syn();
+        assert_eq!(prober.due(at(0)), Some(Due::Send(syn)));
+        let answer = |flow| CmHeader { flow, ..CmHeader::control(CmKind::SynAck, syn.sequence) };
+        assert!(!prober.on_syn_ack(at(100), &answer(syn.flow ^ 1)));
+        let mut old = Prober::new(7);
+        old.due(at(0));
+        assert!(old.on_syn_ack(at(100), &answer(0)) && old.own_header(1).is_none(), "of an earlier version");
+        assert!(prober.on_syn_ack(at(100), &answer(syn.flow)));
+        assert_eq!(prober.own_header(1), Some(OwnHeader::new(&syn, 1)));
+    }
+
+    #[test]
+    fn each_handshake_has_a_new_secret() {
+        let mut prober = Prober::new(7);
+        let mut secrets = std::collections::BTreeSet::new();
+        for second in 0..300 {
+            prober.send(at(second * 1000), NAME, 1000);
+            prober.without_header.clear();
+            while let Some(due) = prober.due(at(second * 1000)) {
+                let Due::Send(syn) = due else { panic!("{due:?}") };
+                assert!(syn.flow != 0);
+                secrets.insert((syn.sequence, syn.flow));
+            }
+        }
+        prober.restart();
+        secrets.insert((prober.syn().sequence, prober.syn().flow));
+        assert_eq!(secrets.len(), 8, "seven handshakes without an answer, of three SYNs each, and one more");
     }
 }

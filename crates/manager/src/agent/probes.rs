@@ -13,14 +13,17 @@
 //! were sent, and more between the next two, or the other way round. With sequence numbers the receiver detects missing
 //! packets. Unless it reports some, missing bytes count as lost only if two more responses have not made up for them.
 //!
-//! *Limit*: a response about more flows than fit into one packet has several parts, of which the first to arrive
-//! counts. The packets of flows in the other parts have an unknown outcome.
+//! A program sends a packet from a socket of its own before it reports that to the manager, so the receiver may count the
+//! bytes first. They are kept until the report comes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Response;
 
+use super::differences::Differences;
+use super::own_names::{OwnNames, is_own};
+use super::parts::Parts;
 use crate::flow::FlowId;
 
 /// Responses after which the packets of an unanswered probe are discarded.
@@ -28,6 +31,9 @@ const MAX_SKIPS: u8 = 3;
 
 /// Responses within which missing bytes may still arrive.
 const RESPONSES_TO_SETTLE: u8 = 2;
+
+/// Responses within which a program may report a packet that has arrived.
+const RESPONSES_TO_REPORT: u8 = 16;
 
 /// The maximum number of unanswered probes. One more replaces the oldest.
 const MAX_EPOCHS: usize = 64;
@@ -41,10 +47,10 @@ pub(crate) struct Name {
 
 /// Bytes of one flow: the payload, which the receiver counts, and the size with all headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sent {
-    name: Name,
-    payload: u64,
-    wire_bytes: u64,
+pub(super) struct Sent {
+    pub(super) name: Name,
+    pub(super) payload: u64,
+    pub(super) wire_bytes: u64,
 }
 
 /// The packets sent between two probes.
@@ -54,14 +60,6 @@ struct Epoch {
     probed_at: Time,
     sent: Vec<Sent>,
     skipped: u8,
-}
-
-/// A difference between the bytes of a flow that were counted and those that were sent.
-#[derive(Debug)]
-struct Discrepancy {
-    sent: Sent,
-    sent_by: Time,
-    age: u8,
 }
 
 /// The outcome of some bytes of a flow, headers included.
@@ -102,9 +100,15 @@ pub(crate) struct Probes {
     epochs: VecDeque<Epoch>,
     /// The packets sent since the last probe, sorted by name.
     current: Vec<Sent>,
-    missing: Vec<Discrepancy>,
+    /// Fewer bytes counted than sent.
+    missing: Differences,
     /// More bytes counted than sent.
-    early_arrivals: Vec<Discrepancy>,
+    early_arrivals: Differences,
+    /// Flows whose programs send from sockets of their own, of which the receiver has reported missing packets since
+    /// the last response.
+    missed: BTreeSet<u32>,
+    parts: Parts,
+    pub(crate) own_names: OwnNames,
     /// Empty lists for reuse.
     unused: Vec<Vec<Sent>>,
 }
@@ -116,8 +120,11 @@ impl Probes {
             next: first.wrapping_add(1),
             epochs: VecDeque::new(),
             current: Vec::new(),
-            missing: Vec::new(),
-            early_arrivals: Vec::new(),
+            missing: Differences::default(),
+            early_arrivals: Differences::default(),
+            missed: BTreeSet::new(),
+            parts: Parts::default(),
+            own_names: OwnNames::default(),
             unused: Vec::new(),
         }
     }
@@ -134,7 +141,8 @@ impl Probes {
 
     /// The time of the oldest unanswered probe.
     pub(crate) fn unanswered_since(&self) -> Option<Time> {
-        self.epochs.front().map(|epoch| epoch.probed_at)
+        let is_unanswered = |epoch: &&Epoch| !self.has_part(epoch.number);
+        self.epochs.iter().find(is_unanswered).map(|epoch| epoch.probed_at)
     }
 
     /// Whether the outcome of anything that was sent is open.
@@ -155,6 +163,18 @@ impl Probes {
 
     pub(crate) fn is_recent(&self, number: u32) -> bool {
         self.next.wrapping_sub(number).wrapping_sub(1) < MAX_EPOCHS as u32
+    }
+
+    /// Whether a part of the response to this probe, or to a later one, has arrived.
+    pub(crate) fn has_part(&self, probe: u32) -> bool {
+        self.parts.answers(probe)
+    }
+
+    /// Adds a part of a response to the others. Returns the responses that count now, each with the time of its last
+    /// part; none if the part does not answer a recent probe.
+    pub(crate) fn collect(&mut self, now: Time, part: &Response) -> Option<Vec<(Time, Response)>> {
+        let is_known = self.epochs.iter().any(|epoch| epoch.number == part.this_probe);
+        is_known.then(|| self.parts.add(now, part))
     }
 
     /// Handles a response; none if it does not answer a recent probe. `sequenced`: the receiver numbers packets and
@@ -181,24 +201,28 @@ impl Probes {
             }
         }
         let is_complete = usize::from(response.flows) <= response.counts.len();
+        let counts: BTreeMap<u32, u64> = response.counts.iter().map(|count| (count.flow, count.count.into())).collect();
         let (mut sum_sent, mut sum_received) = (0, 0);
-        // Late arrivals of flows that have sent nothing since.
-        for count in &response.counts {
-            if sent.iter().any(|flow| flow.name.wire == count.flow) {
+        // Flows that have sent nothing since: late arrivals, or packets that a program has not reported yet.
+        for (&wire, &count) in &counts {
+            if sent.binary_search_by_key(&wire, |flow| flow.name.wire).is_ok() {
                 continue;
             }
-            sum_received += u64::from(count.count);
-            let Some(name) = self.missing.iter().map(|missing| missing.sent.name).find(|name| name.wire == count.flow)
-            else {
-                continue;
-            };
-            let (_, wire_bytes) = take(&mut self.missing, name, count.count.into());
-            outcomes.push(Outcome { received: Bytes::new(wire_bytes), ..Outcome::of(name, this) });
+            sum_received += count;
+            let mut late = 0;
+            if let Some(name) = self.missing.name(wire) {
+                let taken = self.missing.take(name, count);
+                late = taken.0;
+                outcomes.push(Outcome { received: Bytes::new(taken.1), ..Outcome::of(name, this) });
+            }
+            if let Some(flow) = self.own_names.flow(wire) {
+                let sent = Sent { name: Name { wire, flow }, payload: count - late, wire_bytes: 0 };
+                self.early_arrivals.add(sent, this);
+            }
         }
         for flow in sent {
-            let counted = response.counts.iter().find(|count| count.flow == flow.name.wire);
             let mut outcome = Outcome::of(flow.name, this);
-            let Some(count) = counted.map(|count| u64::from(count.count)).or(is_complete.then_some(0)) else {
+            let Some(count) = counts.get(&flow.name.wire).copied().or(is_complete.then_some(0)) else {
                 outcome.unknown = Bytes::new(flow.wire_bytes);
                 outcomes.push(outcome);
                 continue;
@@ -210,14 +234,13 @@ impl Probes {
                 outcome.lost = Bytes::new(left.wire_bytes);
             } else if count > flow.payload {
                 let surplus = count - flow.payload;
-                let (late, wire_bytes) = take(&mut self.missing, flow.name, surplus);
+                let (late, wire_bytes) = self.missing.take(flow.name, surplus);
                 outcome.received += Bytes::new(wire_bytes);
-                let sent = Sent { payload: surplus - late, wire_bytes: 0, ..flow };
-                self.early_arrivals.push(Discrepancy { sent, sent_by: this, age: 0 });
+                self.early_arrivals.add(Sent { payload: surplus - late, wire_bytes: 0, ..flow }, this);
             } else if left.payload > 0 {
-                let (early, _) = take(&mut self.early_arrivals, flow.name, left.payload);
+                let (early, _) = self.early_arrivals.take(flow.name, left.payload);
                 outcome.received += Bytes::new(left.take(early));
-                self.missing.push(Discrepancy { sent: left, sent_by: this, age: 0 });
+                self.missing.add(left, this);
             }
             outcomes.push(outcome);
         }
@@ -225,24 +248,27 @@ impl Probes {
         Some(ProbeOutcome { rtt, requested_at: this, outcomes, sent: sum_sent, received: sum_received })
     }
 
-    /// Counts missing bytes as lost if the receiver reports a loss (`missed`), or if they are too old.
+    /// The receiver reports missing packets of the flow with this name, whose program sends from a socket of its own.
+    pub(crate) fn on_missed(&mut self, name: u32) {
+        self.missed.insert(name);
+    }
+
+    /// Counts missing bytes as lost if the receiver reports a loss, or if they are too old. Packets of programs' sockets
+    /// have numbers of their own, so `missed` does not concern them.
     fn settle_missing(&mut self, missed: bool, outcomes: &mut Vec<Outcome>) {
-        self.missing.retain_mut(|missing| {
-            if missing.sent.payload == 0 {
-                return false;
-            }
-            missing.age += 1;
-            if missed || missing.age > RESPONSES_TO_SETTLE {
+        let own_missed = std::mem::take(&mut self.missed);
+        self.missing.retain(|missing| {
+            let name = missing.sent.name;
+            let missed = if is_own(name.wire) { own_missed.contains(&name.wire) } else { missed };
+            let is_lost = missed || missing.age > RESPONSES_TO_SETTLE;
+            if is_lost {
                 let lost = Bytes::new(missing.sent.wire_bytes);
-                outcomes.push(Outcome { lost, ..Outcome::of(missing.sent.name, missing.sent_by) });
-                return false;
+                outcomes.push(Outcome { lost, ..Outcome::of(name, missing.sent_by) });
             }
-            true
+            !is_lost
         });
-        self.early_arrivals.retain_mut(|early| {
-            early.age += 1;
-            early.sent.payload > 0 && early.age <= RESPONSES_TO_SETTLE
-        });
+        let max_age = |name: Name| if is_own(name.wire) { RESPONSES_TO_REPORT } else { RESPONSES_TO_SETTLE };
+        self.early_arrivals.retain(|early| early.age <= max_age(early.sent.name));
     }
 
     /// Ends the accounting: the outcome of everything in flight is unknown.
@@ -274,25 +300,14 @@ impl Probes {
 
 impl Sent {
     /// Removes up to `payload` payload bytes. Returns their size with headers.
-    fn take(&mut self, payload: u64) -> u64 {
+    pub(super) fn take(&mut self, payload: u64) -> u64 {
         let payload = payload.min(self.payload);
-        let wire_bytes = (self.wire_bytes * payload).checked_div(self.payload).unwrap_or_default();
+        let part = u128::from(self.wire_bytes) * u128::from(payload);
+        let wire_bytes = part.checked_div(self.payload.into()).unwrap_or_default() as u64;
         self.payload -= payload;
         self.wire_bytes -= wire_bytes;
         wire_bytes
     }
-}
-
-/// Removes up to `payload` payload bytes of `name` from the differences. Returns the bytes removed, without and with
-/// headers.
-fn take(differences: &mut [Discrepancy], name: Name, payload: u64) -> (u64, u64) {
-    let (mut left, mut wire_bytes) = (payload, 0);
-    for difference in differences.iter_mut().filter(|difference| difference.sent.name == name) {
-        let before = difference.sent.payload;
-        wire_bytes += difference.sent.take(left);
-        left -= before - difference.sent.payload;
-    }
-    (payload - left, wire_bytes)
 }
 
 fn add(list: &mut Vec<Sent>, more: Sent) {
@@ -349,6 +364,69 @@ mod tests {
         assert_eq!(packets(&answer.outcomes), [(1, 4, 0, 0), (2, 1, 0, 0), (2, 0, 2, 0)]);
         assert!(!probes.is_waiting());
         assert_eq!(probes.on_response(at(60), &missed, true), None, "a duplicate response");
+    }
+
+    /// The names of two flows whose programs send from sockets of their own.
+    fn own_names(probes: &mut Probes) -> [Name; 2] {
+        [1, 2].map(|flow| Name { wire: probes.own_names.assign(FlowId(flow)).unwrap(), flow: FlowId(flow) })
+    }
+
+    #[test]
+    fn a_report_about_one_flow_settles_only_its_bytes() {
+        let mut probes = Probes::new(7);
+        let [one, two] = own_names(&mut probes);
+        for name in [name(1), one, two] {
+            (0..4).for_each(|_| probes.send(name, PAYLOAD, WHOLE));
+        }
+        probes.probe(at(0));
+        probes.on_missed(two.wire);
+        let counts = [(1, 3), (one.wire, 3), (two.wire, 3)];
+        let answer = probes.on_response(at(50), &response(7, 8, &counts), true).unwrap();
+        let received = counts.map(|(wire, packets)| (wire, packets, 0, 0));
+        assert_eq!(packets(&answer.outcomes), [&received[..], &[(two.wire, 0, 1, 0)]].concat());
+        probes.probe(at(60));
+        let missed = Response { missed: true, ..response(8, 9, &[]) };
+        let answer = probes.on_response(at(90), &missed, true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(1, 0, 1, 0)], "a loss of this host's packets");
+    }
+
+    #[test]
+    fn a_program_may_report_a_packet_after_it_was_counted() {
+        let mut probes = Probes::new(0);
+        let [one, _] = own_names(&mut probes);
+        for probe in 1..5 {
+            send(&mut probes, 1, 1);
+            probes.probe(at(0));
+            let own = if probe == 1 { vec![(1, 1), (one.wire, 1)] } else { vec![(1, 1)] };
+            probes.on_response(at(9), &response(probe - 1, probe, &own), true).unwrap();
+        }
+        probes.send(one, PAYLOAD, WHOLE);
+        probes.probe(at(20));
+        let answer = probes.on_response(at(30), &response(4, 5, &[]), true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(one.wire, 1, 0, 0)]);
+        assert!(!probes.is_waiting());
+    }
+
+    #[test]
+    fn hostile_counts_use_bounded_memory() {
+        let mut probes = Probes::new(0);
+        send(&mut probes, 1, 1);
+        probes.probe(at(0));
+        let part = |first: u32| {
+            let counts = (0..180).map(|n| Count { flow: first + n, count: 1 }).collect();
+            Response { flows: u16::MAX, counts, ..response(0, 1, &[]) }
+        };
+        let ready = (0..30).find_map(|n| probes.collect(at(8), &part(180 * n)).unwrap().pop());
+        assert!(ready.is_some_and(|(_, response)| response.counts.len() < 5000));
+        assert!(probes.early_arrivals.is_empty() && probes.missing.is_empty());
+    }
+
+    #[test]
+    fn any_number_of_bytes_can_be_sent_between_probes() {
+        let payload = (1 << 32) + 2;
+        let mut sent = Sent { name: name(1), payload, wire_bytes: payload + 40 };
+        assert_eq!(sent.take(payload - 1), payload + 38, "rounded down");
+        assert_eq!((sent.payload, sent.wire_bytes), (1, 2));
     }
 
     #[test]
@@ -445,6 +523,42 @@ mod tests {
         probes.probe(at(0));
         let partial = Response { flows: 2, ..response(0, 1, &[(1, 1)]) };
         assert_eq!(packets(&probes.on_response(at(9), &partial, true).unwrap().outcomes), [(1, 1, 0, 0), (2, 0, 0, 1)]);
+    }
+
+    #[test]
+    fn the_parts_of_a_response_count_together() {
+        let mut probes = Probes::new(0);
+        (1..=3).for_each(|flow| send(&mut probes, flow, 1));
+        probes.probe(at(0));
+        let part = |packets: &[(u32, u64)]| Response { flows: 3, ..response(0, 1, packets) };
+        assert_eq!(probes.collect(at(8), &part(&[(1, 1), (2, 1)])), Some(vec![]));
+        assert_eq!(probes.collect(at(8), &part(&[(1, 1), (2, 1)])), Some(vec![]), "a duplicate");
+        let mut ready = probes.collect(at(9), &part(&[(3, 1)])).unwrap();
+        let (arrived_at, whole) = ready.remove(0);
+        let answer = probes.on_response(arrived_at, &whole, true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(1, 1, 0, 0), (2, 1, 0, 0), (3, 1, 0, 0)]);
+        assert_eq!((answer.rtt, probes.collect(at(9), &part(&[(3, 1)]))), (Duration::from_millis(9), None));
+    }
+
+    #[test]
+    fn a_missing_part_does_not_delay_the_next_response() {
+        let mut probes = Probes::new(0);
+        for probed_at in [0, 4] {
+            (1..=2).for_each(|flow| send(&mut probes, flow, 1));
+            probes.probe(at(probed_at));
+        }
+        assert_eq!(probes.unanswered_since(), Some(at(0)));
+        assert_eq!(probes.collect(at(8), &Response { flows: 2, ..response(0, 1, &[(1, 1)]) }), Some(vec![]));
+        assert_eq!(probes.unanswered_since(), Some(at(4)), "feedback has arrived");
+        let ready = probes.collect(at(9), &response(1, 2, &[(1, 1), (2, 1)])).unwrap();
+        let outcomes: Vec<_> = ready
+            .iter()
+            .map(|(arrived_at, response)| {
+                let answer = probes.on_response(*arrived_at, response, true).unwrap();
+                (answer.rtt.as_nanos() / 1_000_000, packets(&answer.outcomes))
+            })
+            .collect();
+        assert_eq!(outcomes, [(8, vec![(1, 1, 0, 0), (2, 0, 0, 1)]), (5, vec![(1, 1, 0, 0), (2, 1, 0, 0)])]);
     }
 
     #[test]

@@ -26,12 +26,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     pub(super) fn on_refusal(&mut self, from: A, header: &CmHeader) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let peer = &self.peers[index as usize];
-        if !peer.prober.is_ours(header.sequence) {
-            return;
+        let Some(flow) = self.named(peer, header.flow) else { return };
+        let is_ours = peer.prober.is_ours(header.sequence) || self.is_of_program(flow, header.sequence);
+        if is_ours && !self.refused.contains(&flow) {
+            self.refused.push(flow);
         }
-        let named = |flow: &&FlowId| self.name(**flow) == Some(header.flow);
-        let refused = peer.members.iter().find(named).copied();
-        self.refused.extend(refused.filter(|flow| !self.refused.contains(flow)));
     }
 
     /// A flow whose receiver refuses packets with a header. Its owner must close it here and send its packets without

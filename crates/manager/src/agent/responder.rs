@@ -20,14 +20,18 @@ use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
 };
 
+use super::own_flows::OwnFlows;
+use super::own_socket::OwnHeader;
+
 /// A packet is missing when one with a number this much higher has arrived.
 const REORDERING_THRESHOLD: u32 = 3;
 
-/// The maximum number of flows counted per sender; bytes of further flows are not counted.
-const MAX_FLOWS: usize = 4096;
+/// The maximum number of flows of a sender whose packets its Congestion Manager sends; bytes of further flows are not
+/// counted.
+pub(super) const MAX_FLOWS: usize = 4096;
 
 /// The maximum distance of a number from the last one.
-const MAX_JUMP: u32 = 1 << 16;
+pub(super) const MAX_JUMP: u32 = 1 << 16;
 
 /// The number of responses that hints accompany.
 const HINT_REPEATS: u8 = 3;
@@ -38,109 +42,28 @@ const RESPONSE_BYTES: usize = 16;
 /// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
 
-/// What to do with a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Deliver it to the flow's application.
-    Deliver,
-    /// Nothing: it is old or forged.
-    Ignore,
-    Reset,
-}
-
-#[derive(Debug)]
-pub(crate) struct Responder {
-    /// The first sequence number of the sender.
-    first: u32,
-    /// The first sequence number of a possible restart.
-    candidate: Option<u32>,
+/// Which packets of a sequence have arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LossDetector {
     /// The highest number that has arrived.
     highest: u32,
     /// The numbers up to `highest` that have arrived: bit i stands for `highest - i`.
     arrived: u64,
-    last_probe: u32,
-    counts: BTreeMap<u32, u32>,
-    marked: bool,
-    missed: bool,
-    hints: Vec<Count>,
-    hints_left: u8,
-    /// Bytes received minus bytes sent: what may be sent to an unverified sender.
-    allowance: usize,
-    /// Packets have numbers; without them no loss is detected.
-    sequenced: bool,
-    /// The time of the sender's last packet.
-    pub(crate) last_packet_at: Time,
 }
 
-impl Responder {
-    /// For a sender that starts with `first`.
-    pub(crate) fn new(now: Time, first: u32, sequenced: bool) -> Self {
-        Self {
-            first,
-            candidate: None,
-            highest: first,
-            arrived: u64::MAX,
-            last_probe: first,
-            counts: BTreeMap::new(),
-            marked: false,
-            missed: false,
-            hints: Vec::new(),
-            hints_left: 0,
-            allowance: 0,
-            sequenced,
-            last_packet_at: now,
-        }
+impl LossDetector {
+    /// All numbers up to `highest` have arrived.
+    pub(crate) fn new(highest: u32) -> Self {
+        Self { highest, arrived: u64::MAX }
     }
 
-    /// Answers a `Syn`.
-    pub(crate) fn on_syn(&mut self, first: u32) -> CmMessage {
-        if first != self.first {
-            self.candidate = Some(first);
-        }
-        CmMessage::Header(CmHeader::control(CmKind::SynAck, first))
-    }
-
-    /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
-    fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
-        if let Some(first) = self.candidate.filter(|first| number.wrapping_sub(*first).wrapping_sub(1) < MAX_JUMP) {
-            let (hints, hints_left) = (std::mem::take(&mut self.hints), self.hints_left);
-            *self = Self { hints, hints_left, ..Self::new(now, first, self.sequenced) };
-            return true;
-        }
-        self.last_packet_at = now;
-        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
-    }
-
-    /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
-    pub(crate) fn on_data(
-        &mut self,
-        now: Time,
-        header: &CmHeader,
-        payload: usize,
-        marked: bool,
-        out: &mut impl FnMut(CmMessage),
-    ) -> Action {
-        if payload < MIN_PAYLOAD {
-            return Action::Ignore;
-        }
-        if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
-            return Action::Reset;
-        }
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
-        let missed = self.sequenced && self.detects_loss(header.sequence);
-        let marked = marked && !self.marked;
-        if missed || marked {
-            self.report_congestion(marked, missed, out);
-        }
-        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
-            let count = self.counts.entry(header.flow).or_default();
-            *count = count.saturating_add(payload as u32);
-        }
-        Action::Deliver
+    /// How far a number is from the highest one, in either direction.
+    pub(crate) fn distance(&self, number: u32) -> u32 {
+        number.wrapping_sub(self.highest).min(self.highest.wrapping_sub(number))
     }
 
     /// Records a number. Returns whether it reveals a new loss.
-    fn detects_loss(&mut self, number: u32) -> bool {
+    pub(crate) fn detects_loss(&mut self, number: u32) -> bool {
         let ahead = number.wrapping_sub(self.highest);
         if ahead == 0 || ahead > MAX_JUMP {
             let behind = self.highest.wrapping_sub(number);
@@ -160,14 +83,152 @@ impl Responder {
         self.arrived |= 1;
         missing || ahead > 64
     }
+}
 
-    /// Reports marked or missing packets at once, and again with the next response.
-    fn report_congestion(&mut self, marked: bool, missed: bool, out: &mut impl FnMut(CmMessage)) {
-        self.marked |= marked;
-        self.missed |= missed;
+/// What to do with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Deliver it to the flow's application.
+    Deliver,
+    /// Nothing: it is old or forged.
+    Ignore,
+    Reset,
+}
+
+#[derive(Debug)]
+pub(crate) struct Responder {
+    /// The sender's `Syn`, with its first sequence number and its secret.
+    syn: CmHeader,
+    /// The `Syn` of a possible restart.
+    candidate: Option<CmHeader>,
+    numbers: LossDetector,
+    /// Flows whose programs send from sockets of their own.
+    own_flows: OwnFlows,
+    last_probe: u32,
+    counts: BTreeMap<u32, u32>,
+    marked: bool,
+    missed: bool,
+    hints: Vec<Count>,
+    hints_left: u8,
+    /// Bytes received minus bytes sent: what may be sent to an unverified sender.
+    allowance: usize,
+    /// Packets have numbers; without them no loss is detected.
+    sequenced: bool,
+    /// The time of the sender's last packet.
+    pub(crate) last_packet_at: Time,
+}
+
+impl Responder {
+    /// For a sender that starts with `syn`.
+    pub(crate) fn new(now: Time, syn: &CmHeader, sequenced: bool) -> Self {
+        Self {
+            syn: *syn,
+            candidate: None,
+            numbers: LossDetector::new(syn.sequence),
+            own_flows: OwnFlows::default(),
+            last_probe: syn.sequence,
+            counts: BTreeMap::new(),
+            marked: false,
+            missed: false,
+            hints: Vec::new(),
+            hints_left: 0,
+            allowance: 0,
+            sequenced,
+            last_packet_at: now,
+        }
+    }
+
+    /// Answers a `Syn`.
+    pub(crate) fn on_syn(&mut self, syn: &CmHeader) -> CmMessage {
+        if (syn.sequence, syn.flow) != (self.syn.sequence, self.syn.flow) {
+            self.candidate = Some(*syn);
+        }
+        CmMessage::Header(CmHeader { flow: syn.flow, ..CmHeader::control(CmKind::SynAck, syn.sequence) })
+    }
+
+    /// The sender has restarted with `syn`.
+    fn restart(&mut self, now: Time, syn: &CmHeader) {
+        let (hints, hints_left) = (std::mem::take(&mut self.hints), self.hints_left);
+        *self = Self { hints, hints_left, ..Self::new(now, syn, self.sequenced) };
+    }
+
+    /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
+    fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
+        let follows = |syn: &CmHeader| number.wrapping_sub(syn.sequence).wrapping_sub(1) < MAX_JUMP;
+        if let Some(syn) = self.candidate.filter(follows) {
+            self.restart(now, &syn);
+            return true;
+        }
+        self.last_packet_at = now;
+        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
+    }
+
+    /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Time,
+        header: &CmHeader,
+        payload: usize,
+        marked: bool,
+        out: &mut impl FnMut(CmMessage),
+    ) -> Action {
+        if payload < MIN_PAYLOAD {
+            return Action::Ignore;
+        }
+        if self.sequenced && !self.accepts(now, header.sequence, self.numbers.highest) {
+            return Action::Reset;
+        }
+        let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
+            add(&mut self.counts, header.flow, payload as u32);
+        }
+        let marked = marked && !self.marked;
+        if missed || marked {
+            // At once, and again with the next response.
+            self.marked |= marked;
+            self.missed |= missed;
+            self.send(CmMessage::Response(Box::new(self.report(marked, missed))), out);
+        }
+        Action::Deliver
+    }
+
+    /// Handles a data packet of a program that sends from a socket of its own, in the same way.
+    pub(crate) fn on_own_data(
+        &mut self,
+        now: Time,
+        header: &CmHeader,
+        tag: u32,
+        payload: usize,
+        marked: bool,
+        out: &mut impl FnMut(CmMessage),
+    ) -> Action {
+        let is_valid = |syn: &CmHeader| OwnHeader::new(syn, header.flow).tag == tag;
+        if payload < MIN_PAYLOAD {
+            return Action::Ignore;
+        }
+        if !is_valid(&self.syn) {
+            let Some(syn) = self.candidate.filter(is_valid) else { return Action::Ignore };
+            self.restart(now, &syn);
+        }
+        self.last_packet_at = now;
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        let (marked, missed) = self.own_flows.on_packet(header, payload, marked);
+        if marked || missed {
+            // The report names the flow, so that a program cannot invent congestion of others.
+            let counts = vec![Count { flow: header.flow, count: 0 }];
+            let report = CmMessage::Response(Box::new(Response { flows: 1, counts, ..self.report(marked, missed) }));
+            if self.spend(&report) {
+                out(report);
+            }
+        }
+        Action::Deliver
+    }
+
+    /// An immediate report of marked or missing packets.
+    fn report(&self, marked: bool, missed: bool) -> Response {
         let (this_probe, last_probe) = (self.last_probe, self.last_probe);
-        let report = Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() };
-        self.send(CmMessage::Response(Box::new(report)), out);
+        Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() }
     }
 
     fn send(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
@@ -194,7 +255,9 @@ impl Responder {
         let (this_probe, last_probe) = (probe, self.last_probe);
         let (marked, missed) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.missed));
         self.allowance += UDP_BYTES + RESPONSE_BYTES;
-        let counts: Vec<Count> = self.counts.iter().map(|(&flow, &count)| Count { flow, count }).collect();
+        let mut counts = std::mem::take(&mut self.counts);
+        self.own_flows.take_counts().for_each(|(flow, count)| add(&mut counts, flow, count));
+        let counts: Vec<Count> = counts.into_iter().map(|(flow, count)| Count { flow, count }).collect();
         let flows = counts.len() as u16;
         let parts: Vec<&[Count]> = if flows == 0 { vec![&[]] } else { counts.chunks(MAX_COUNTS).collect() };
         for part in parts {
@@ -202,7 +265,6 @@ impl Responder {
             let response = Response { this_probe, last_probe, marked, missed, flows, counts };
             self.send(CmMessage::Response(Box::new(response)), out);
         }
-        self.counts.clear();
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
         if self.hints_left > 0 && flows > 0 && self.spend(&hints) {
@@ -220,6 +282,11 @@ impl Responder {
     }
 }
 
+fn add(counts: &mut BTreeMap<u32, u32>, flow: u32, payload: u32) {
+    let count = counts.entry(flow).or_default();
+    *count = count.saturating_add(payload);
+}
+
 /// The bytes of `message` on the wire.
 fn cost(message: &CmMessage) -> usize {
     UDP_BYTES + cm_encoded_len(message)
@@ -227,6 +294,7 @@ fn cost(message: &CmMessage) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::own_names::OWN;
     use super::*;
 
     fn data(sequence: u32) -> CmHeader {
@@ -248,8 +316,12 @@ mod tests {
         out
     }
 
+    fn syn(sequence: u32, secret: u32) -> CmHeader {
+        CmHeader { flow: secret, ..CmHeader::control(CmKind::Syn, sequence) }
+    }
+
     fn responder() -> Responder {
-        Responder::new(Time::ZERO, 100, true)
+        Responder::new(Time::ZERO, &syn(100, 7), true)
     }
 
     #[test]
@@ -334,12 +406,88 @@ mod tests {
     fn a_restarted_sender_is_accepted_when_its_packets_arrive() {
         let mut responder = responder();
         messages_for(&mut responder, &[101, 102]);
-        responder.on_syn(5_000_000);
+        responder.on_syn(&syn(5_000_000, 8));
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if r.counts[0].count == 2000));
         let mut ignore = |_| {};
         assert_eq!(responder.on_data(Time::ZERO, &data(5_000_001), 1000, false, &mut ignore), Action::Deliver);
         assert!(matches!(&probe(&mut responder, 5_000_001)[..], [CmMessage::Response(r)] if r.counts[0].count == 1000));
         assert_eq!(responder.on_data(Time::ZERO, &data(103), 1000, false, &mut ignore), Action::Reset);
+    }
+
+    /// The messages that packets of a program with these numbers cause, or none if they are not delivered.
+    fn own(responder: &mut Responder, header: OwnHeader, numbers: &[u32]) -> Option<Vec<CmMessage>> {
+        let mut out = Vec::new();
+        let is_delivered = numbers.iter().all(|number| {
+            let packet = CmHeader { flow: header.flow, ..data(header.first.wrapping_add(*number)) };
+            let mut out = |message| out.push(message);
+            responder.on_own_data(Time::ZERO, &packet, header.tag, 1000, false, &mut out) == Action::Deliver
+        });
+        if is_delivered { Some(out) } else { None }
+    }
+
+    #[test]
+    fn programs_packets_have_numbers_of_their_own() {
+        let mut responder = responder();
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(&syn(100, 7), flow));
+        assert_eq!(own(&mut responder, one, &[0, 1, 2]), Some(vec![]));
+        assert_eq!(own(&mut responder, two, &[0, 1, 3, 4]), Some(vec![]));
+        assert_eq!(messages_for(&mut responder, &[101, 102]), []);
+        assert_eq!(own(&mut responder, one, &[3]), Some(vec![]), "other flows' packets are no gap");
+        let report = own(&mut responder, two, &[5]).unwrap();
+        let [CmMessage::Response(report)] = &report[..] else { panic!("three after the missing one") };
+        assert_eq!((report.missed, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
+        let CmMessage::Response(response) = probe(&mut responder, 101).remove(0) else { panic!() };
+        let counts = [(1, 6000), (2, 5000)].map(|(flow, count)| Count { flow, count });
+        assert_eq!((response.missed, response.counts), (false, counts.to_vec()), "no packet of the daemon is missing");
+    }
+
+    #[test]
+    fn marks_of_a_programs_packets_name_its_flow() {
+        let mut responder = responder();
+        let header = OwnHeader::new(&syn(100, 7), 2);
+        let reports = |responder: &mut Responder, numbers: std::ops::Range<u32>| {
+            let mut out = Vec::new();
+            for number in numbers {
+                let packet = CmHeader { flow: 2, ..data(header.first.wrapping_add(number)) };
+                responder.on_own_data(Time::ZERO, &packet, header.tag, 1000, true, &mut |message| out.push(message));
+            }
+            out
+        };
+        let report = reports(&mut responder, 0..5);
+        let [CmMessage::Response(report)] = &report[..] else { panic!("one until the next probe: {report:?}") };
+        assert_eq!((report.marked, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
+        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.marked));
+        assert_eq!(reports(&mut responder, 5..9).len(), 1);
+    }
+
+    #[test]
+    fn programs_flows_leave_room_for_the_daemons() {
+        let mut responder = responder();
+        for flow in 0..5000 {
+            assert!(own(&mut responder, OwnHeader::new(&syn(100, 7), OWN | flow), &[0]).is_some());
+        }
+        responder.on_data(Time::ZERO, &CmHeader { flow: 9000, ..data(101) }, 500, false, &mut |_| ());
+        let mut counts = Vec::new();
+        for message in probe(&mut responder, 101) {
+            let CmMessage::Response(response) = message else { panic!("{message:?}") };
+            counts.extend(response.counts);
+        }
+        assert_eq!(counts.len(), 257);
+        assert!(counts.contains(&Count { flow: 9000, count: 500 }));
+    }
+
+    #[test]
+    fn packets_with_another_flows_tag_have_no_effect() {
+        let mut responder = responder();
+        let [one, two] = [1, 2].map(|flow| OwnHeader::new(&syn(100, 7), flow));
+        assert_eq!(own(&mut responder, one, &[0]), Some(vec![]));
+        assert_eq!(own(&mut responder, OwnHeader { tag: one.tag, ..two }, &[0, 900]), None);
+        assert_eq!(own(&mut responder, OwnHeader::new(&syn(100, 8), 1), &[900]), None, "of another secret");
+        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.missed && r.flows == 1));
+        responder.on_syn(&syn(100, 8));
+        assert_eq!(own(&mut responder, one, &[1]), Some(vec![]), "a SYN alone changes nothing");
+        assert!(own(&mut responder, OwnHeader::new(&syn(100, 8), 1), &[900]).is_some(), "its packets do");
+        assert_eq!(own(&mut responder, one, &[2]), None);
     }
 
     #[test]

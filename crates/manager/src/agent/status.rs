@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::Duration;
+use rampmeter_units::{Bytes, Duration};
 
 use super::Agent;
 use super::prober::State;
@@ -31,6 +31,8 @@ pub struct PeerStatus<A> {
     pub probes: u64,
     /// The number of responses.
     pub responses: u64,
+    /// Bytes that arrived and bytes that were lost, according to its responses.
+    pub outcomes: (Bytes, Bytes),
     /// The number of open flows to it.
     pub flows: usize,
 }
@@ -48,6 +50,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             rtt: peer.prober.rtt,
             probes: peer.prober.counts.0,
             responses: peer.prober.counts.1,
+            outcomes: peer.outcomes,
             flows: peer.members.len(),
         })
     }

@@ -16,9 +16,9 @@ use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, UDP_BYTES, cm
 
 use super::{Action, Host};
 use crate::daemon::flow::FeedbackSource;
-use crate::daemon::inner_udp::{self, INNER_BYTES, UDP};
 use crate::daemon::protocol::Carriage;
 use crate::error::Error;
+use crate::inner_udp::{self, Datagram, INNER_BYTES, UDP};
 
 impl Host {
     /// The flow sends through the daemon, and its process has reported nothing so far: the agent asks for feedback.
@@ -45,6 +45,8 @@ impl Host {
         }
         let id = flow.manager_id;
         self.agent.close(id);
+        self.send_own_header(index);
+        let Some(flow) = &mut self.flows[index] else { return };
         let whole = self.manager.in_flight(id).saturating_sub(flow.in_flight);
         let (payload, packets) = flow.agent_bytes;
         let own = u128::from(whole.as_u64()) * u128::from(payload) / u128::from(packets.max(1));
@@ -73,7 +75,8 @@ impl Host {
             (Some(header), Some(peer)) => {
                 let mut message = Vec::with_capacity(CM_HEADER_BYTES + INNER_BYTES + length);
                 cm_encode(&CmMessage::Header(header), &mut message);
-                inner_udp::write(to.port(), &data, &mut message);
+                inner_udp::write_header(to.port(), length, 0, &mut message);
+                message.extend(data);
                 // The receiver reports marks, so routers may mark.
                 Action::SendMessage { to: peer, message, ecn: Ecn::Ect0 }
             }
@@ -84,33 +87,47 @@ impl Host {
 
     /// Bytes from another daemon, or from any sender, have arrived at the local address `at`.
     pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, at: IpAddr, ecn: Ecn, bytes: &[u8]) {
-        let Ok((message, payload)) = cm_decode(bytes) else {
+        let Ok((mut message, payload)) = cm_decode(bytes) else {
             self.garbage += 1;
             return;
         };
-        let mut data = None;
-        if let CmMessage::Header(header) = &message {
+        let (mut data, mut from, mut is_own) = (None, from, false);
+        // From another port: from a program, whose daemon has the same address and whose flow has a tag; or from a
+        // daemon behind a NAT.
+        let other = self.carriage.peer(from).filter(|peer| *peer != from);
+        if let CmMessage::Header(header) = &mut message {
             match header.kind {
                 // A daemon without listening programs does not answer a handshake.
                 CmKind::Syn if !self.listeners.any() => return,
+                // Behind a NAT packets of programs are not recognized. The answer without the secret says so.
+                CmKind::Syn if other.is_some() => header.flow = 0,
                 CmKind::Data => {
                     let Some(datagram) = inner_udp::read(header.protocol, payload) else {
                         self.garbage += 1;
                         return;
                     };
                     data = Some((*header, datagram));
+                    if let Some(peer) = other.filter(|_| datagram.tag != 0) {
+                        (from, is_own) = (peer, true);
+                    }
                 }
                 _ => {}
             }
         }
-        let delivery = self.agent.receive(now, from, &message, payload.len(), ecn, &mut self.manager);
-        if let (Some(_), Some((header, (port, data)))) = (delivery, data) {
-            self.deliver(from, &header, (at, port).into(), data);
+        let delivery = match &data {
+            Some((header, Datagram { tag, .. })) if is_own => {
+                self.agent.receive_own(now, from, header, *tag, payload.len(), ecn)
+            }
+            _ => self.agent.receive(now, from, &message, payload.len(), ecn, &mut self.manager),
+        };
+        self.garbage += u64::from(is_own && delivery.is_none());
+        if let (Some(_), Some((header, Datagram { to, payload, .. }))) = (delivery, data) {
+            self.deliver(from, &header, (at, to).into(), payload);
         }
         while let Some(refused) = self.agent.poll_refused() {
             self.use_process_feedback(now, refused.index());
         }
-        self.send_agent_messages();
+        self.after_agent();
     }
 
     fn deliver(&mut self, from: SocketAddr, header: &CmHeader, to: SocketAddr, data: &[u8]) {
@@ -124,7 +141,11 @@ impl Host {
         self.actions.push_back(Action::Deliver { to, data: data.to_vec() });
     }
 
-    pub(super) fn send_agent_messages(&mut self) {
+    /// The agent may have messages to send, and other headers for programs.
+    pub(super) fn after_agent(&mut self) {
+        while let Some(flow) = self.agent.poll_changed() {
+            self.send_own_header(flow.index());
+        }
         while let Some((to, sent)) = self.agent.poll_transmit() {
             let mut message = Vec::new();
             cm_encode(&sent, &mut message);

@@ -7,27 +7,37 @@
 //!
 //! The source port is 0, "none" in RFC 768, because nothing can be sent back. The checksum is 0, "none" too: the
 //! message's own checksum covers the CM header, and the checksum of the outer UDP datagram, if there is one, covers
-//! everything.
+//! everything. In the packet of a program that sends from a socket of its own, these two fields are the tag of its flow.
 
 /// The size of the header.
-pub(super) const INNER_BYTES: usize = 8;
+pub(crate) const INNER_BYTES: usize = 8;
 
 /// The IP protocol number of UDP.
-pub(super) const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 
-/// Appends a datagram with `payload` for the port `to`. The payload is always small enough for the length field.
-pub(super) fn write(to: u16, payload: &[u8], out: &mut Vec<u8>) {
-    let length = (INNER_BYTES + payload.len()) as u16;
-    out.extend([0, to, length, 0].map(u16::to_be_bytes).as_flattened());
-    out.extend(payload);
+/// A datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Datagram<'a> {
+    /// The destination port.
+    pub(crate) to: u16,
+    /// The tag of a program's flow; 0 from a daemon.
+    pub(crate) tag: u32,
+    pub(crate) payload: &'a [u8],
 }
 
-/// Parses a datagram: its port and its payload.
-pub(super) fn read(protocol: u8, bytes: &[u8]) -> Option<(u16, &[u8])> {
+/// Appends the header of a datagram with `payload` bytes, which are always few enough for the length field.
+pub(crate) fn write_header(to: u16, payload: usize, tag: u32, out: &mut Vec<u8>) {
+    let length = (INNER_BYTES + payload) as u16;
+    out.extend([(tag >> 16) as u16, to, length, tag as u16].map(u16::to_be_bytes).as_flattened());
+}
+
+/// Parses a datagram.
+pub(crate) fn read(protocol: u8, bytes: &[u8]) -> Option<Datagram<'_>> {
     let (header, payload) = bytes.split_first_chunk::<INNER_BYTES>()?;
     let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let is_valid = protocol == UDP && usize::from(field(4)) == bytes.len() && field(2) != 0;
-    is_valid.then_some((field(2), payload))
+    let tag = u32::from(field(0)) << 16 | u32::from(field(6));
+    is_valid.then_some(Datagram { to: field(2), tag, payload })
 }
 
 #[cfg(test)]
@@ -38,11 +48,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn datagrams_are_read_as_written(to in 1..=u16::MAX, payload: Vec<u8>) {
+        fn datagrams_are_read_as_written(to in 1..=u16::MAX, tag: u32, payload: Vec<u8>) {
             let mut bytes = Vec::new();
-            write(to, &payload, &mut bytes);
+            write_header(to, payload.len(), tag, &mut bytes);
+            bytes.extend(&payload);
             prop_assert_eq!(bytes.len(), INNER_BYTES + payload.len());
-            prop_assert_eq!(read(UDP, &bytes), Some((to, &payload[..])));
+            prop_assert_eq!(read(UDP, &bytes), Some(Datagram { to, tag, payload: &payload }));
             prop_assert_eq!(read(6, &bytes), None, "another protocol");
             prop_assert_eq!(read(UDP, &bytes[..bytes.len() - 1]), None, "cut off");
         }
