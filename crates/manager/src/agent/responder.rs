@@ -39,6 +39,9 @@ const HINT_REPEATS: u8 = 3;
 /// Bytes of a probe, and of the shortest response.
 const RESPONSE_BYTES: usize = 16;
 
+/// Bytes of each flow in a response. A flow's packets keep them for it: other answers must not use them up.
+const COUNT_BYTES: usize = 8;
+
 /// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
 
@@ -179,7 +182,7 @@ impl Responder {
             return Action::Reset;
         }
         let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload - COUNT_BYTES;
         if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
             add(&mut self.counts, header.flow, payload as u32);
         }
@@ -212,15 +215,13 @@ impl Responder {
             self.restart(now, &syn);
         }
         self.last_packet_at = now;
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload - COUNT_BYTES;
         let (marked, missed) = self.own_flows.on_packet(header, payload, marked);
         if marked || missed {
             // The report names the flow, so that a program cannot invent congestion of others.
             let counts = vec![Count { flow: header.flow, count: 0 }];
             let report = CmMessage::Response(Box::new(Response { flows: 1, counts, ..self.report(marked, missed) }));
-            if self.spend(&report) {
-                out(report);
-            }
+            self.send(report, out);
         }
         Action::Deliver
     }
@@ -231,9 +232,13 @@ impl Responder {
         Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() }
     }
 
-    fn send(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
-        self.allowance = self.allowance.saturating_sub(cost(&message));
-        out(message);
+    /// Sends `message` if the allowance suffices, and returns whether it does.
+    fn send(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) -> bool {
+        let is_allowed = self.spend(&message);
+        if is_allowed {
+            out(message);
+        }
+        is_allowed
     }
 
     /// Spends the cost of `message` if the allowance suffices, and returns whether it does.
@@ -254,10 +259,10 @@ impl Responder {
         }
         let (this_probe, last_probe) = (probe, self.last_probe);
         let (marked, missed) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.missed));
-        self.allowance += UDP_BYTES + RESPONSE_BYTES;
         let mut counts = std::mem::take(&mut self.counts);
         self.own_flows.take_counts().for_each(|(flow, count)| add(&mut counts, flow, count));
         let counts: Vec<Count> = counts.into_iter().map(|(flow, count)| Count { flow, count }).collect();
+        self.allowance += UDP_BYTES + RESPONSE_BYTES + COUNT_BYTES * counts.len();
         let flows = counts.len() as u16;
         let parts: Vec<&[Count]> = if flows == 0 { vec![&[]] } else { counts.chunks(MAX_COUNTS).collect() };
         for part in parts {
@@ -267,9 +272,8 @@ impl Responder {
         }
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
-        if self.hints_left > 0 && flows > 0 && self.spend(&hints) {
+        if self.hints_left > 0 && flows > 0 && self.send(hints, out) {
             self.hints_left -= 1;
-            out(hints);
         }
         Action::Ignore
     }
@@ -507,5 +511,19 @@ mod tests {
         let mut responder = responder();
         assert_eq!(responder.on_data(Time::ZERO, &data(300), 0, true, &mut |m| out.push(m)), Action::Ignore);
         assert_eq!(out, []);
+    }
+
+    #[test]
+    fn all_answers_together_are_no_longer_than_all_packets() {
+        for payload in MIN_PAYLOAD..100 {
+            let (mut responder, mut answers) = (responder(), Vec::new());
+            responder.on_data(Time::ZERO, &data(300), payload, true, &mut |message| answers.push(message));
+            let refusal = CmMessage::Header(CmHeader::control(CmKind::Reset, 300));
+            answers.extend(responder.spend(&refusal).then_some(refusal));
+            let last = probe(&mut responder, 101);
+            assert!(matches!(&last[..], [CmMessage::Response(r)] if r.counts.len() == 1 && r.marked && r.missed));
+            let answered: usize = answers.iter().chain(&last).map(cost).sum();
+            assert!(answered <= UDP_BYTES * 2 + CM_HEADER_BYTES + payload + RESPONSE_BYTES, "{payload}: {answered}");
+        }
     }
 }
