@@ -114,8 +114,7 @@ impl Load {
         let demand = self.arrived.as_f64() + self.config.queue_weight * self.average_queue;
         self.factor = if capacity > 0.0 { demand / (self.target.share() * capacity) } else { f64::INFINITY }; // eq. (1)
         self.arrived = Bytes::ZERO;
-        let (region, load) = (self.region(), demand / capacity);
-        self.target.after_intervals(self.next_measure, region, load, capacity * intervals as f64);
+        self.target.after_intervals(self.next_measure, demand / capacity, capacity * intervals as f64);
     }
 
     pub(super) fn set_rate(&mut self, rate: Rate) {

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
-//! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
-//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
+//! capacity. `gamma` stays between [`MIN`] and [`MAX`]; an idle link drives it to `MAX`.
 //!
 //! With graded codes senders settle at the same load factor whatever the target is, so the target is an integrator: in
 //! each load interval `gamma += GAIN (gamma* - load)`, with the load that includes half of the queue.
@@ -17,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Config;
 
@@ -58,7 +57,6 @@ struct Steps {
     sent: Bytes,
     /// The bytes that the link could send since the last adjustment.
     capacity: f64,
-    was_overloaded: bool,
 }
 
 impl Target {
@@ -97,11 +95,11 @@ impl Target {
     }
 
     /// Load intervals with a total capacity of `capacity` bytes have ended, the last at `now`. In all of them the load
-    /// was `load` of the capacity, and in `region`.
-    pub(super) fn after_intervals(&mut self, now: Time, region: LoadRegion, load: f64, capacity: f64) {
+    /// was `load` of the capacity.
+    pub(super) fn after_intervals(&mut self, now: Time, load: f64, capacity: f64) {
         match &mut self.rule {
             Rule::Constant => {}
-            Rule::Steps(steps) => self.share = steps.after_intervals(self.share, now, region, capacity),
+            Rule::Steps(steps) => self.share = steps.after_intervals(self.share, now, capacity),
             Rule::Integral { goal, settled } => {
                 let previous = self.share;
                 if capacity > 0.0 {
@@ -115,21 +113,20 @@ impl Target {
 
 impl Steps {
     /// The new share of the capacity.
-    fn after_intervals(&mut self, share: f64, now: Time, region: LoadRegion, capacity: f64) -> f64 {
+    fn after_intervals(&mut self, share: f64, now: Time, capacity: f64) -> f64 {
         self.capacity += capacity;
-        self.was_overloaded |= region == LoadRegion::Over;
         if now < self.at {
             return share;
         }
         let utilization = self.sent.as_f64() / self.capacity;
         let step = match utilization.total_cmp(&self.goal) {
-            _ if !self.was_overloaded || self.capacity <= 0.0 => 0.0,
+            _ if self.capacity <= 0.0 => 0.0,
             Ordering::Less => self.step,
             Ordering::Equal => 0.0,
             Ordering::Greater => -self.step,
         };
         self.at = now + self.every;
-        (self.sent, self.capacity, self.was_overloaded) = (Bytes::ZERO, 0.0, false);
+        (self.sent, self.capacity) = (Bytes::ZERO, 0.0);
         (share + step).clamp(MIN, MAX) // eq. (14)
     }
 }
@@ -139,28 +136,28 @@ mod tests {
     use super::*;
 
     /// The target after `periods` adjustments, each after ten intervals of 200 ms at `utilization`.
-    fn after(periods: u64, utilization: f64, region: LoadRegion) -> f64 {
+    fn after(periods: u64, utilization: f64) -> f64 {
         let config = Config { goal: Some(0.95), goal_interval: Duration::from_secs(2), ..Config::default() };
         let mut target = Target::new(&config, false);
         for n in 1..=periods * 10 {
             target.count_departure(Bytes::new((utilization * 1000.0) as u64));
-            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), region, utilization, 1000.0);
+            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), utilization, 1000.0);
         }
         target.share()
     }
 
     #[test]
     fn the_target_moves_in_steps_until_the_goal_is_reached() {
-        assert!((after(1, 0.97, LoadRegion::Over) - 0.97).abs() < 1e-12);
-        assert!((after(5, 0.97, LoadRegion::Over) - 0.93).abs() < 1e-12);
-        assert!((after(1, 0.90, LoadRegion::Over) - 0.99).abs() < 1e-12);
-        assert_eq!(after(100, 0.95, LoadRegion::Over), 0.98);
+        assert!((after(1, 0.97) - 0.97).abs() < 1e-12);
+        assert!((after(5, 0.97) - 0.93).abs() < 1e-12);
+        assert!((after(1, 0.90) - 0.99).abs() < 1e-12);
+        assert_eq!(after(100, 0.95), 0.98);
     }
 
     #[test]
     fn the_target_stays_within_its_bounds() {
-        assert_eq!(after(100, 1.0, LoadRegion::Over), MIN);
-        assert_eq!(after(100, 0.1, LoadRegion::Over), MAX);
+        assert_eq!(after(100, 1.0), MIN);
+        assert_eq!(after(100, 0.1), MAX);
     }
 
     /// Senders that hold `rho` at 1.3, whatever the target is.
@@ -169,13 +166,8 @@ mod tests {
         let mut target = Target::new(&Config::default(), true);
         for n in 1..200 {
             let load = 1.3 * target.share();
-            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), LoadRegion::Over, load, 1000.0);
+            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), load, 1000.0);
         }
         assert!((1.3 * target.share() - GRADED_GOAL).abs() < 1e-3, "{}", target.share());
-    }
-
-    #[test]
-    fn the_target_is_constant_without_overload() {
-        assert_eq!(after(100, 0.3, LoadRegion::Low), 0.98);
     }
 }
