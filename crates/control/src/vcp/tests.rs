@@ -380,7 +380,7 @@ fn a_window_of_half_a_packet_sends_one_every_second_round_trip() {
 // half of the 1/8 of a cut, and below one packet 1/16 of one times W^(3/4).
 #[test]
 fn a_cut_and_its_round_of_growth_reduce_a_small_window() {
-    for (cut, added) in [(0.0625, 0.0078125), (1.0, 0.0625), (2.0, 0.125), (4.0, 0.16)] {
+    for (cut, added) in [(0.0625, 0.0625 / 8.0), (1.0, 0.0625), (2.0, 0.125), (4.0, 0.16)] {
         let mut vcp = with_window(1);
         vcp.window = cut / 0.875;
         vcp.rtt = Duration::from_millis(80);
