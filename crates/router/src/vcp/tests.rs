@@ -112,6 +112,16 @@ fn half_the_rate_is_twice_the_load() {
     assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), Ecn::Ce);
 }
 
+// A second at the full rate, above the goal, lowers the target from 98% to 97%: 194 kB in 200 ms.
+#[test]
+fn packets_that_leave_count_for_the_adjusted_target() {
+    let mut router = router(&Config { goal: Some(0.95), goal_interval: Duration::from_secs(1), ..Config::default() });
+    for (interval, packets) in (0..).zip([200, 200, 200, 200, 200, 195]) {
+        (0..packets).for_each(|_| assert!(router.pass(ms(200 * interval), data(Ecn::NotEct)).0.is_some()));
+    }
+    assert_eq!(router.pass(ms(1200), data(Ecn::Ect1)).0.unwrap().ecn, Ecn::Ce);
+}
+
 #[test]
 fn both_queues_share_the_buffer() {
     let mut router = router(&Config { packets: Some(2), ..Config::default() });
