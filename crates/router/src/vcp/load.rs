@@ -239,6 +239,26 @@ mod tests {
         }
     }
 
+    // 300 kB are 30% of what the link could send in a second: less than the goal, so the target rises by a step.
+    #[test]
+    fn skipped_idle_time_counts_for_the_utilization() {
+        let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
+        let mut load = Load::new(&config, false, RATE);
+        load.count_arrival(Bytes::new(300_000));
+        load.count_departure(Bytes::new(300_000));
+        load.advance(ms(1000), Bytes::ZERO);
+        assert!((load.target.share() - 0.99).abs() < 1e-12, "{}", load.target.share());
+    }
+
+    // 150 kB and half of 40 kB are 85% of the capacity; the goal is 99%.
+    #[test]
+    fn with_graded_codes_the_target_moves_by_the_load_to_the_goal() {
+        let mut load = Load { average_queue: 40_000.0, ..Load::new(&Config::default(), true, RATE) };
+        load.count_arrival(Bytes::new(150_000));
+        load.advance(ms(200), Bytes::new(40_000));
+        assert!((load.target.share() - (0.98 + 0.14 / 32.0)).abs() < 1e-12, "{}", load.target.share());
+    }
+
     #[test]
     fn a_year_of_idle_time_takes_no_time() {
         let a_year = Time::ZERO + Duration::from_secs(365 * 86_400);
@@ -261,7 +281,7 @@ mod tests {
         assert!((load.factor() - 1.0).abs() < 1e-12);
         load.set_rate(Rate::ZERO);
         load.advance(ms(400), Bytes::ZERO);
-        assert_eq!(load.region(), LoadRegion::Over);
+        assert_eq!((load.factor(), load.region()), (f64::INFINITY, LoadRegion::Over));
         load.set_rate(Rate::MAX);
         load.count_arrival(Bytes::new(1_000_000_000));
         load.advance(ms(600), Bytes::ZERO);
