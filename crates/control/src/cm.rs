@@ -164,6 +164,13 @@ mod tests {
         cm
     }
 
+    /// A macroflow with a window of 16 packets, in slow start.
+    fn grown() -> Cm {
+        let mut cm = started(None);
+        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        cm
+    }
+
     fn loss(number: u64, last_sent: u64) -> Loss {
         testing::loss(LossKind::Transient, number, last_sent)
     }
@@ -187,9 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn all_losses_of_packets_sent_before_halve_the_window_once() {
+    fn unsent_bytes_take_no_time() {
         let mut cm = started(None);
-        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
+        cm.on_unsent(Time::ZERO, PACKET / 2);
+        assert_eq!(cm.departure().at, Time::ZERO + RTT / 8, "half a packet at four a round trip");
+    }
+
+    #[test]
+    fn all_losses_of_packets_sent_before_halve_the_window_once() {
+        let mut cm = grown();
         cm.on_loss(Time::ZERO, &loss(3, 20));
         cm.on_loss(Time::ZERO, &loss(20, 24));
         assert_eq!(cm.window(), PACKET * 8);
@@ -197,10 +211,48 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 4);
     }
 
+    // A flow with one packet in flight, which it retransmits, reports for a macroflow with sixteen.
+    #[test]
+    fn the_state_of_one_flow_does_not_change_a_halving() {
+        let (mut lost, mut marked) = (grown(), grown());
+        lost.on_loss(Time::ZERO, &Loss { flight_size: PACKET, recovering: true, ..loss(3, 20) });
+        marked.on_ack(Time::ZERO, &Ack { flight_size: PACKET, recovering: true, ..mark(3, 20) });
+        assert_eq!([lost.window(), marked.window()], [PACKET * 8; 2]);
+    }
+
+    // Section 4.1: persistent congestion forces slow start; RFC 5681 ends it at half of the bytes in flight.
+    #[test]
+    fn a_timeout_forces_slow_start_to_half_the_bytes_in_flight() {
+        let mut cm = grown();
+        let loss = Loss { flight_size: PACKET * 6, ..testing::loss(LossKind::Persistent, 3, 20) };
+        cm.on_loss(Time::ZERO, &loss);
+        assert_eq!(cm.window(), PACKET);
+        (0..2).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        assert_eq!(cm.window(), PACKET * 3);
+        cm.on_ack(Time::ZERO, &ack(1));
+        assert_eq!(cm.window(), PACKET * 3 + PACKET / 3, "congestion avoidance");
+    }
+
+    #[test]
+    fn after_a_long_idle_time_the_first_window_applies() {
+        let mut cm = grown();
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1000, in_flight: PACKET });
+        let timeout = RTT / 2;
+        cm.on_idle(Time::ZERO, timeout, timeout);
+        assert_eq!((cm.window(), cm.departure().at), (PACKET * 16, Time::ZERO), "earlier packets do not delay it");
+        cm.on_idle(Time::ZERO, RTT, timeout);
+        assert_eq!(cm.window(), PACKET * 4);
+    }
+
+    #[test]
+    fn an_empty_first_window_is_refused() {
+        assert!(Config { initial_window: 0, ..Config::default() }.check().unwrap_err().contains("initial_window"));
+        assert_eq!(Config::default().check(), Ok(()));
+    }
+
     #[test]
     fn a_spurious_loss_is_undone() {
-        let mut cm = started(None);
-        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        let mut cm = grown();
         cm.on_loss(Time::ZERO, &loss(3, 20));
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 16);
@@ -214,9 +266,7 @@ mod tests {
     #[test]
     fn the_next_macroflow_starts_with_the_rate_of_the_last() {
         let mut history = None;
-        let mut cm = started(None);
-        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
-        cm.remember(Time::ZERO, &mut history);
+        grown().remember(Time::ZERO, &mut history);
         let mut next = started(history);
         assert_eq!(next.window(), PACKET * 16);
         next.on_ack(Time::ZERO, &ack(1));

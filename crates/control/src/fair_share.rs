@@ -249,7 +249,11 @@ mod tests {
 
     /// A sender whose handshake ended at time 0 with this feedback.
     fn sender(feedback: RouterFeedback) -> FairShare {
-        let mut sender = FairShare::new(&Config::default(), Stream::from_seed(1));
+        sender_with(&Config::default(), feedback)
+    }
+
+    fn sender_with(config: &Config, feedback: RouterFeedback) -> FairShare {
+        let mut sender = FairShare::new(config, Stream::from_seed(1));
         sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, idle_for: None, feedback });
         sender
     }
@@ -284,6 +288,7 @@ mod tests {
     fn the_first_data_packets_are_sent_at_the_handshakes_share() {
         let mut sender = sender(answer(8, 0));
         assert!(sender.requests_feedback());
+        assert_eq!(sender.window(), Bytes::MAX, "only the rate limits it");
         assert_eq!(send(&mut sender, 0, ms(20)), [0]);
         assert_eq!(sender.departure().at, ms(20)); // a packet a millisecond
     }
@@ -300,8 +305,9 @@ mod tests {
 
     #[test]
     fn without_a_router_the_rate_is_one_packet_an_rtt() {
-        let sender = sender(REQUEST);
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
+        assert_eq!(sender(REQUEST).rate(), Some(Rate::of(PACKET, RTT)));
+        let three = Config { unanswered_packets: 3, ..Config::default() };
+        assert_eq!(sender_with(&three, REQUEST).rate(), Some(Rate::of(PACKET * 3, RTT)));
     }
 
     #[test]
@@ -375,17 +381,35 @@ mod tests {
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
 
         sender.on_sent(ms(25), &Sent { number: 5, bytes: PACKET, in_flight: PACKET });
-        sender.on_ack(ms(60), &ack(1));
-        assert_eq!(sender.departure().feedback, RouterFeedback::None);
+        sender.on_loss(ms(26), &loss(LossKind::Transient, 4, 5));
+        sender.on_ack(ms(25) + RTT * 2, &ack(1));
+        assert_eq!(sender.departure().feedback, RouterFeedback::None, "the answer may still arrive");
         sender.on_ack(ms(66), &ack(1));
         assert_eq!(sender.departure().feedback, REQUEST);
+    }
+
+    #[test]
+    fn the_second_timeout_in_a_row_discards_the_share() {
+        let mut sender = sender(answer(8, 0));
+        let timeout = loss(LossKind::Persistent, 0, 4);
+        sender.on_loss(ms(200), &timeout);
+        assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
+        sender.on_loss(ms(600), &Loss { repeated_timeout: true, ..timeout });
+        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
+    }
+
+    #[test]
+    fn zero_packets_an_rtt_without_an_answer_are_refused() {
+        for (unanswered_packets, is_valid) in [(0, false), (1, true)] {
+            assert_eq!(Config { unanswered_packets, ..Config::default() }.check().is_ok(), is_valid);
+        }
     }
 
     #[test]
     fn a_long_idle_time_makes_the_share_out_of_date() {
         let mut sender = sender(answer(8, 0));
         let timeout = Duration::from_millis(200);
-        sender.on_idle(ms(100), Duration::from_millis(100), timeout);
+        sender.on_idle(ms(200), timeout, timeout);
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
         sender.on_idle(ms(1000), Duration::from_millis(300), timeout);
         assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));

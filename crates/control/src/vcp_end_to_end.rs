@@ -67,7 +67,7 @@ const NANOSECONDS_PER_DRIFT: u64 = 5000;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// The delay variation that hosts cause: a shorter queueing delay counts as none.
+    /// The delay variation that hosts cause: a queueing delay of at most this counts as none.
     pub noise: Duration,
 }
 
@@ -121,9 +121,6 @@ impl VcpEndToEnd {
     fn on_delay(&mut self, now: Time, delay: i64, packets: f64, may_grow: bool) {
         let queueing = self.queueing_delay(now, delay);
         let rounds = self.rtt.as_secs_f64() / LOAD_INTERVAL; // rtt / t_rho
-        if rounds == 0.0 {
-            return;
-        }
         let in_interval = self.window / rounds; // x
         let additive = 1.0 / (in_interval / ALPHA + 2.0 / KAPPA);
         let change = KAPPA * (1.0 / self.load(queueing) - 1.0) + additive; // eq. (9), (10)
@@ -197,8 +194,7 @@ impl Controller for VcpEndToEnd {
     }
 
     fn departure(&self) -> Departure {
-        let at = if self.rtt > Duration::ZERO { self.pacer.next() } else { Time::ZERO };
-        Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
+        Departure { at: self.pacer.next(), bytes: self.packet, feedback: RouterFeedback::None }
     }
 
     /// The window over a round trip.
@@ -331,8 +327,8 @@ mod tests {
     }
 
     #[test]
-    fn variation_below_the_noise_counts_as_an_idle_link() {
-        for (delay, grows) in [(90_000, true), (110_000, false)] {
+    fn variation_up_to_the_noise_counts_as_an_idle_link() {
+        for (delay, grows) in [(100_000, true), (100_001, false)] {
             assert_eq!(in_an_interval(1000, 80, delay) > 0.0, grows);
         }
     }
@@ -355,7 +351,18 @@ mod tests {
             let (before, min_rtt) = (flow.window, Duration::from_millis(80));
             flow.on_ack(ms(0), &Ack { rtt: Some(Duration::from_millis(rtt)), min_rtt, ..ack(2) });
             assert_eq!(flow.window > before, grows);
+            let expected = 100.0 + 2.0 * 0.4 * (0.0625 + 1.0 / (2.0 * 250.0 + 8.0)); // two packets
+            assert!(!grows || (flow.window - expected).abs() < 1e-9, "{}", flow.window);
         }
+    }
+
+    #[test]
+    fn after_the_first_arrival_times_the_round_trip_does_not_count() {
+        let mut flow = flow(100, 80);
+        (0..2).for_each(|_| acknowledge(&mut flow, ms(0), 40 * MS));
+        let (before, min_rtt) = (flow.window, flow.rtt);
+        flow.on_ack(ms(0), &Ack { rtt: Some(min_rtt), min_rtt, ..ack(1) });
+        assert_eq!(flow.window, before);
     }
 
     #[test]
@@ -398,9 +405,16 @@ mod tests {
     fn after_a_long_idle_time_the_first_window_applies() {
         let mut flow = flow(10, 80);
         flow.window = 80.0;
-        flow.on_idle(ms(0), Duration::from_millis(900), Duration::from_secs(1));
+        flow.on_idle(ms(0), Duration::from_secs(1), Duration::from_secs(1));
         assert_eq!(flow.window, 80.0);
         flow.on_idle(ms(0), Duration::from_secs(2), Duration::from_secs(1));
         assert_eq!(flow.window, 10.0);
+    }
+
+    #[test]
+    fn an_empty_first_window_is_refused() {
+        for (initial_window, is_valid) in [(0, false), (1, true)] {
+            assert_eq!(Config { initial_window, ..Config::default() }.check().is_ok(), is_valid);
+        }
     }
 }

@@ -117,6 +117,15 @@ mod tests {
         }
     }
 
+    // AI is 1 / (x / alpha + 8) of the window: at most an eighth, half of kappa.
+    #[test]
+    fn additive_growth_is_at_most_half_of_full_overload() {
+        for (weight, x, expected) in [(1.0, 0.0, 1.0 / 8.0), (1.0, 8.0, 1.0 / 16.0), (2.0, 8.0, 1.0 / 12.0)] {
+            let config = vcp::Config { weight, ..vcp::Config::default() };
+            assert_eq!(change(&config, LoadRegion::High, x, 1.0), expected);
+        }
+    }
+
     #[test]
     fn small_windows_grow_less_than_full_overload_takes() {
         for window in [0.05, 0.2, 1.0, 5.0] {

@@ -164,6 +164,15 @@ mod tests {
     }
 
     #[test]
+    fn only_a_larger_earlier_window_ends_slow_start() {
+        for (earlier, packets, in_slow_start) in [(9, 10, true), (10, 10, true), (11, 11, false)] {
+            let mut w = Window::new(PACKET, 10);
+            w.resume(PACKET * earlier);
+            assert_eq!((w.bytes(), w.in_slow_start()), (PACKET * packets, in_slow_start));
+        }
+    }
+
+    #[test]
     fn after_a_timeout_slow_start_ends_at_the_threshold() {
         for threshold in [Amount::Packets(7.5), Amount::Bytes(Bytes::new(7500))] {
             let mut w = Window::new(PACKET, 10);

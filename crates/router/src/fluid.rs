@@ -84,3 +84,45 @@ impl Fluid {
 fn parts(bytes: Bytes) -> u128 {
     u128::from(bytes.as_u64()) << PARTS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1000);
+
+    /// Slot 0 with two packets and slot 1 with one, after `served` packets of work. Also returns the round in which
+    /// slot 0's second packet would finish.
+    fn two_flows(served: u64) -> (Fluid, Round) {
+        let mut fluid = Fluid::default();
+        fluid.arrive(0, PACKET);
+        fluid.arrive(1, PACKET);
+        let finish = fluid.arrive(0, PACKET);
+        fluid.serve(PACKET * served);
+        while fluid.advance().is_some() {}
+        (fluid, finish)
+    }
+
+    #[test]
+    fn a_packet_dropped_before_its_service_frees_its_rounds() {
+        let (mut fluid, finish) = two_flows(1);
+        fluid.remove_packet(0, finish, PACKET);
+        assert!(fluid.is_active(0), "its first packet has received half of its service");
+        assert_eq!(fluid.arrive(0, PACKET), finish);
+    }
+
+    #[test]
+    fn a_flow_whose_next_packet_is_dropped_has_no_fluid_left() {
+        let (mut fluid, finish) = two_flows(2);
+        fluid.remove_packet(0, finish, PACKET);
+        assert!(!fluid.is_active(0));
+    }
+
+    // Each flow has received half a packet. What slot 1 has received completes slot 0's first packet.
+    #[test]
+    fn the_service_of_a_dropped_packet_goes_to_the_others() {
+        let (mut fluid, finish) = two_flows(1);
+        fluid.remove_packet(1, finish / 2, PACKET);
+        assert_eq!((fluid.advance(), fluid.round), (None, parts(PACKET)));
+    }
+}

@@ -121,4 +121,17 @@ mod tests {
         assert!((summary.sd_bytes - 201_600_f64.sqrt()).abs() < 1e-9);
         assert_eq!((summary.p50_packets, summary.p90_packets, summary.max_packets), (0, 10, 10));
     }
+
+    #[test]
+    fn percentiles_count_very_long_queues_as_the_longest_length() {
+        let meter = QueueMeter::new(Time::ZERO, backlog(100_000, 0));
+        let summary = meter.summary(Time::from_nanos(1));
+        assert_eq!((summary.p50_packets, summary.max_packets, summary.mean_packets), (65_535, 100_000, 100_000.0));
+    }
+
+    #[test]
+    fn without_duration_only_the_maximum_is_known() {
+        let summary = QueueMeter::new(Time::ZERO, backlog(3, 300)).summary(Time::ZERO);
+        assert_eq!(summary, QueueSummary { max_packets: 3, ..QueueSummary::default() });
+    }
 }

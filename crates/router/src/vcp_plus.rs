@@ -101,6 +101,13 @@ mod tests {
         assert_eq!(shares(f64::INFINITY)[LoadRegion::Over as usize].round(), 1.0);
     }
 
+    #[test]
+    fn at_a_load_of_one_every_packet_has_high_load() {
+        for draw in [0.0, 0.5, 1.0 - f64::EPSILON] {
+            assert_eq!(region(1.0, 0.8, draw), LoadRegion::High);
+        }
+    }
+
     proptest::proptest! {
         // So after several routers a packet has the region that the most loaded of them gives it.
         #[test]

@@ -88,6 +88,14 @@ mod tests {
     }
 
     #[test]
+    fn time_before_the_start_does_not_count() {
+        let (mut sharing, start) = (Sharing::new(30.0), Time::ZERO + Duration::from_secs(100));
+        sharing.start(start);
+        sharing.adapt(start, &Ack { min_rtt: MS, ..arrived(&[], MS * 1000) });
+        assert_eq!(sharing.value, 30.0);
+    }
+
+    #[test]
     fn flows_that_see_the_same_delay_get_the_same_s() {
         let (mut high, mut low) = (Sharing::new(30.0), Sharing { value: 0.1, ..Sharing::new(30.0) });
         for second in 0..60 {

@@ -174,6 +174,9 @@ fn after_a_timeout_slow_start_ends_at_half_or_the_first_mark() {
     assert_eq!(one.packets(), 8.5);
     acknowledge(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
     assert!((one.packets() - 8.52).abs() < 1e-12);
+    let mut once = timed_out(16.0);
+    acknowledge(&mut once, Time::ZERO, rtt, &[Ecn::Ect0; 8]);
+    assert!((once.packets() - 8.02).abs() < 1e-12, "eight packets are half of sixteen");
     let mut marked = timed_out(16.0);
     acknowledge(&mut marked, Time::ZERO, rtt, &[Ecn::Ect0, Ecn::Ce, Ecn::Ect0]);
     assert!((marked.packets() - (2.0 * 0.98 + 0.02)).abs() < 1e-12, "{}", marked.packets());
@@ -205,11 +208,30 @@ fn packets_whose_receipts_were_lost_do_not_count() {
 }
 
 #[test]
-fn an_application_limited_window_shrinks_but_does_not_grow() {
-    let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    let codes = arrivals(&[Ecn::Ect0, Ecn::Ce]);
-    stable.on_ack(Time::ZERO, &Ack { app_limited: true, ..arrived(&codes, MS * 100) });
-    assert!((stable.packets() - 9.8).abs() < 1e-12);
+fn in_recovery_or_unused_the_window_shrinks_but_does_not_grow() {
+    for recovering in [false, true] {
+        let mut stable = steady(&Config::default(), MS * 100, 10.0);
+        let codes = arrivals(&[Ecn::Ect0, Ecn::Ce]);
+        stable.on_ack(Time::ZERO, &Ack { recovering, app_limited: !recovering, ..arrived(&codes, MS * 100) });
+        assert!((stable.packets() - 9.8).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn the_rate_is_a_window_per_round_trip_of_ecn_packets() {
+    let stable = steady(&Config::default(), MS * 100, 12.5);
+    assert_eq!(stable.rate(), Some(Rate::from_bps(1_000_000)), "125 packets a second of 8000 bits");
+    assert_eq!(stable.ecn(), Some(Ecn::Ect0));
+}
+
+#[test]
+fn after_a_long_idle_time_the_first_window_applies() {
+    let mut stable = stable(&Config::default(), MS * 100);
+    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 6]);
+    stable.on_idle(Time::ZERO, MS * 200, MS * 200);
+    assert_eq!(stable.packets(), 8.0);
+    stable.on_idle(Time::ZERO, MS * 201, MS * 200);
+    assert_eq!(stable.packets(), 2.0);
 }
 
 /// Measurements of a flow on a path with a constant round-trip time that marks each packet with the same probability.

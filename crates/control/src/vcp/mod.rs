@@ -191,12 +191,12 @@ impl<const GRADED: bool> Vcp<GRADED> {
 
     /// Whether packets are spread over the round trip.
     fn is_paced(&self) -> bool {
-        match self.config.pacing {
-            _ if GRADED => self.rtt > Duration::ZERO,
-            Pacing::LongPaths => self.rtt > self.config.load_interval || self.window < 1.0,
-            Pacing::Never => false,
-            Pacing::Always => self.rtt > Duration::ZERO,
-        }
+        GRADED
+            || match self.config.pacing {
+                Pacing::LongPaths => self.rtt > self.config.load_interval || self.window < 1.0,
+                Pacing::Never => false,
+                Pacing::Always => true,
+            }
     }
 
     /// Rule S.3.

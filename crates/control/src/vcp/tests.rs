@@ -5,6 +5,7 @@ use rampmeter_units::LoadCodes;
 
 use super::*;
 use crate::testing::{self, PACKET, ack};
+use crate::vcp_plus::{self, VcpPlus};
 use crate::{Arrival, Settings};
 
 const LOW: Ecn = Ecn::Ect1;
@@ -171,7 +172,7 @@ fn many_losses_in_one_window_halve_it_once() {
 
 #[test]
 fn after_a_timeout_slow_start_up_to_half_precedes_mi() {
-    let mut vcp = with_window(8);
+    let mut vcp = with_window(9);
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));
     assert_eq!(vcp.window(), PACKET);
     vcp.on_loss(ms(1), &Loss { repeated_timeout: true, ..loss(LossKind::Persistent) });
@@ -179,7 +180,9 @@ fn after_a_timeout_slow_start_up_to_half_precedes_mi() {
     acknowledge(&mut vcp, ms(2), 200, &[LOW, LOW]);
     assert_eq!(vcp.window(), PACKET * 4);
     acknowledge(&mut vcp, ms(2), 200, &[LOW]);
-    assert_close(vcp.window, 4.0625);
+    assert_close(vcp.window, 4.5);
+    acknowledge(&mut vcp, ms(2), 200, &[LOW]);
+    assert_close(vcp.window, 4.5625);
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn no_growth_in_recovery_or_while_application_limited() {
 fn after_a_long_idle_time_the_first_window_applies() {
     let mut vcp = with_window(10);
     vcp.window = 80.0;
-    vcp.on_idle(ms(0), Duration::from_millis(900), Duration::from_secs(1));
+    vcp.on_idle(ms(0), Duration::from_secs(1), Duration::from_secs(1));
     assert_eq!(vcp.window(), PACKET * 80);
     vcp.on_idle(ms(0), Duration::from_secs(2), Duration::from_secs(1));
     assert_eq!(vcp.window(), PACKET * 10);
@@ -213,10 +216,11 @@ fn after_a_long_idle_time_the_first_window_applies() {
 fn on_a_path_that_clears_codes_the_sender_behaves_as_tcp() {
     let mut vcp = with_window(100);
     for n in 0..8 {
-        assert_ne!(vcp.fault(), Some(PathFault::ClearsCodes));
+        assert_eq!((vcp.fault(), vcp.degraded_reason()), (None, None));
         acknowledge(&mut vcp, ms(n), 200, &[Ecn::NotEct]);
     }
     assert_eq!(vcp.fault(), Some(PathFault::ClearsCodes));
+    assert!(vcp.degraded_reason().unwrap().contains("clears ECN codes"));
     assert_close(vcp.window, 101.0); // the eighth already counts: slow start
     assert_eq!(vcp.ecn(), Some(LOW)); // to detect its end
     vcp.on_loss(ms(9), &loss(LossKind::Transient));
@@ -227,6 +231,19 @@ fn on_a_path_that_clears_codes_the_sender_behaves_as_tcp() {
         acknowledge(&mut vcp, ms(n), 200, &[LOW]);
     }
     assert_eq!(vcp.fault(), None);
+}
+
+#[test]
+fn without_codes_slow_start_ends_at_half_the_window() {
+    let mut vcp = with_window(8);
+    acknowledge(&mut vcp, ms(0), 200, &[Ecn::NotEct; 8]); // the eighth already adds a packet
+    vcp.on_loss(ms(1), &loss(LossKind::Persistent));
+    acknowledge(&mut vcp, ms(2), 200, &[Ecn::NotEct; 3]);
+    assert_close(vcp.window, 4.0);
+    acknowledge(&mut vcp, ms(2), 200, &[Ecn::NotEct]);
+    assert_close(vcp.window, 4.5);
+    acknowledge(&mut vcp, ms(2), 200, &[Ecn::NotEct]);
+    assert_close(vcp.window, 4.5 + 1.0 / 4.5);
 }
 
 #[test]
@@ -341,9 +358,13 @@ fn hundred_packets(vcp: &mut Vcp, rtt: Duration) -> Duration {
 fn packets_are_spread_over_long_round_trips() {
     let second = Duration::from_secs(1);
     assert_eq!(hundred_packets(&mut with_window(50), second), second * 2);
-    assert_eq!(hundred_packets(&mut with_window(50), Duration::from_millis(200)), Duration::ZERO);
-    let never = Config { initial_window: 50, pacing: Pacing::Never, ..Config::default() };
-    assert_eq!(hundred_packets(&mut vcp(&never), second), Duration::ZERO);
+    for window in [1, 50] {
+        assert_eq!(hundred_packets(&mut with_window(window), Duration::from_millis(200)), Duration::ZERO);
+    }
+    for (pacing, duration) in [(Pacing::Never, Duration::ZERO), (Pacing::Always, Duration::from_millis(200))] {
+        let config = Config { initial_window: 50, pacing, ..Config::default() };
+        assert_eq!(hundred_packets(&mut vcp(&config), Duration::from_millis(100)), duration);
+    }
 }
 
 #[test]
@@ -355,28 +376,29 @@ fn a_window_of_half_a_packet_sends_one_every_second_round_trip() {
     assert_eq!(vcp.window(), PACKET);
 }
 
-// With the paper's rule a round of S.2 after a cut would add more than the cut removed.
+// With the paper's rule a round of S.2 after a cut would add 0.16 packets at 80 ms, more than the cut removed. It adds
+// half of the 1/8 of a cut, and below one packet 1/16 of one times W^(3/4).
 #[test]
 fn a_cut_and_its_round_of_growth_reduce_a_small_window() {
-    for window in [0.1, 0.3, 0.99, 1.1, 1.25, 2.0] {
+    for (cut, added) in [(0.0625, 0.0625 / 8.0), (1.0, 0.0625), (2.0, 0.125), (4.0, 0.16)] {
         let mut vcp = with_window(1);
-        vcp.window = window;
+        vcp.window = cut / 0.875;
         vcp.rtt = Duration::from_millis(80);
         vcp.cut(ms(1000));
-        let before = vcp.window;
-        vcp.grow(Growth::AfterCut, before); // a round trip's packets
-        assert!(before < window && before < vcp.window && vcp.window < window, "{window}: {before}, {}", vcp.window);
+        assert_close(vcp.window, cut);
+        vcp.grow(Growth::AfterCut, cut); // a round trip's packets
+        assert_close(vcp.window, cut + added);
     }
 }
 
 // One packet is always in flight, so with a queue a round has more packets than the window.
 #[test]
 fn below_a_packet_a_cut_with_a_standing_queue_is_not_undone() {
-    for (rtt, grows) in [(80, true), (480, false)] {
+    for (window, srtt, grows) in [(0.5, 100, true), (0.5, 101, false), (1.0, 101, true)] {
         let mut vcp = with_window(1);
-        vcp.window = 0.5;
-        (vcp.rtt, vcp.srtt) = (Duration::from_millis(80), Duration::from_millis(rtt));
+        (vcp.rtt, vcp.srtt) = (Duration::from_millis(80), Duration::from_millis(srtt));
         vcp.cut(ms(1000));
+        vcp.window = window;
         let growth = vcp.growth(ms(1201), Some(LoadRegion::Over));
         assert_eq!(growth, if grows { Growth::AfterCut } else { Growth::None });
     }
@@ -436,10 +458,16 @@ proptest! {
     }
 }
 
+/// A sender with graded codes.
+fn vcp_plus(rtt: Duration) -> VcpPlus {
+    let mut vcp = VcpPlus::new(&vcp_plus::Config::default(), Stream::from_seed(1));
+    vcp.on_path(Time::ZERO, &Path::new(PACKET, rtt, None));
+    vcp
+}
+
 #[test]
 fn overload_shrinks_an_application_limited_vcp_plus_window() {
-    let mut vcp = crate::vcp_plus::VcpPlus::new(&crate::vcp_plus::Config::default(), Stream::from_seed(1));
-    vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(80), None));
+    let mut vcp = vcp_plus(Duration::from_millis(80));
     for (code, shrinks) in [(HIGH, false), (Ecn::Ce, true)] {
         let arrivals = [Arrival { ecn: code, bytes: PACKET, ..Arrival::default() }];
         let rtt = Duration::from_millis(80);
@@ -452,12 +480,36 @@ fn overload_shrinks_an_application_limited_vcp_plus_window() {
     assert!(vcp.rate().is_some(), "always paced");
 }
 
+// A packet adds 1 / (x + 8) with x = 8 packets in a load interval.
+#[test]
+fn with_graded_codes_half_a_packet_has_half_the_effect() {
+    let rtt = Duration::from_millis(200);
+    let mut vcp = vcp_plus(rtt);
+    vcp.window = 8.0;
+    let arrivals = [Arrival { ecn: HIGH, ..Arrival::default() }];
+    let ack = Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, delivered: PACKET / 2, ..ack(1) };
+    vcp.on_ack(ms(0), &ack);
+    assert_close(vcp.window, 8.0 + 0.5 / 16.0);
+}
+
+// The first overload comes before any report, and 16 more take 3.2 s.
+#[test]
+fn with_graded_codes_one_overload_an_interval_counts() {
+    let rtt = Duration::from_millis(20);
+    let mut vcp = vcp_plus(rtt);
+    let arrivals = [Arrival { ecn: Ecn::Ce, ..Arrival::default() }];
+    for tenth in 0..=32 {
+        assert_eq!(vcp.fault(), None, "{tenth}");
+        vcp.on_ack(ms(tenth * 100), &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(1) });
+    }
+    assert_eq!(vcp.fault(), Some(PathFault::OnlyOverload));
+}
+
 // With VCP's two packets, flows whose windows are smaller would lose packets again as soon as they return.
 #[test]
 fn with_graded_codes_a_loss_halves_a_window_below_a_packet() {
     for kind in [LossKind::Transient, LossKind::Persistent] {
-        let mut vcp = crate::vcp_plus::VcpPlus::new(&crate::vcp_plus::Config::default(), Stream::from_seed(1));
-        vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(1), None));
+        let mut vcp = vcp_plus(Duration::from_millis(1));
         vcp.window = 0.8;
         vcp.on_loss(ms(0), &loss(kind));
         assert_close(vcp.window, 0.4);

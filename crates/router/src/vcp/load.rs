@@ -65,9 +65,6 @@ impl Load {
 
     /// Does all that was due up to `now`; `queue` is the backlog since the last call.
     pub(super) fn advance(&mut self, now: Time, queue: Bytes) {
-        if now < self.next_sample && now < self.next_measure {
-            return;
-        }
         while self.next_measure <= now {
             self.sample(self.next_measure, queue);
             let idle = self.arrived == Bytes::ZERO && self.average_queue == queue.as_f64();
@@ -217,42 +214,72 @@ mod tests {
 
         #[test]
         fn an_adjusted_target_is_the_same_if_idle_time_is_skipped(
-            steps in proptest::collection::vec((0u64..100, 0u64..300_000), 1..40), graded: bool,
+            steps in proptest::collection::vec((0u64..100, 0u64..300_000, 0u64..300_000), 1..40), graded: bool,
         ) {
             let in_steps = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
             let config = if graded { Config::default() } else { in_steps };
             let (mut skips, mut ticks) = (Load::new(&config, graded, RATE), Load::new(&config, graded, RATE));
-            let mut now = 0;
-            for (gap, bytes) in steps {
+            let (mut now, mut queue) = (0, Bytes::ZERO);
+            for (gap, bytes, waiting) in steps {
                 let before = now;
                 now += 100 * gap;
                 for at in (before..now).step_by(10) {
-                    ticks.advance(ms(at), Bytes::ZERO);
+                    ticks.advance(ms(at), queue);
                 }
                 for load in [&mut skips, &mut ticks] {
-                    load.advance(ms(now), Bytes::ZERO);
+                    load.advance(ms(now), queue);
                     load.count_arrival(Bytes::new(bytes));
                     load.count_departure(Bytes::new(bytes));
                 }
+                queue = Bytes::new(waiting);
                 proptest::prop_assert_eq!(skips.target.share(), ticks.target.share());
                 proptest::prop_assert_eq!(skips.factor(), ticks.factor());
             }
         }
     }
 
+    // 300 kB are 30% of what the link could send in a second: less than the goal, so the target rises by a step.
     #[test]
-    fn a_year_of_idle_time_takes_no_time() {
-        for graded in [false, true] {
-            idle_for_a_year(Load::new(&Config::default(), graded, RATE));
+    fn skipped_idle_time_counts_for_the_utilization() {
+        let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
+        let mut load = Load::new(&config, false, RATE);
+        load.count_arrival(Bytes::new(300_000));
+        load.count_departure(Bytes::new(300_000));
+        load.advance(ms(1000), Bytes::ZERO);
+        assert!((load.target.share() - 0.99).abs() < 1e-12, "{}", load.target.share());
+    }
+
+    // 150 kB and half of 40 kB are 85% of the capacity; the goal is 99%.
+    #[test]
+    fn with_graded_codes_the_target_moves_by_the_load_to_the_goal() {
+        let mut load = Load { average_queue: 40_000.0, ..Load::new(&Config::default(), true, RATE) };
+        load.count_arrival(Bytes::new(150_000));
+        load.advance(ms(200), Bytes::new(40_000));
+        assert!((load.target.share() - (0.98 + 0.14 / 32.0)).abs() < 1e-12, "{}", load.target.share());
+    }
+
+    #[test]
+    fn a_link_without_a_rate_does_not_move_the_target() {
+        let in_steps = Config { goal: Some(0.9), goal_interval: Duration::from_millis(200), ..Config::default() };
+        for (config, graded) in [(in_steps, false), (Config::default(), true)] {
+            let mut load = Load::new(&config, graded, Rate::ZERO);
+            load.count_arrival(Bytes::new(1000));
+            load.advance(ms(400), Bytes::ZERO);
+            assert_eq!((load.region(), load.target.share()), (LoadRegion::Over, 0.98));
         }
     }
 
-    fn idle_for_a_year(mut load: Load) {
-        load.count_arrival(Bytes::new(1_000_000));
-        load.advance(ms(1), Bytes::new(500_000));
-        load.advance(Time::ZERO + Duration::from_secs(365 * 86_400), Bytes::ZERO);
-        assert_eq!(load.factor(), 0.0);
-        assert!(load.next_measure > Time::ZERO + Duration::from_secs(365 * 86_400));
+    #[test]
+    fn a_century_of_idle_time_takes_no_time() {
+        let end = Time::ZERO + Duration::from_secs(100 * 365 * 86_400);
+        // Half of 400 kB is the capacity. In VCP+ that is more than the goal and lowers the target to its minimum.
+        for (graded, queue, factor) in [(false, 0, 0.0), (true, 0, 0.0), (false, 400, 1.0 / 0.98), (true, 400, 2.0)] {
+            let mut load = Load::new(&Config::default(), graded, RATE);
+            load.count_arrival(Bytes::new(1_000_000));
+            load.advance(end, Bytes::new(queue * 1000));
+            assert!((load.factor() - factor).abs() < 1e-12, "{}", load.factor());
+            assert!(load.next_measure > end);
+        }
     }
 
     #[test]
@@ -264,7 +291,7 @@ mod tests {
         assert!((load.factor() - 1.0).abs() < 1e-12);
         load.set_rate(Rate::ZERO);
         load.advance(ms(400), Bytes::ZERO);
-        assert_eq!(load.region(), LoadRegion::Over);
+        assert_eq!((load.factor(), load.region()), (f64::INFINITY, LoadRegion::Over));
         load.set_rate(Rate::MAX);
         load.count_arrival(Bytes::new(1_000_000_000));
         load.advance(ms(600), Bytes::ZERO);
