@@ -188,8 +188,8 @@ int cm_close(cm_id id);
 /* Declares that this program receives on the UDP port `port` of this host. Datagrams that other hosts' programs send
  * here with cm_send or cm_header come with a CM header to the daemon. The daemon removes the header and delivers them
  * to that port, from an address of this host. It does so only for ports that a program has declared, until that program
- * ends or calls cm_unlisten. Connects to the daemon if there is no connection yet. Nothing else changes: receive from
- * your own socket. */
+ * ends or calls cm_unlisten, or the daemon ends: then call this again. Connects to the daemon if there is no connection
+ * yet. Nothing else changes: receive from your own socket. */
 int cm_listen(int port);
 int cm_unlisten(int port);
 

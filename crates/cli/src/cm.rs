@@ -217,7 +217,7 @@ fn format_status(status: &Status) -> String {
         text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));
     }
     if status.senders > 0 {
-        text = format!("{text}{} remote daemons send to this host\n", status.senders);
+        text = format!("{text}daemons that send to this host: {}\n", status.senders);
     }
     if status.refused > 0 {
         text = format!("{text}the kernel refused {} datagrams\n", status.refused);

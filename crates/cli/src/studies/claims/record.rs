@@ -52,11 +52,16 @@ pub(super) fn missing(papers: &[(PathBuf, Vec<Claim>)], list: &[Claim]) -> Resul
     for (file, all) in papers {
         let path = Records::path(file);
         let records = Records::update(&path, all, &[])?;
-        let is_missing = |claim: &&Claim| claim.source == *file && records.missing.contains(&claim.id);
-        for claim in list.iter().filter(is_missing) {
-            println!("{}{}", claim.id, if claim.recorded == Standing::Stale { " (its runs have changed)" } else { "" });
+        let (mut claims, mut missing) = (0, 0);
+        for claim in list.iter().filter(|claim| claim.source == *file) {
+            claims += 1;
+            if records.missing.contains(&claim.id) {
+                missing += 1;
+                let reason = if claim.recorded == Standing::Stale { " (its runs have changed)" } else { "" };
+                println!("{}{reason}", claim.id);
+            }
         }
-        println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
+        println!("{}: {missing} of {claims} claims have no current result", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }
