@@ -339,8 +339,9 @@ impl Host {
     fn send(&mut self, now: Time, index: usize, data: Vec<u8>) {
         let Some(flow) = &mut self.flows[index] else { return };
         let length = data.len() as u64;
-        if flow.queued + length > limits::MAX_QUEUED || flow.queue.len() >= limits::MAX_DATAGRAMS {
-            // The client library checks this limit itself.
+        let is_sendable = flow.to.port() != 0 && length <= flow.mtu.as_u64();
+        if !is_sendable || flow.queued + length > limits::MAX_QUEUED || flow.queue.len() >= limits::MAX_DATAGRAMS {
+            // The client library checks these limits itself.
             let (client, id) = (flow.client, flow.id);
             self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
             return;

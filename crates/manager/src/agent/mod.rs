@@ -168,9 +168,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         self.members[number] = Some(Member { peer: index, name, own: None });
         let peer = &mut self.peers[index as usize];
-        // The last round trip counts again, as in a macroflow that starts.
-        if let Some(rtt) = peer.prober.rtt {
-            peer.prober.on_rtt(rtt);
+        if peer.members.is_empty() {
+            peer.prober.resume(now);
         }
         peer.members.push(flow);
         match peer.prober.rtt {

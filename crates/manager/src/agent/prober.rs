@@ -233,6 +233,15 @@ impl Prober {
         self.mean_rtt.sample(rtt);
     }
 
+    /// A flow is opened after a time without flows. The last round trip counts again, as in a macroflow that starts, and
+    /// no response has been overdue.
+    pub(crate) fn resume(&mut self, now: Time) {
+        if let Some(rtt) = self.rtt {
+            self.on_rtt(rtt);
+        }
+        self.last_response_at = self.last_response_at.max(now);
+    }
+
     /// The smoothed round trip, and the retransmission timeout (RFC 6298).
     pub(crate) fn round_trip(&self) -> (Duration, Duration) {
         let smoothed = if self.rtt.is_some() { self.mean_rtt.smoothed() } else { ASSUMED_RTT };

@@ -39,8 +39,9 @@ const HINT_REPEATS: u8 = 3;
 /// Bytes of a probe, and of the shortest response.
 const RESPONSE_BYTES: usize = 16;
 
-/// Bytes of each flow in a response. A flow's packets keep them for it: other answers must not use them up.
-const COUNT_BYTES: usize = 8;
+/// Bytes of each flow in a response, 8, and of its part of the response: 44 for 180 flows. A flow's packets keep them for
+/// it: other answers must not use them up.
+const COUNT_BYTES: usize = 9;
 
 /// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
@@ -157,13 +158,15 @@ impl Responder {
 
     /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
     fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
+        let continues = number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP;
         let follows = |syn: &CmHeader| number.wrapping_sub(syn.sequence).wrapping_sub(1) < MAX_JUMP;
-        if let Some(syn) = self.candidate.filter(follows) {
+        // A forged `Syn` near the sequence must not replace the secret of a sender that has not restarted.
+        if let Some(syn) = self.candidate.filter(follows).filter(|_| !continues) {
             self.restart(now, &syn);
             return true;
         }
         self.last_packet_at = now;
-        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
+        continues
     }
 
     /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
@@ -182,7 +185,7 @@ impl Responder {
             return Action::Reset;
         }
         let missed = self.sequenced && self.numbers.detects_loss(header.sequence);
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload - COUNT_BYTES;
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES - COUNT_BYTES + payload;
         if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
             add(&mut self.counts, header.flow, payload as u32);
         }
@@ -215,7 +218,7 @@ impl Responder {
             self.restart(now, &syn);
         }
         self.last_packet_at = now;
-        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload - COUNT_BYTES;
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES - COUNT_BYTES + payload;
         let (marked, missed) = self.own_flows.on_packet(header, payload, marked);
         if marked || missed {
             // The report names the flow, so that a program cannot invent congestion of others.

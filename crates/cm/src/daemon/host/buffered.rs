@@ -45,6 +45,7 @@ impl Host {
         }
         let id = flow.manager_id;
         self.agent.close(id);
+        self.after_agent();
         self.send_own_header(index);
         let Some(flow) = &mut self.flows[index] else { return };
         let whole = self.manager.in_flight(id).saturating_sub(flow.in_flight);
