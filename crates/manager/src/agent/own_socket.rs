@@ -177,7 +177,7 @@ mod tests {
 
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
-    use rampmeter_units::Stream;
+    use rampmeter_units::{Duration, Stream};
     use rampmeter_wire::{CmKind, CmMessage};
 
     use super::super::own_names::SLOTS;
@@ -244,14 +244,50 @@ mod tests {
         let first = handshake(&mut agent, &mut manager);
         let before = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         agent.peers[0].prober.probes.own_names.use_up();
-        flows.push(manager.open(Time::ZERO, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1))));
-        agent.open(Time::ZERO, flows[2], 1, Bytes::new(1000), &mut Stream::from_seed(2), &mut manager);
-        agent.use_own_socket(Time::ZERO, flows[2], &mut manager);
+        flows.push(open(&mut agent, &mut manager, Time::ZERO));
         assert!(flows.iter().all(|flow| agent.own_header(*flow).is_none()));
         let second = handshake(&mut agent, &mut manager);
         assert_ne!((first.sequence, first.flow), (second.sequence, second.flow));
         let after = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         assert!(before.iter().zip(&after).all(|(old, new)| old.flow == new.flow && old.tag != new.tag));
         assert_eq!(after.iter().map(|header| header.flow).collect::<BTreeSet<_>>().len(), 3);
+    }
+
+    /// Opens another flow.
+    fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
+        let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+        agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
+        agent.use_own_socket(now, flow, manager);
+        flow
+    }
+
+    #[test]
+    fn opening_flows_does_not_change_the_mean_round_trip() {
+        let (mut agent, mut manager, _) = agent_with_flows(1);
+        handshake(&mut agent, &mut manager);
+        for rtt in [150, 400].repeat(50) {
+            agent.peers[0].prober.on_rtt(Duration::from_millis(rtt));
+        }
+        let before = agent.peers[0].prober.round_trip();
+        for _ in 0..30 {
+            let flow = open(&mut agent, &mut manager, Time::ZERO);
+            agent.close(flow);
+            manager.close(Time::ZERO, flow);
+        }
+        assert_eq!(agent.peers[0].prober.round_trip(), before);
+    }
+
+    #[test]
+    fn a_flow_after_idle_time_needs_no_other_handshake() {
+        let (mut agent, mut manager, flows) = agent_with_flows(1);
+        handshake(&mut agent, &mut manager);
+        let tag = agent.own_header(flows[0]).map(|header| header.tag);
+        agent.sent_by_program(Time::ZERO, flows[0], 1000, tag).unwrap();
+        agent.close(flows[0]);
+        manager.close(Time::ZERO, flows[0]);
+        let later = Time::ZERO + Duration::from_secs(60);
+        let flow = open(&mut agent, &mut manager, later);
+        agent.on_deadline(later, &mut manager);
+        assert!(agent.own_header(flow).is_some(), "{:?}", agent.poll_transmit());
     }
 }

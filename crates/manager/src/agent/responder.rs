@@ -529,4 +529,31 @@ mod tests {
             assert!(answered <= UDP_BYTES * 2 + CM_HEADER_BYTES + payload + RESPONSE_BYTES, "{payload}: {answered}");
         }
     }
+
+    #[test]
+    fn a_forged_syn_near_the_sequence_changes_nothing() {
+        let mut responder = responder();
+        let header = OwnHeader::new(&syn(100, 7), OWN);
+        (101..5000).for_each(|number| assert_eq!(messages_for(&mut responder, &[number]), []));
+        assert!(own(&mut responder, header, &[0, 1, 2]).is_some());
+        responder.on_syn(&syn(1000, 99));
+        messages_for(&mut responder, &[5000, 5001]);
+        assert!(own(&mut responder, header, &[3]).is_some(), "the sender's secret is still valid");
+    }
+
+    #[test]
+    fn other_answers_leave_room_for_all_parts_of_a_response() {
+        let mut responder = responder();
+        for flow in 0..180 {
+            let header = CmHeader { flow, ..data(101 + flow) };
+            responder.on_data(Time::ZERO, &header, MIN_PAYLOAD, false, &mut |_| ());
+        }
+        let last = OwnHeader::new(&syn(100, 7), OWN | 1);
+        assert_eq!(own(&mut responder, last, &[0]), Some(vec![]));
+        let refusal = CmMessage::Header(CmHeader::control(CmKind::Reset, 300));
+        while responder.spend(&refusal) {}
+        let parts = probe(&mut responder, 101);
+        let [_, CmMessage::Response(response)] = &parts[..] else { panic!("{parts:?}") };
+        assert_eq!(response.counts, [Count { flow: last.flow, count: 1000 }]);
+    }
 }
