@@ -387,6 +387,19 @@ fn a_grant_is_no_larger_than_a_packet_with_a_header() {
 }
 
 #[test]
+fn datagrams_that_cannot_be_sent_use_no_number() {
+    let mut host = communicating();
+    open(&mut host, at(0), A, "192.0.2.9:5000");
+    open(&mut host, at(0), B, "192.0.2.9:0");
+    for (id, length) in [(A, 1453), (B, 100)] {
+        host.command(at(0), 1, id, Command::Send { length }, vec![7; length as usize]);
+        host.advance(at(1));
+        assert_eq!(notices(&mut host), [(id, Notice::Dequeued { bytes: length })]);
+    }
+    assert_eq!(in_flight(&host), Bytes::ZERO);
+}
+
+#[test]
 fn a_packet_that_is_counted_before_its_report_is_not_lost() {
     for delay in [0, 1, 2, 20] {
         let mut pair = Pair::new();
