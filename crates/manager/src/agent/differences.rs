@@ -7,7 +7,7 @@ use rampmeter_units::Time;
 use super::probes::{Name, Sent};
 use crate::flow::FlowId;
 
-/// One of them.
+/// Some bytes of a flow, all sent by `sent_by`, and the number of responses since.
 #[derive(Debug)]
 pub(super) struct Difference {
     pub(super) sent: Sent,
@@ -15,7 +15,7 @@ pub(super) struct Difference {
     pub(super) age: u8,
 }
 
-/// Those of each flow, oldest first.
+/// The differences of each flow, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Differences(BTreeMap<Name, Vec<Difference>>);
 

@@ -18,6 +18,7 @@
 //! most as many bytes as it sent.
 
 mod differences;
+mod loss_detector;
 mod own_flows;
 mod own_names;
 mod own_socket;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rampmeter_wire::CmHeader;
 
+use super::loss_detector::{LossDetector, MAX_JUMP};
 use super::own_names::slot;
-use super::responder::{LossDetector, MAX_JUMP};
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct OwnFlow {
     name: u32,
     numbers: LossDetector,
@@ -23,18 +23,17 @@ pub(super) struct OwnFlows(BTreeMap<u8, OwnFlow>);
 impl OwnFlows {
     /// Counts a packet. Returns whether a mark has to be reported, and whether the number reveals a new loss.
     pub(super) fn on_packet(&mut self, header: &CmHeader, payload: usize, marked: bool) -> (bool, bool) {
-        let numbers = LossDetector::new(header.sequence);
-        let new = OwnFlow { name: header.flow, numbers, bytes: 0, marked: false };
+        let new = OwnFlow { name: header.flow, numbers: LossDetector::new(header.sequence), bytes: 0, marked: false };
         let flow = self.0.entry(slot(header.flow)).or_insert(new);
         if header.flow < flow.name {
             return (false, false); // the flow has been closed, and another one uses the slot
         }
         if header.flow > flow.name {
-            *flow = OwnFlow { name: header.flow, numbers, bytes: 0, marked: false };
+            *flow = new;
         }
         // Nothing resets these numbers, so those after a long outage are a new start.
         if flow.numbers.distance(header.sequence) > MAX_JUMP {
-            flow.numbers = numbers;
+            flow.numbers = new.numbers;
         }
         flow.bytes = flow.bytes.saturating_add(payload as u32);
         let is_new_mark = marked && !std::mem::replace(&mut flow.marked, true);

@@ -17,6 +17,7 @@ pub(crate) const SLOTS: usize = 256;
 /// Other flows have names without this bit.
 pub(crate) const OWN: u32 = 1 << 31;
 
+/// Uses of all slots until another handshake is needed.
 const MAX_USES: u32 = 1 << 23;
 
 /// Whether the program of a flow with this name sends from a socket of its own.
@@ -24,11 +25,12 @@ pub(crate) fn is_own(name: u32) -> bool {
     name & OWN != 0
 }
 
+/// The slot of the flow with this name.
 pub(crate) fn slot(name: u32) -> u8 {
     name as u8
 }
 
-/// The assigned names, of one handshake with one receiver.
+/// The names assigned to flows to one receiver. They remain over handshakes.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNames {
     flows: BTreeMap<u8, (u32, FlowId)>,

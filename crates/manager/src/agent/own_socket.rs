@@ -204,16 +204,16 @@ mod tests {
     /// An agent that has opened `n` flows of programs to one receiver.
     fn agent_with_flows(n: usize) -> (Agent<u8>, Manager<Cm>, Vec<FlowId>) {
         let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
-        let (now, mut random) = (Time::ZERO, Stream::from_seed(1));
-        let open = |_| {
-            let make = || Cm::new(&Config::default(), Stream::from_seed(1));
-            let flow = manager.open(now, Destination(1), make);
-            agent.open(now, flow, 1_u8, Bytes::new(1000), &mut random, &mut manager);
-            agent.use_own_socket(now, flow, &mut manager);
-            flow
-        };
-        let flows = (0..n).map(open).collect();
+        let flows = (0..n).map(|_| open(&mut agent, &mut manager, Time::ZERO)).collect();
         (agent, manager, flows)
+    }
+
+    /// Opens another flow.
+    fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
+        let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+        agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
+        agent.use_own_socket(now, flow, manager);
+        flow
     }
 
     /// The receiver answers the handshake. Returns the SYN.
@@ -251,14 +251,6 @@ mod tests {
         let after = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         assert!(before.iter().zip(&after).all(|(old, new)| old.flow == new.flow && old.tag != new.tag));
         assert_eq!(after.iter().map(|header| header.flow).collect::<BTreeSet<_>>().len(), 3);
-    }
-
-    /// Opens another flow.
-    fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
-        let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
-        agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
-        agent.use_own_socket(now, flow, manager);
-        flow
     }
 
     #[test]

@@ -20,18 +20,13 @@ use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
 };
 
+use super::loss_detector::{LossDetector, MAX_JUMP};
 use super::own_flows::OwnFlows;
 use super::own_socket::OwnHeader;
-
-/// A packet is missing when one with a number this much higher has arrived.
-const REORDERING_THRESHOLD: u32 = 3;
 
 /// The maximum number of flows of a sender whose packets its Congestion Manager sends; bytes of further flows are not
 /// counted.
 pub(super) const MAX_FLOWS: usize = 4096;
-
-/// The maximum distance of a number from the last one.
-pub(super) const MAX_JUMP: u32 = 1 << 16;
 
 /// The number of responses that hints accompany.
 const HINT_REPEATS: u8 = 3;
@@ -39,55 +34,12 @@ const HINT_REPEATS: u8 = 3;
 /// Bytes of a probe, and of the shortest response.
 const RESPONSE_BYTES: usize = 16;
 
-/// Bytes of each flow in a response, 8, and of its part of the response: 44 for 180 flows. A flow's packets keep them for
-/// it: other answers must not use them up.
+/// Bytes of each flow in a response, which its packets keep for it, so that other answers do not use them up: 8 for its
+/// count, and 1 for the headers of further parts, which are 44 bytes for 180 flows.
 const COUNT_BYTES: usize = 9;
 
 /// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
-
-/// Which packets of a sequence have arrived.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LossDetector {
-    /// The highest number that has arrived.
-    highest: u32,
-    /// The numbers up to `highest` that have arrived: bit i stands for `highest - i`.
-    arrived: u64,
-}
-
-impl LossDetector {
-    /// All numbers up to `highest` have arrived.
-    pub(crate) fn new(highest: u32) -> Self {
-        Self { highest, arrived: u64::MAX }
-    }
-
-    /// How far a number is from the highest one, in either direction.
-    pub(crate) fn distance(&self, number: u32) -> u32 {
-        number.wrapping_sub(self.highest).min(self.highest.wrapping_sub(number))
-    }
-
-    /// Records a number. Returns whether it reveals a new loss.
-    pub(crate) fn detects_loss(&mut self, number: u32) -> bool {
-        let ahead = number.wrapping_sub(self.highest);
-        if ahead == 0 || ahead > MAX_JUMP {
-            let behind = self.highest.wrapping_sub(number);
-            if behind < 64 {
-                self.arrived |= 1 << behind;
-            }
-            return false;
-        }
-        // A number that is now three behind and has not arrived is missing.
-        let mut missing = false;
-        for _ in 0..ahead.min(64) {
-            self.arrived <<= 1;
-            self.highest = self.highest.wrapping_add(1);
-            missing |= self.arrived & (1 << REORDERING_THRESHOLD) == 0;
-        }
-        self.highest = number;
-        self.arrived |= 1;
-        missing || ahead > 64
-    }
-}
 
 /// What to do with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
