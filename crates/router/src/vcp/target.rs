@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
-//! capacity. `gamma` stays between [`MIN`] and [`MAX`]; an idle link drives it to `MAX`.
+//! capacity. *Deviation*: `gamma` stays between [`MIN`] and [`MAX`], to which an idle link drives it.
 //!
 //! With graded codes senders settle at the same load factor whatever the target is, so the target is an integrator: in
 //! each load interval `gamma += GAIN (gamma* - load)`, with the load that includes half of the queue.
