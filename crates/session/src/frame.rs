@@ -1,0 +1,96 @@
+//! Messages between the sessions of two hosts, at the start of the sealed bytes. Packets of the transport follow.
+//!
+//! ```text
+//! Padding     0x00
+//! Challenge   0x01, random bytes (8): is this address yours?
+//! Response    0x02, the same bytes
+//! Goodbye     0x03, reason (1): the session has ended
+//! ```
+
+/// Random bytes that prove an address.
+pub(crate) type Challenge = [u8; 8];
+
+/// Why the other host ended the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Goodbye {
+    /// This host's key is not on its list.
+    NotAuthorized = 1,
+    /// It stops.
+    Stopping = 2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Padding,
+    Challenge(Challenge),
+    Response(Challenge),
+    Goodbye(Goodbye),
+}
+
+impl Frame {
+    /// Takes the frame at the start of `bytes`; `None` where the transport's packets begin.
+    pub(crate) fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let (&kind, rest) = bytes.split_first()?;
+        let (frame, rest) = match kind {
+            0 => (Self::Padding, rest),
+            1 | 2 => {
+                let (data, rest) = rest.split_first_chunk()?;
+                (if kind == 1 { Self::Challenge(*data) } else { Self::Response(*data) }, rest)
+            }
+            3 => {
+                let (&reason, rest) = rest.split_first()?;
+                let known = [Goodbye::NotAuthorized, Goodbye::Stopping];
+                (Self::Goodbye(known.into_iter().find(|known| *known as u8 == reason)?), rest)
+            }
+            _ => return None,
+        };
+        *bytes = rest;
+        Some(frame)
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Padding => out.push(0),
+            Self::Challenge(data) => out.extend([&[1], &data[..]].concat()),
+            Self::Response(data) => out.extend([&[2], &data[..]].concat()),
+            Self::Goodbye(reason) => out.extend([3, *reason as u8]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_taken_up_to_the_transports_packets() {
+        let frames = [
+            Frame::Challenge([7; 8]),
+            Frame::Padding,
+            Frame::Response([8; 8]),
+            Frame::Goodbye(Goodbye::NotAuthorized),
+            Frame::Goodbye(Goodbye::Stopping),
+        ];
+        let mut bytes = Vec::new();
+        for frame in frames {
+            frame.encode(&mut bytes);
+        }
+        bytes.extend([0x13, 0, 1]);
+        let mut rest = &bytes[..];
+        for frame in frames {
+            assert_eq!(Frame::take(&mut rest), Some(frame));
+        }
+        assert_eq!(Frame::take(&mut rest), None);
+        assert_eq!(rest, [0x13, 0, 1]);
+    }
+
+    #[test]
+    fn an_incomplete_frame_is_left() {
+        for bytes in [&[][..], &[1, 2, 3], &[3], &[3, 9]] {
+            let mut rest = bytes;
+            assert_eq!(Frame::take(&mut rest), None);
+            assert_eq!(rest, bytes);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The Noise handshake, by `snow`.
+
+use rand::RngCore;
+use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
+use snow::resolvers::{BoxedCryptoResolver, CryptoResolver, DefaultResolver, FallbackResolver, RingResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, Error, HandshakeState};
+
+use crate::datagram::{MAX_NOISE, Pattern};
+use crate::key::{KEY, KeyPair, PublicKey};
+use crate::seal::{Opener, Sealer, Suite};
+
+/// One host's side of a handshake.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    noise: HandshakeState,
+    suite: Suite,
+}
+
+impl Handshake {
+    /// Opens session `id` to the host with the key `responder`, if it is known.
+    pub(crate) fn initiator(
+        suite: Suite,
+        id: u64,
+        own: &KeyPair,
+        responder: Option<PublicKey>,
+        random: &mut dyn RngCore,
+    ) -> Option<Self> {
+        let pattern = if responder.is_some() { Pattern::Ik } else { Pattern::Xx };
+        let prologue = prologue(suite, pattern, id);
+        let mut builder =
+            builder(suite, pattern, random)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+        if let Some(key) = &responder {
+            builder = builder.remote_public_key(&key.0).ok()?;
+        }
+        Some(Self { noise: builder.build_initiator().ok()?, suite })
+    }
+
+    /// Answers the `Hello` of session `id`.
+    pub(crate) fn responder(
+        suite: Suite,
+        pattern: Pattern,
+        id: u64,
+        own: &KeyPair,
+        random: &mut dyn RngCore,
+    ) -> Option<Self> {
+        let prologue = prologue(suite, pattern, id);
+        let builder =
+            builder(suite, pattern, random)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+        Some(Self { noise: builder.build_responder().ok()?, suite })
+    }
+
+    /// The next message.
+    pub(crate) fn write(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut message = [0; MAX_NOISE];
+        let len = self.noise.write_message(payload, &mut message).ok()?;
+        Some(message[..len].to_vec())
+    }
+
+    /// Reads the other host's message; returns its payload. After an error the genuine message can still be read.
+    pub(crate) fn read(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        let mut payload = [0; MAX_NOISE];
+        let len = self.noise.read_message(message, &mut payload).ok()?;
+        Some(payload[..len].to_vec())
+    }
+
+    /// The other host's key, once a message has shown it.
+    pub(crate) fn peer_key(&self) -> Option<PublicKey> {
+        self.noise.get_remote_static()?.try_into().ok().map(PublicKey)
+    }
+
+    /// The keys of both directions. Only when the handshake is finished.
+    pub(crate) fn split(&mut self) -> (Sealer, Opener) {
+        let (by_initiator, by_responder) = self.noise.dangerously_get_raw_split();
+        let (own, peers) =
+            if self.noise.is_initiator() { (by_initiator, by_responder) } else { (by_responder, by_initiator) };
+        (Sealer::new(self.suite, &own), Opener::new(self.suite, &peers))
+    }
+}
+
+/// What both hosts must agree on besides the messages.
+fn prologue(suite: Suite, pattern: Pattern, id: u64) -> Vec<u8> {
+    [&b"rampmeter session 1"[..], &[suite as u8, pattern as u8], &id.to_be_bytes()].concat()
+}
+
+fn builder<'a>(suite: Suite, pattern: Pattern, random: &mut dyn RngCore) -> Option<Builder<'a>> {
+    let pattern = match pattern {
+        Pattern::Ik => "IK",
+        Pattern::Xx => "XX",
+    };
+    let params: NoiseParams = format!("Noise_{pattern}_25519_{}_SHA256", suite.noise_name()).parse().ok()?;
+    let mut ephemeral = [0; KEY];
+    random.fill_bytes(&mut ephemeral);
+    Some(Builder::with_resolver(params, Box::new(Resolver { ephemeral })))
+}
+
+/// ring's primitives where it has them, and randomness from the caller's generator: a handshake draws one key.
+struct Resolver {
+    ephemeral: [u8; KEY],
+}
+
+fn primitives() -> FallbackResolver {
+    let (ring, other): (BoxedCryptoResolver, BoxedCryptoResolver) = (Box::new(RingResolver), Box::new(DefaultResolver));
+    FallbackResolver::new(ring, other)
+}
+
+impl CryptoResolver for Resolver {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(OneDraw(Some(self.ephemeral))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        primitives().resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        primitives().resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        primitives().resolve_cipher(choice)
+    }
+}
+
+/// Fails if a key is drawn twice, which would use it twice.
+struct OneDraw(Option<[u8; KEY]>);
+
+impl Random for OneDraw {
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Error> {
+        let drawn = self.0.take().filter(|drawn| drawn.len() == out.len()).ok_or(Error::Rng)?;
+        out.copy_from_slice(&drawn);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Stream;
+
+    use super::*;
+
+    fn pairs() -> (KeyPair, KeyPair, Stream) {
+        let mut random = Stream::from_seed(5);
+        (KeyPair::generate(&mut random), KeyPair::generate(&mut random), random)
+    }
+
+    #[test]
+    fn both_patterns_end_with_the_same_keys() {
+        let (client, server, mut random) = pairs();
+        for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+            for known in [Some(server.public()), None] {
+                let pattern = if known.is_some() { Pattern::Ik } else { Pattern::Xx };
+                let mut initiator = Handshake::initiator(suite, 9, &client, known, &mut random).unwrap();
+                let mut responder = Handshake::responder(suite, pattern, 9, &server, &mut random).unwrap();
+                let hello = initiator.write(b"").unwrap();
+                responder.read(&hello).unwrap();
+                let answer = responder.write(b"token").unwrap();
+                assert_eq!(initiator.read(&answer[..answer.len() - 1]), None);
+                let mut damaged = answer.clone();
+                damaged[0] ^= 1;
+                assert_eq!(initiator.read(&damaged), None, "a forged answer");
+                assert_eq!(initiator.read(&answer).unwrap(), b"token", "after a forged answer");
+                if known.is_none() {
+                    let finish = initiator.write(b"").unwrap();
+                    responder.read(&finish).unwrap();
+                }
+                assert!(initiator.noise.is_handshake_finished() && responder.noise.is_handshake_finished());
+                assert_eq!(initiator.peer_key(), Some(server.public()));
+                assert_eq!(responder.peer_key(), Some(client.public()));
+                let ((mut sealer, _), (_, mut opener)) = (initiator.split(), responder.split());
+                let mut bytes = b"data".to_vec();
+                let tag = sealer.seal(b"h", &mut bytes);
+                bytes.extend(tag.as_ref());
+                assert_eq!(opener.open(0, b"h", &mut bytes).unwrap(), b"data");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hello_for_another_key_or_session_is_not_read() {
+        let (client, server, mut random) = pairs();
+        let known = Some(client.public());
+        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, 9, &client, known, &mut random).unwrap();
+        let hello = initiator.write(b"").unwrap();
+        let mut read = |own: &KeyPair, id| {
+            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, id, own, &mut random).unwrap();
+            responder.read(&hello).is_some()
+        };
+        assert!(!read(&server, 9), "another key");
+        assert!(!read(&client, 8), "another session");
+        assert!(read(&client, 9));
+    }
+}

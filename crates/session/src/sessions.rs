@@ -1,0 +1,620 @@
+//! All sessions of one host.
+//!
+//! ```text
+//! datagram in   ──► receive ──► the place of the transport's packets in it, opened
+//! packet out    ──► seal    ──► a datagram, appended to the caller's buffer
+//! then          ──► poll_transmit: what the sessions send themselves; poll_event
+//! ```
+//!
+//! A flood of `Hello`s costs one hash each: beyond [`HELLOS_A_SECOND`], only those with a cookie are read. A session
+//! whose initiator has not shown that it receives this host's datagrams is one of few, and the oldest is discarded
+//! first.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use rampmeter_units::{Duration, Time};
+use rampmeter_wire::unwrap;
+use rand::RngCore;
+
+use crate::datagram::{self, Datagram, MAX_OVERHEAD, Pattern, RESET_BYTES, SEALED_HEADER, TOKEN, Token, sealed_header};
+use crate::frame::{Challenge, Frame, Goodbye};
+use crate::handshake::Handshake;
+use crate::key::{KeyPair, PublicKey};
+use crate::seal::Suite;
+use crate::session::{Asking, Session, SessionId, Stage, token_of};
+use crate::stateless::{Stateless, are_equal};
+
+/// `Hello`s that are read without a cookie, a second. Each takes two X25519 operations or more, a fifth of a
+/// millisecond together.
+const HELLOS_A_SECOND: f64 = 200.0;
+
+/// The same, with a cookie.
+const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
+
+/// Resets sent a second.
+const RESETS_A_SECOND: f64 = 100.0;
+
+/// The first wait for an answer, doubled each time.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The number of `Hello`s to a host that does not answer.
+const MAX_HELLOS: u32 = 5;
+
+/// The maximum size of a packet in a `Hello`.
+const MAX_EARLY: usize = 512;
+
+/// Which hosts may open sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Clients {
+    /// None: this host only opens sessions itself.
+    #[default]
+    None,
+    /// All.
+    Anyone,
+    /// Those with one of these keys.
+    Listed(BTreeSet<PublicKey>),
+}
+
+impl Clients {
+    fn allow(&self, key: PublicKey) -> bool {
+        match self {
+            Self::None => false,
+            Self::Anyone => true,
+            Self::Listed(keys) => keys.contains(&key),
+        }
+    }
+}
+
+/// The settings of a host's sessions.
+#[derive(Debug)]
+pub struct Config {
+    /// The host's own key.
+    pub own: KeyPair,
+    /// Which hosts may open sessions.
+    pub clients: Clients,
+    /// The AEAD of the sessions that this host opens.
+    pub suite: Suite,
+    /// The maximum number of sessions.
+    pub max_sessions: usize,
+    /// The maximum number of sessions whose initiator has not proved its address.
+    pub max_half_open: usize,
+}
+
+impl Config {
+    /// The settings of a host that opens sessions.
+    pub fn client(own: KeyPair) -> Self {
+        Self { own, clients: Clients::None, suite: Suite::fastest(), max_sessions: 1024, max_half_open: 0 }
+    }
+}
+
+/// What happened to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The responder's key was not known, and is this. Packets can be sealed: the session is good for use if the key
+    /// is the right one.
+    Key(SessionId, PublicKey),
+    /// The other host has another address; the one before.
+    Moved(SessionId, SocketAddr),
+    /// The other host does not have the key that this host expects.
+    WrongKey(SessionId),
+    /// The other host has ended the session.
+    Goodbye(SessionId, Goodbye),
+    /// The other host does not know the session: it was restarted.
+    Reset(SessionId),
+    /// The other host does not answer.
+    NoAnswer(SessionId),
+    /// A session that was not in use was discarded.
+    Discarded(SessionId),
+}
+
+/// Packets of the transport, opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// Their session.
+    pub session: SessionId,
+    /// Their place in the datagram.
+    pub bytes: Range<usize>,
+}
+
+/// Tokens that come at a steady rate, up to a second's worth.
+#[derive(Debug)]
+struct Budget {
+    rate: f64,
+    level: f64,
+    at: Time,
+}
+
+impl Budget {
+    fn new(rate: f64) -> Self {
+        Self { rate, level: rate, at: Time::ZERO }
+    }
+
+    fn take(&mut self, now: Time) -> bool {
+        self.level = (self.level + now.since(self.at).as_secs_f64() * self.rate).min(self.rate);
+        self.at = now;
+        let has_one = self.level >= 1.0;
+        self.level -= f64::from(u8::from(has_one));
+        has_one
+    }
+}
+
+/// The sessions of a host.
+pub struct Sessions {
+    config: Config,
+    random: Box<dyn RngCore + Send>,
+    slots: Vec<Option<Session>>,
+    free: Vec<usize>,
+    /// Sessions opened by others, by their address and their id.
+    by_hello: BTreeMap<(SocketAddr, u64), SessionId>,
+    /// Those whose initiator has not proved its address, oldest first.
+    half_open: VecDeque<SessionId>,
+    /// Sessions opened by this host, by the other host's id.
+    by_remote: BTreeMap<u64, SessionId>,
+    /// Sessions whose `Hello` is repeated by a timer.
+    asking: Vec<SessionId>,
+    stateless: Stateless,
+    hellos: Budget,
+    hellos_with_cookie: Budget,
+    resets: Budget,
+    outgoing: VecDeque<(SocketAddr, Vec<u8>)>,
+    events: VecDeque<Event>,
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").field("config", &self.config).field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// No sessions yet. `random` must be unpredictable.
+    pub fn new(config: Config, random: impl RngCore + Send + 'static) -> Self {
+        let mut random: Box<dyn RngCore + Send> = Box::new(random);
+        let stateless = Stateless::new(&config.own, &mut *random);
+        Self {
+            config,
+            random,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_hello: BTreeMap::new(),
+            half_open: VecDeque::new(),
+            by_remote: BTreeMap::new(),
+            asking: Vec::new(),
+            stateless,
+            hellos: Budget::new(HELLOS_A_SECOND),
+            hellos_with_cookie: Budget::new(HELLOS_WITH_COOKIE_A_SECOND),
+            resets: Budget::new(RESETS_A_SECOND),
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The public key of this host.
+    pub fn own_key(&self) -> PublicKey {
+        self.config.own.public()
+    }
+
+    /// The number of sessions.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are no sessions.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn slot(&self, id: SessionId) -> Option<&Session> {
+        self.slots.get(id.index())?.as_ref().filter(|session| session.id == id)
+    }
+
+    fn slot_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)
+    }
+
+    /// The address of the other host.
+    pub fn address(&self, id: SessionId) -> Option<SocketAddr> {
+        self.slot(id).map(|session| session.address)
+    }
+
+    /// The key of the other host, once it is known.
+    pub fn peer_key(&self, id: SessionId) -> Option<PublicKey> {
+        self.slot(id)?.peer_key
+    }
+
+    /// Opens a session; `None` if there are too many. If `responder` is known, packets can be sealed at once;
+    /// otherwise after [`Event::Key`].
+    pub fn open(&mut self, now: Time, to: SocketAddr, responder: Option<PublicKey>) -> Option<SessionId> {
+        let asking = Asking {
+            handshake: None,
+            responder,
+            cookie: [0; TOKEN],
+            early: Vec::new(),
+            resend_at: Time::MAX,
+            attempts: 0,
+        };
+        let id = self.free_id()?;
+        let mut session = Session::new(now, id, to, Stage::Asking(Box::new(asking)));
+        session.peer_key = responder;
+        self.insert(session);
+        if responder.is_none() {
+            self.asking.push(id);
+            self.send_hello(now, id);
+        }
+        Some(id)
+    }
+
+    fn free_id(&mut self) -> Option<SessionId> {
+        if self.len() >= self.config.max_sessions.min(SessionId::MAX_SESSIONS) {
+            return None;
+        }
+        let index = self.free.last().copied().unwrap_or(self.slots.len());
+        Some(SessionId::new(index, self.random.next_u64()))
+    }
+
+    /// Adds a session that has the id of the last call of `free_id`.
+    fn insert(&mut self, session: Session) {
+        if self.free.pop().is_none() {
+            self.slots.push(None);
+        }
+        let index = session.id.index();
+        self.slots[index] = Some(session);
+    }
+
+    /// Discards a session. The other host learns it from a [`Sessions::goodbye`] before, or from a reset later.
+    pub fn discard(&mut self, id: SessionId) {
+        if self.slot(id).is_none() {
+            return;
+        }
+        let Some(session) = self.slots[id.index()].take() else { return };
+        self.free.push(id.index());
+        self.half_open.retain(|&other| other != id);
+        self.asking.retain(|&other| other != id);
+        if self.by_remote.get(&session.remote) == Some(&id) {
+            self.by_remote.remove(&session.remote);
+        }
+        if let Some(hello) = session.hello {
+            self.by_hello.remove(&hello);
+        }
+    }
+
+    /// Ends a session with a reason for the other host.
+    pub fn goodbye(&mut self, id: SessionId, reason: Goodbye) {
+        self.send_frame(id, Frame::Goodbye(reason), None);
+        self.discard(id);
+    }
+
+    /// Appends a datagram to `out` whose plain bytes `write` appends, and returns where to send it. `None`, and nothing
+    /// is appended, if there is nothing to send now: a packet before the answer of the other host goes with the `Hello`
+    /// ([`Sessions::poll_transmit`]).
+    pub fn seal(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> Option<SocketAddr> {
+        let session = self.slot_mut(id)?;
+        if let Stage::Asking(asking) = &mut session.stage {
+            let mut early = Vec::new();
+            if asking.responder.is_some() && write(&mut early) && early.len() <= MAX_EARLY {
+                asking.early = early;
+                self.send_hello(now, id);
+            }
+            return None;
+        }
+        session.seal(out, write).then_some(session.address)
+    }
+
+    fn send_frame(&mut self, id: SessionId, frame: Frame, to: Option<SocketAddr>) {
+        let Some(session) = self.slot_mut(id) else { return };
+        let to = to.unwrap_or(session.address);
+        if let Some(datagram) = session.seal_frame(frame) {
+            self.outgoing.push_back((to, datagram));
+        }
+    }
+
+    /// Sends a `Hello` of a new handshake, so that what is in it is not sent twice with the same key.
+    fn send_hello(&mut self, now: Time, id: SessionId) {
+        let Some(session) = self.slots.get_mut(id.index()).and_then(Option::as_mut) else { return };
+        let Stage::Asking(asking) = &mut session.stage else { return };
+        let (suite, own) = (self.config.suite, &self.config.own);
+        let Some(mut handshake) = Handshake::initiator(suite, id.0, own, asking.responder, &mut *self.random) else {
+            return;
+        };
+        let Some(noise) = handshake.write(&asking.early) else { return };
+        let pattern = if asking.responder.is_some() {
+            Pattern::Ik
+        } else {
+            asking.resend_at = now + HELLO_TIMEOUT * (1 << asking.attempts.min(16));
+            Pattern::Xx
+        };
+        asking.attempts += 1;
+        asking.handshake = Some(handshake);
+        self.outgoing.push_back((session.address, datagram::hello(suite, pattern, id.0, &asking.cookie, &noise)));
+    }
+
+    /// Handles a datagram from `from`. If it has packets of the transport, they are opened in place.
+    pub fn receive(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8]) -> Option<Opened> {
+        match Datagram::parse(bytes)? {
+            Datagram::Hello { suite, pattern, id, cookie, noise } => {
+                self.on_hello(now, from, bytes, suite, pattern, id, &cookie, noise)
+            }
+            Datagram::Answer { to, id, noise } => {
+                let rest = noise.end;
+                self.on_answer(SessionId(to), id, &bytes[noise])?;
+                self.on_rest(now, from, bytes, rest)
+            }
+            Datagram::Finish { to, noise } => {
+                let rest = noise.end;
+                self.on_finish(from, SessionId(to), &bytes[noise])?;
+                self.on_rest(now, from, bytes, rest)
+            }
+            Datagram::Sealed { to, number } => {
+                if self.slot(SessionId(to)).is_none() {
+                    self.send_reset(now, from, to, bytes.len());
+                    return None;
+                }
+                self.on_sealed(now, from, SessionId(to), number, bytes, 0)
+            }
+            Datagram::Retry { to, cookie } => {
+                let session = self.slot_mut(SessionId(to))?;
+                let Stage::Asking(asking) = &mut session.stage else { return None };
+                // Once for each `Hello`: a host that refuses its own cookies gets no stream of them.
+                if asking.cookie != cookie && asking.handshake.take().is_some() {
+                    asking.cookie = cookie;
+                    self.send_hello(now, SessionId(to));
+                }
+                None
+            }
+            Datagram::UnknownKey { to } => {
+                let session = self.slot(SessionId(to))?;
+                if matches!(&session.stage, Stage::Asking(asking) if asking.responder.is_some()) {
+                    self.events.push_back(Event::WrongKey(SessionId(to)));
+                }
+                None
+            }
+            Datagram::Reset { of, token } => {
+                let id = *self.by_remote.get(&of)?;
+                let session = self.slot(id)?;
+                if session.reset_token.is_some_and(|expected| are_equal(&expected, &token)) {
+                    self.events.push_back(Event::Reset(id));
+                }
+                None
+            }
+        }
+    }
+
+    /// What follows a handshake message in its datagram.
+    fn on_rest(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8], start: usize) -> Option<Opened> {
+        let Datagram::Sealed { to, number } = Datagram::parse(&bytes[start..])? else { return None };
+        self.on_sealed(now, from, SessionId(to), number, bytes, start)
+    }
+
+    fn send_reset(&mut self, now: Time, from: SocketAddr, of: u64, received: usize) {
+        // Shorter than what it answers, so that two hosts without state do not answer each other without end.
+        if received > RESET_BYTES && self.config.clients != Clients::None && self.resets.take(now) {
+            self.outgoing.push_back((from, datagram::reset(of, &self.stateless.reset_token(of))));
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of the datagram")]
+    fn on_hello(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        bytes: &mut [u8],
+        suite: Suite,
+        pattern: Pattern,
+        hello: u64,
+        cookie: &Token,
+        noise: Range<usize>,
+    ) -> Option<Opened> {
+        if self.config.clients == Clients::None {
+            return None;
+        }
+        let known = self.by_hello.get(&(from, hello)).copied();
+        if known.and_then(|id| self.slot(id)).is_some_and(|session| session.confirmed) {
+            return None; // a copy of the `Hello` that opened it
+        }
+        let has_room = self.half_open.len() <= self.config.max_half_open / 2;
+        if !(has_room && self.hellos.take(now)) {
+            if !self.stateless.is_valid(cookie, from, hello) {
+                let cookie = self.stateless.cookie(now, from, hello, &mut *self.random);
+                self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
+                return None;
+            }
+            if !self.hellos_with_cookie.take(now) {
+                return None;
+            }
+        }
+        let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, &mut *self.random)?;
+        let Some(early) = handshake.read(&bytes[noise.clone()]) else {
+            if pattern == Pattern::Ik {
+                self.outgoing.push_back((from, datagram::unknown_key(hello)));
+            }
+            return None;
+        };
+        let is_refused = handshake.peer_key().is_some_and(|key| !self.config.clients.allow(key));
+        if known.is_none() && !is_refused && self.half_open.len() >= self.config.max_half_open {
+            let oldest = *self.half_open.front()?;
+            self.discard(oldest);
+            self.events.push_back(Event::Discarded(oldest));
+        }
+        let id = known.or_else(|| self.free_id())?;
+        let answer = handshake.write(&self.stateless.reset_token(id.0))?;
+        let answer = datagram::answer(hello, id.0, &answer);
+        let peer_key = handshake.peer_key();
+        let (stage, prefix) = match pattern {
+            Pattern::Ik => {
+                let (sealer, opener) = handshake.split();
+                (Stage::Open(Box::new(sealer), Box::new(opener)), answer)
+            }
+            Pattern::Xx => {
+                self.outgoing.push_back((from, answer));
+                (Stage::Answering(Box::new(handshake)), Vec::new())
+            }
+        };
+        let mut session = Session::new(now, id, from, stage);
+        (session.remote, session.peer_key, session.prefix) = (hello, peer_key, prefix);
+        session.hello = Some((from, hello));
+        if is_refused {
+            let goodbye = session.seal_frame(Frame::Goodbye(Goodbye::NotAuthorized));
+            self.outgoing.extend(goodbye.map(|datagram| (from, datagram)));
+            return None;
+        }
+        if known.is_some() {
+            self.slots[id.index()] = Some(session);
+        } else {
+            self.insert(session);
+            self.half_open.push_back(id);
+            self.by_hello.insert((from, hello), id);
+        }
+        let place = noise.start..noise.start + early.len();
+        bytes[place.clone()].copy_from_slice(&early);
+        (!early.is_empty()).then_some(Opened { session: id, bytes: place })
+    }
+
+    /// Reads an `Answer`; `None` if it is not authentic.
+    fn on_answer(&mut self, id: SessionId, remote: u64, noise: &[u8]) -> Option<()> {
+        let session = self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)?;
+        let Stage::Asking(asking) = &mut session.stage else { return Some(()) };
+        let handshake = asking.handshake.as_mut()?;
+        let token = token_of(&handshake.read(noise)?)?;
+        let is_key_new = asking.responder.is_none();
+        if is_key_new {
+            session.prefix = datagram::finish(remote, &handshake.write(&[])?);
+        }
+        session.peer_key = handshake.peer_key();
+        let (sealer, opener) = handshake.split();
+        session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
+        session.remote = remote;
+        session.reset_token = Some(token);
+        let key = session.peer_key;
+        self.by_remote.insert(remote, id);
+        self.asking.retain(|&other| other != id);
+        if let Some(key) = key.filter(|_| is_key_new) {
+            self.events.push_back(Event::Key(id, key));
+        }
+        Some(())
+    }
+
+    /// Reads a `Finish`; `None` if it is not authentic, or its host is not allowed.
+    fn on_finish(&mut self, from: SocketAddr, id: SessionId, noise: &[u8]) -> Option<()> {
+        let session = self.slot_mut(id).filter(|session| session.address == from)?;
+        let Stage::Answering(handshake) = &mut session.stage else { return Some(()) };
+        handshake.read(noise)?;
+        session.peer_key = handshake.peer_key();
+        let (sealer, opener) = handshake.split();
+        session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
+        let key = session.peer_key?;
+        if !self.config.clients.allow(key) {
+            self.goodbye(id, Goodbye::NotAuthorized);
+            return None;
+        }
+        Some(())
+    }
+
+    fn on_sealed(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        id: SessionId,
+        number: u32,
+        bytes: &mut [u8],
+        start: usize,
+    ) -> Option<Opened> {
+        let session = self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)?;
+        let Stage::Open(_, opener) = &mut session.stage else { return None };
+        let number = unwrap(opener.next(), number);
+        let received = bytes.len();
+        let body = start + SEALED_HEADER;
+        let plain = opener.open(number, &sealed_header(id.0, number), &mut bytes[body..])?;
+        let end = body + plain.len();
+        let is_newest = opener.next() == number + 1;
+        session.last_received = now;
+        if !session.confirmed {
+            session.confirmed = true;
+            session.prefix = Vec::new();
+            self.half_open.retain(|&other| other != id);
+        }
+        if is_newest && session.address != from {
+            let challenge = session.on_other_address(now, from, self.random.next_u64());
+            // No more bytes to an address that may be forged than came from it.
+            if let Some(challenge) = challenge.filter(|challenge| received >= MAX_OVERHEAD + 1 + challenge.len()) {
+                self.send_frame(id, Frame::Challenge(challenge), Some(from));
+            }
+        }
+        let mut rest = &bytes[body..end];
+        while let Some(frame) = Frame::take(&mut rest) {
+            match frame {
+                Frame::Padding => {}
+                Frame::Challenge(challenge) => self.on_challenge(id, from, challenge),
+                Frame::Response(response) => {
+                    if let Some(before) = self.slot_mut(id)?.on_response(from, response) {
+                        self.events.push_back(Event::Moved(id, before));
+                    }
+                }
+                Frame::Goodbye(reason) => {
+                    self.events.push_back(Event::Goodbye(id, reason));
+                    return None;
+                }
+            }
+        }
+        let place = end - rest.len()..end;
+        (!place.is_empty()).then_some(Opened { session: id, bytes: place })
+    }
+
+    fn on_challenge(&mut self, id: SessionId, from: SocketAddr, challenge: Challenge) {
+        self.send_frame(id, Frame::Response(challenge), Some(from));
+    }
+
+    /// The next datagram that the sessions send themselves, and where.
+    pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.outgoing.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The time at which [`Sessions::on_deadline`] must be called.
+    pub fn deadline(&self) -> Time {
+        self.asking.iter().filter_map(|&id| self.resend_at(id)).min().unwrap_or(Time::MAX)
+    }
+
+    fn resend_at(&self, id: SessionId) -> Option<Time> {
+        match &self.slot(id)?.stage {
+            Stage::Asking(asking) => Some(asking.resend_at),
+            _ => None,
+        }
+    }
+
+    /// Repeats the `Hello`s that are due.
+    pub fn on_deadline(&mut self, now: Time) {
+        for id in self.asking.clone() {
+            if self.resend_at(id).is_none_or(|at| at > now) {
+                continue;
+            }
+            let Some(session) = self.slot(id) else { continue };
+            if matches!(&session.stage, Stage::Asking(asking) if asking.attempts >= MAX_HELLOS) {
+                self.asking.retain(|&other| other != id);
+                self.events.push_back(Event::NoAnswer(id));
+            } else {
+                self.send_hello(now, id);
+            }
+        }
+    }
+
+    /// Sessions without packets since `before`.
+    pub fn silent_since(&self, before: Time) -> impl Iterator<Item = SessionId> {
+        self.slots.iter().flatten().filter(move |session| session.last_received < before).map(|session| session.id)
+    }
+}
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

@@ -1,0 +1,340 @@
+//! Two hosts, and what a third one can do.
+
+use std::collections::BTreeSet;
+
+use rampmeter_units::Stream;
+
+use super::*;
+
+const SYN: &[u8] = b"\x11 a Syn";
+const DATA: &[u8] = b"\x13 data of a connection";
+
+struct Pair {
+    client: Sessions,
+    server: Sessions,
+    from: SocketAddr,
+    to: SocketAddr,
+    now: Time,
+}
+
+fn key(seed: u64) -> KeyPair {
+    KeyPair::generate(&mut Stream::from_seed(seed))
+}
+
+fn server(clients: Clients) -> Sessions {
+    let suite = Suite::Aes256Gcm;
+    let config = Config { own: key(1), clients, suite, max_sessions: 100, max_half_open: 10 };
+    Sessions::new(config, Stream::from_seed(11))
+}
+
+fn pair(clients: Clients) -> Pair {
+    Pair {
+        client: Sessions::new(Config::client(key(2)), Stream::from_seed(12)),
+        server: server(clients),
+        from: "10.0.0.2:2000".parse().unwrap(),
+        to: "10.0.0.1:7267".parse().unwrap(),
+        now: Time::ZERO,
+    }
+}
+
+fn plain(sessions: &mut Sessions, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<(SessionId, Vec<u8>)> {
+    let mut bytes = datagram.to_vec();
+    let opened = sessions.receive(now, from, &mut bytes)?;
+    Some((opened.session, bytes[opened.bytes].to_vec()))
+}
+
+fn seal(sessions: &mut Sessions, now: Time, id: SessionId, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    sessions.seal(now, id, &mut out, |out| {
+        out.extend(bytes);
+        true
+    })?;
+    Some(out)
+}
+
+impl Pair {
+    fn at_server(&mut self, datagram: &[u8]) -> Option<(SessionId, Vec<u8>)> {
+        plain(&mut self.server, self.now, self.from, datagram)
+    }
+
+    fn at_client(&mut self, datagram: &[u8]) -> Option<(SessionId, Vec<u8>)> {
+        plain(&mut self.client, self.now, self.to, datagram)
+    }
+
+    /// The only datagram that the client's, or the server's, sessions send themselves.
+    fn only(sessions: &mut Sessions) -> Vec<u8> {
+        let (_, datagram) = sessions.poll_transmit().expect("a datagram");
+        assert_eq!(sessions.poll_transmit(), None);
+        datagram
+    }
+
+    fn hello(&mut self) -> (SessionId, Vec<u8>) {
+        let id = self.client.open(self.now, self.to, Some(self.server.own_key())).unwrap();
+        assert_eq!(seal(&mut self.client, self.now, id, SYN), None);
+        (id, Self::only(&mut self.client))
+    }
+
+    /// An open session: the client's id and the server's.
+    fn open(&mut self) -> (SessionId, SessionId) {
+        let (client, hello) = self.hello();
+        let (server, _) = self.to_server(&hello).unwrap();
+        let answer = seal(&mut self.server, self.now, server, DATA).unwrap();
+        self.to_client(&answer).unwrap();
+        let data = seal(&mut self.client, self.now, client, DATA).unwrap();
+        self.to_server(&data).unwrap();
+        (client, server)
+    }
+}
+
+#[test]
+fn a_known_key_needs_no_round_trip_before_the_first_packet() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, hello) = pair.hello();
+    assert!(!hello.windows(SYN.len()).any(|bytes| bytes == SYN), "the Syn is encrypted");
+    let (server, syn) = pair.at_server(&hello).unwrap();
+    assert_eq!(syn, SYN);
+    assert_eq!(pair.server.peer_key(server), Some(pair.client.own_key()));
+    let answer = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert!(answer.len() < hello.len());
+    assert_eq!(pair.at_client(&answer), Some((client, DATA.to_vec())));
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(data.len(), DATA.len() + MAX_OVERHEAD);
+    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
+    let data = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(data.len(), DATA.len() + MAX_OVERHEAD, "the answer is not repeated once the session is confirmed");
+}
+
+#[test]
+fn an_unknown_key_is_shown_before_anything_is_sent() {
+    let mut pair = pair(Clients::Anyone);
+    let client = pair.client.open(pair.now, pair.to, None).unwrap();
+    let hello = Pair::only(&mut pair.client);
+    assert_eq!(pair.at_server(&hello), None);
+    let answer = Pair::only(&mut pair.server);
+    assert!(answer.len() < hello.len());
+    assert_eq!(seal(&mut pair.client, pair.now, client, SYN), None);
+    assert_eq!(pair.at_client(&answer), None);
+    assert_eq!(pair.client.poll_event(), Some(Event::Key(client, pair.server.own_key())));
+    let finish = seal(&mut pair.client, pair.now, client, SYN).unwrap();
+    let (server, syn) = pair.at_server(&finish).unwrap();
+    assert_eq!(syn, SYN);
+    assert_eq!(pair.server.peer_key(server), Some(pair.client.own_key()));
+    assert_eq!(pair.server.half_open.len(), 0);
+    // The first one was lost: the next packet has the finish, too.
+    let again = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&again), Some((server, DATA.to_vec())));
+    let data = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(pair.at_client(&data), Some((client, DATA.to_vec())));
+    assert_eq!(seal(&mut pair.client, pair.now, client, DATA).unwrap().len(), DATA.len() + MAX_OVERHEAD);
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_asked_five_times() {
+    let mut pair = pair(Clients::Anyone);
+    let client = pair.client.open(pair.now, pair.to, None).unwrap();
+    let mut hellos = 0;
+    while pair.client.deadline() < Time::MAX {
+        pair.now = pair.client.deadline();
+        pair.client.on_deadline(pair.now);
+    }
+    while pair.client.poll_transmit().is_some() {
+        hellos += 1;
+    }
+    assert_eq!((hellos, pair.now), (5, Time::ZERO + Duration::from_secs(1 + 2 + 4 + 8 + 16)));
+    assert_eq!(pair.client.poll_event(), Some(Event::NoAnswer(client)));
+}
+
+#[test]
+fn a_lost_answer_is_replaced_by_the_next_syn() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, hello) = pair.hello();
+    let (server, _) = pair.at_server(&hello).unwrap();
+    let lost = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(seal(&mut pair.client, pair.now, client, SYN), None);
+    let again = Pair::only(&mut pair.client);
+    assert_eq!(pair.at_server(&again), Some((server, SYN.to_vec())), "the same session");
+    assert_eq!(pair.at_client(&lost), None, "the answer to the first one is late");
+    let answer = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(pair.at_client(&answer), Some((client, DATA.to_vec())));
+    assert_eq!(pair.server.len(), 1);
+}
+
+#[test]
+fn replayed_and_forged_datagrams_change_nothing() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    for bit in 0..data.len() * 8 {
+        let mut forged = data.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(pair.at_server(&forged), None, "bit {bit}");
+    }
+    let resets = std::iter::from_fn(|| pair.server.poll_transmit()).filter(|(_, bytes)| bytes.len() >= data.len());
+    assert_eq!(resets.count(), 0, "an answer is shorter");
+    assert!(pair.at_server(&data).is_some());
+    assert_eq!(pair.at_server(&data), None, "a replay");
+    // A replay from elsewhere does not move the session either.
+    assert_eq!(plain(&mut pair.server, pair.now, "10.9.9.9:1".parse().unwrap(), &data), None);
+    assert_eq!(pair.server.poll_transmit(), None);
+    assert_eq!(pair.server.address(server), Some(pair.from));
+}
+
+#[test]
+fn a_replayed_hello_does_not_harm_the_session_that_it_opened() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, hello) = pair.hello();
+    let (server, _) = pair.at_server(&hello).unwrap();
+    let answer = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    pair.at_client(&answer).unwrap();
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    pair.at_server(&data).unwrap();
+    assert_eq!(pair.at_server(&hello), None);
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
+    assert_eq!(pair.server.len(), 1);
+}
+
+#[test]
+fn a_key_that_is_not_listed_is_refused_with_the_reason() {
+    for known in [true, false] {
+        let mut pair = pair(Clients::Listed(BTreeSet::from([key(9).public()])));
+        let client = pair.client.open(pair.now, pair.to, known.then_some(pair.server.own_key())).unwrap();
+        if known {
+            seal(&mut pair.client, pair.now, client, SYN);
+        }
+        let hello = Pair::only(&mut pair.client);
+        assert_eq!(pair.at_server(&hello), None);
+        let answer = Pair::only(&mut pair.server);
+        assert_eq!(pair.at_client(&answer), None);
+        if !known {
+            assert!(matches!(pair.client.poll_event(), Some(Event::Key(..))));
+            let finish = seal(&mut pair.client, pair.now, client, SYN).unwrap();
+            assert_eq!(pair.at_server(&finish), None);
+            let goodbye = Pair::only(&mut pair.server);
+            assert_eq!(pair.at_client(&goodbye), None);
+        }
+        assert_eq!(pair.client.poll_event(), Some(Event::Goodbye(client, Goodbye::NotAuthorized)));
+        assert_eq!(pair.server.len(), 0);
+    }
+}
+
+#[test]
+fn a_listed_key_is_served() {
+    let mut pair = pair(Clients::Listed(BTreeSet::from([key(2).public()])));
+    pair.open();
+}
+
+#[test]
+fn a_host_with_another_key_says_so() {
+    let mut pair = pair(Clients::Anyone);
+    let client = pair.client.open(pair.now, pair.to, Some(key(7).public())).unwrap();
+    seal(&mut pair.client, pair.now, client, SYN);
+    let hello = Pair::only(&mut pair.client);
+    assert_eq!(pair.at_server(&hello), None);
+    let answer = Pair::only(&mut pair.server);
+    pair.at_client(&answer);
+    assert_eq!(pair.client.poll_event(), Some(Event::WrongKey(client)));
+}
+
+#[test]
+fn a_restarted_host_resets_its_sessions() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, _) = pair.open();
+    pair.server = server(Clients::Anyone);
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&data), None);
+    let reset = Pair::only(&mut pair.server);
+    assert!(reset.len() < data.len());
+    let mut forged = reset.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    pair.at_client(&forged);
+    assert_eq!(pair.client.poll_event(), None);
+    pair.at_client(&reset);
+    assert_eq!(pair.client.poll_event(), Some(Event::Reset(client)));
+}
+
+#[test]
+fn a_flood_of_hellos_gets_cookies_and_less_than_it_sent() {
+    let mut pair = pair(Clients::Anyone);
+    let (_, hello) = pair.hello();
+    let (mut sent, mut answered, mut discarded) = (0, 0, 0);
+    for port in 1..1000 {
+        let from = SocketAddr::from(([10, 1, 1, 1], port));
+        plain(&mut pair.server, pair.now, from, &hello);
+        sent += hello.len();
+        while let Some((to, datagram)) = pair.server.poll_transmit() {
+            assert_eq!(to, from);
+            answered += datagram.len();
+        }
+        while let Some(event) = pair.server.poll_event() {
+            assert!(matches!(event, Event::Discarded(_)));
+            discarded += 1;
+        }
+    }
+    assert!(answered * 20 < sent, "{answered} bytes for {sent}");
+    assert_eq!((pair.server.len(), discarded), (6, 0), "the others need a cookie");
+
+    // An honest client gets through: its cookie proves its address.
+    let (client, hello) = pair.hello();
+    assert_eq!(pair.at_server(&hello), None);
+    let retry = Pair::only(&mut pair.server);
+    pair.at_client(&retry);
+    let hello = Pair::only(&mut pair.client);
+    let (server, syn) = pair.at_server(&hello).unwrap();
+    assert_eq!(syn, SYN);
+    let answer = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(pair.at_client(&answer), Some((client, DATA.to_vec())));
+    pair.at_client(&retry);
+    assert_eq!(pair.client.poll_transmit(), None, "a late copy of the retry");
+}
+
+#[test]
+fn a_session_follows_its_client_to_an_address_that_answers() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    let (before, after) = (pair.from, "10.0.0.3:99".parse().unwrap());
+    pair.from = after;
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
+    assert_eq!(pair.server.address(server), Some(before), "until the new one has proved itself");
+    let (to, challenge) = pair.server.poll_transmit().unwrap();
+    assert_eq!(to, after);
+    pair.at_client(&challenge);
+    let response = Pair::only(&mut pair.client);
+    assert_eq!(plain(&mut pair.server, pair.now, "10.6.6.6:6".parse().unwrap(), &response), None);
+    assert_eq!(pair.server.address(server), Some(before), "a response from a third address");
+    pair.now += Duration::from_secs(1);
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    pair.at_server(&data);
+    while pair.server.poll_transmit().is_some_and(|(to, datagram)| {
+        if to == after {
+            pair.at_client(&datagram);
+        }
+        true
+    }) {}
+    let response = Pair::only(&mut pair.client);
+    pair.at_server(&response);
+    assert_eq!(pair.server.poll_event(), Some(Event::Moved(server, before)));
+    assert_eq!(pair.server.address(server), Some(after));
+}
+
+#[test]
+fn a_goodbye_ends_the_session_of_the_other_host() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    pair.server.goodbye(server, Goodbye::Stopping);
+    let goodbye = Pair::only(&mut pair.server);
+    assert_eq!(pair.at_client(&goodbye), None);
+    assert_eq!(pair.client.poll_event(), Some(Event::Goodbye(client, Goodbye::Stopping)));
+    assert!(pair.server.is_empty());
+}
+
+#[test]
+fn a_host_without_clients_answers_nothing() {
+    let mut pair = pair(Clients::None);
+    let (_, hello) = pair.hello();
+    pair.at_server(&hello);
+    let sealed = [&sealed_header(5, 0)[..], &[0; 100]].concat();
+    pair.at_server(&sealed);
+    assert_eq!(pair.server.poll_transmit(), None);
+}
