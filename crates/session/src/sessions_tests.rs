@@ -77,11 +77,11 @@ impl Pair {
     /// An open session: the client's id and the server's.
     fn open(&mut self) -> (SessionId, SessionId) {
         let (client, hello) = self.hello();
-        let (server, _) = self.to_server(&hello).unwrap();
+        let (server, _) = self.at_server(&hello).unwrap();
         let answer = seal(&mut self.server, self.now, server, DATA).unwrap();
-        self.to_client(&answer).unwrap();
+        self.at_client(&answer).unwrap();
         let data = seal(&mut self.client, self.now, client, DATA).unwrap();
-        self.to_server(&data).unwrap();
+        self.at_server(&data).unwrap();
         (client, server)
     }
 }
