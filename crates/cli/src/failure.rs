@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
+use rampmeter_net::keys::KeyError;
 
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -46,6 +47,12 @@ impl Failure {
 impl From<NetError> for Failure {
     fn from(error: NetError) -> Self {
         if error.is_usage() { Self::input(error) } else { Self::failed(error) }
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::input(error)
     }
 }
 

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{self, GetOptions, NetError, STANDARD_OUTPUT, ServeOptions, Server, TransferReport};
+use rampmeter_net::files::{self, GetOptions, NetError, STANDARD_OUTPUT, ServeOptions, Server, TransferReport, Trust};
+use rampmeter_net::keys;
+use rampmeter_session::{Clients, PublicKey};
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
@@ -15,16 +17,20 @@ use crate::stop_flag;
 
 /// The arguments of `rampmeter serve`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Nothing is encrypted or authenticated: listen on addresses other than loopback only in networks \
-                        that you trust."
-)]
+#[command(after_help = "Everything is encrypted. By default anyone who reaches the address can fetch the files; \
+                        --authorized limits it to listed keys. Hidden files are not served.")]
 pub(crate) struct ServeArgs {
     /// The directory whose regular files to serve
     directory: PathBuf,
     /// The address to listen at; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
     listen: SocketAddr,
+    /// The server's secret key; made if the file does not exist [default: ~/.config/rampmeter/key]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
+    #[arg(long, value_name = "FILE")]
+    authorized: Option<PathBuf>,
     /// The congestion controller of transfers for which `get` names none (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
@@ -36,12 +42,22 @@ pub(crate) struct ServeArgs {
 /// The arguments of `rampmeter get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// HOST:PORT/NAME
+    /// HOST:PORT/NAME, with ?key=KEY for a server whose public key you have been given
     url: String,
     /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes as they arrive,
     /// and with - messages go to standard error [default: the name, in the current directory]
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
+    /// The server's public key [default: the one in ~/.config/rampmeter/known_servers; a new server's is added there]
+    #[arg(long, value_name = "KEY")]
+    key: Option<PublicKey>,
+    /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key if it
+    /// exists]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// The BLAKE3 hash that the file must have, as 64 hexadecimal digits
+    #[arg(long, value_name = "HASH", value_parser = hash)]
+    blake3: Option<[u8; 32]>,
     /// The congestion controller that the server should use [default: the server's choice]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
@@ -55,9 +71,20 @@ pub(crate) struct GetArgs {
 
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
+    let path = args.identity.clone().unwrap_or_else(default_key);
+    let (identity, is_new) = keys::read_or_create_key(&path)?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}", path.display());
+    }
+    let clients = match &args.authorized {
+        Some(path) => Clients::Listed(keys::read_authorized_keys(path)?),
+        None => Clients::Anyone,
+    };
     let server = Server::bind(ServeOptions {
         directory: args.directory.clone(),
         address: args.listen,
+        identity,
+        clients,
         controller: args.controller.clone(),
         registry: registry.clone(),
         on_transfer: Some(Box::new(print_transfer)),
@@ -66,7 +93,9 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         stop: stop_flag(),
         ..ServeOptions::default()
     })?;
-    println!("serving {} on {} with {}", args.directory.display(), server.address(), args.controller);
+    let (address, key) = (server.address(), server.key());
+    println!("serving {} on {address} with {}", args.directory.display(), args.controller);
+    println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
     if let Some(renamed_to) = server.renamed_history() {
         eprintln!(
             "rampmeter: the history file was damaged: renamed it to {} and created a new one",
@@ -74,6 +103,36 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         );
     }
     server.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn default_key() -> PathBuf {
+    keys::default_directory().join("key")
+}
+
+/// Parses a hash.
+fn hash(text: &str) -> Result<[u8; 32], String> {
+    let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..64).step_by(2).map(digit).collect();
+    let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "a hash has 64 hexadecimal digits; `rampmeter get` prints it".to_owned())
+}
+
+/// The arguments of `rampmeter key`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// The file of the secret key [default: ~/.config/rampmeter/key]
+    file: Option<PathBuf>,
+}
+
+/// Prints the public key of a file, which is made if it does not exist.
+pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
+    let path = args.file.clone().unwrap_or_else(default_key);
+    let (pair, is_new) = keys::read_or_create_key(&path)?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}; this is its public key:", path.display());
+    }
+    println!("{}", pair.public());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,8 +169,16 @@ fn rounded(number: f64) -> f64 {
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
+    let defaults = GetOptions::default();
+    let identity = match &args.identity {
+        Some(path) => Some(keys::read_key(path)?),
+        None => Some(default_key()).filter(|path| path.exists()).map(|path| keys::read_key(&path)).transpose()?,
+    };
     let report = files::get(&GetOptions {
         url: args.url.clone(),
+        trust: args.key.map_or(defaults.trust, Trust::Key),
+        identity,
+        blake3: args.blake3,
         out: args.out.clone(),
         resume: !args.fresh,
         progress: !args.json,
@@ -123,6 +190,14 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         NetError::Interrupted(_) => Failure::interrupted(error),
         error => error.into(),
     })?;
+    if report.is_new_server {
+        let (server, file) = (report.server, keys::default_directory().join("known_servers"));
+        eprintln!(
+            "rampmeter: first contact with {server}: its key {} is now in {}; ask its operator whether it is right",
+            report.server_key,
+            file.display()
+        );
+    }
     let message = if args.json {
         serde_json::to_string(&report).map_err(Failure::failed)?
     } else {

@@ -30,7 +30,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-const EXAMPLES: &str = "  rampmeter serve DIR                                               serve files over UDP
+const EXAMPLES: &str =
+    "  rampmeter serve DIR                                               serve files over UDP, encrypted
   rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                the same with PCP
   rampmeter cm daemon                                               start the Congestion Manager daemon
@@ -52,6 +53,8 @@ enum Command {
     Serve(files::ServeArgs),
     /// Fetch a file from `rampmeter serve`
     Get(files::GetArgs),
+    /// Print this host's public key; make a key pair if there is none
+    Key(files::KeyArgs),
     /// Run or use the Congestion Manager of this host
     Cm(cm::CmArgs),
     /// List the congestion controllers
@@ -86,6 +89,7 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Studies(command) => studies::execute(command, registries),
         Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args),
+        Command::Key(args) => files::key(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
         Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),
         Command::Routers => Ok(lists::list("router", registries.routers.list())),

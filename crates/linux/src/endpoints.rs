@@ -97,7 +97,7 @@ impl<'a> Endpoints<'a> {
         let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
         let limits = Limits { peer_timeout: Duration::MAX, ..Limits::default() };
-        let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
+        let id = self.wire.add(Host::in_clear(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())
     }
@@ -151,7 +151,7 @@ impl<'a> Endpoints<'a> {
         let (mut ends, mut datagrams) = ([None; 2], None);
         let name = match workload.carrier() {
             Carrier::Stream => {
-                let Some(id) = sending.open(now, peer, config) else {
+                let Some(id) = sending.open_in_clear(now, peer, config) else {
                     record.finish(&self.run);
                     return self.results.flows.push(record.outcome);
                 };
@@ -163,7 +163,7 @@ impl<'a> Endpoints<'a> {
             }
             Carrier::Datagrams(size) => {
                 let endpoint = sending.endpoint_mut();
-                let name = endpoint.open_datagrams(now, peer, size.as_u64() as u16, config);
+                let name = endpoint.open_datagrams(now, peer.into(), size.as_u64() as u16, config);
                 endpoint.share_datagrams(name, share);
                 datagrams = Some((host, name));
                 self.by_datagram.extend(endpoint.datagram_name(name).map(|name| ((address, name), flow)));
@@ -279,8 +279,8 @@ impl<'a> Endpoints<'a> {
 
     fn on_event(&mut self, host: HostId, event: &HostEvent) {
         match *event {
-            // Packets that the kernel could not send count as lost.
-            HostEvent::SocketError(_) => {}
+            // Packets that the kernel could not send count as lost. There are no sessions: packets are in clear.
+            HostEvent::SocketError(_) | HostEvent::Key(..) | HostEvent::SessionEnded(..) => {}
             HostEvent::Opened(id, _) => self.open((host, id)),
             HostEvent::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());

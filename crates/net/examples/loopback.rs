@@ -78,12 +78,12 @@ fn transfer(
     let listener = Endpoint::new(accept, move || registry(Stream::from_seed(1)), Stream::from_seed(2));
     let socket = Socket::bind("127.0.0.1:0".parse()?)?;
     let address = socket.local_address()?;
-    let to = net.add(Host::new(listener, socket, Limits::default()))?;
+    let to = net.add(Host::in_clear(listener, socket, Limits::default()))?;
 
     let sender = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(3));
-    let mut host = Host::new(sender, Socket::connect(address)?, Limits::default());
+    let mut host = Host::in_clear(sender, Socket::connect(address)?, Limits::default());
     let started_at = net.now();
-    let connection = host.open(started_at, address, &transport).ok_or("no room")?;
+    let connection = host.open_in_clear(started_at, address, &transport).ok_or("no room")?;
     let from = net.add(host)?;
 
     let (mut written, mut sink) = (0, Vec::new());
@@ -106,7 +106,11 @@ fn transfer(
                     return Ok((now.since(started_at), statistics));
                 }
                 Event::Degraded(_, reason) => eprintln!("degraded: {reason}"),
-                Event::Closed(..) | Event::Accepted(..) | Event::Datagram(..) => {}
+                Event::Closed(..)
+                | Event::Accepted(..)
+                | Event::Datagram(..)
+                | Event::Key(..)
+                | Event::SessionEnded(..) => {}
                 Event::SocketError(error) => return Err(error.into()),
             }
         }

@@ -4,17 +4,19 @@
 //! waits: a [`crate::EventLoop`] calls it when it is due. An application calls the methods of a host and receives
 //! [`Event`]s.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
 use rampmeter_manager::{Delivery, Share};
+use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, Statistics};
 use rampmeter_units::{Duration, Ecn, Time};
-use rampmeter_wire::{CM_VERSION, Kind, cm_decode, cm_encode, decode, encode};
+use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, cm_encode, decode, decode_first, encode};
 
 use crate::clock::Clock;
+use crate::peer::Peer;
 use crate::socket::{ReceiveBatch, SendBatch, SendResult, Socket};
 use crate::stream::{Arrivals, Stream, min_write_space};
 
@@ -22,6 +24,9 @@ use crate::stream::{Arrivals, Stream, min_write_space};
 const BATCHES_A_RUN: usize = 4;
 
 const MIN_SEND_BUFFER: usize = 4096;
+
+/// A session without connections and without packets is discarded after one to two of these.
+const SESSION_SWEEP: Duration = Duration::from_secs(15);
 
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +57,30 @@ pub enum EndReason {
     PeerTimeout,
 }
 
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// The other host does not have the expected key.
+    WrongKey,
+    /// This host's key is not on the other host's list.
+    NotAuthorized,
+    /// The other host has sent and received all that it wanted.
+    Finished,
+    /// The other host stops.
+    Stopping,
+    /// The other host was restarted.
+    Restarted,
+    /// The other host does not answer.
+    NoAnswer,
+}
+
 /// An event for the application.
 #[derive(Debug)]
 pub enum Event {
+    /// The key of a host that was not known. The application decides whether it opens connections in the session.
+    Key(SessionId, PublicKey),
+    /// A session has ended, and its connections with it.
+    SessionEnded(SessionId, SessionEnd),
     /// A connection that this host opened is established; with the duration of the handshake.
     Opened(ConnectionId, Duration),
     /// A connection that a peer opened is established; with the duration of the handshake.
@@ -76,7 +102,9 @@ pub enum Event {
 /// One host.
 #[derive(Debug)]
 pub struct Host<C> {
-    endpoint: Endpoint<C, SocketAddr>,
+    endpoint: Endpoint<C, Peer>,
+    /// None if packets are sent in clear.
+    sessions: Option<Sessions>,
     socket: Socket,
     limits: Limits,
     /// Streams by the connection's number.
@@ -86,15 +114,23 @@ pub struct Host<C> {
     pub(crate) blocked: bool,
     pub(crate) events: VecDeque<Event>,
     next_sweep: Time,
+    next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
     expects_reply: bool,
 }
 
 impl<C: Controller> Host<C> {
-    /// A host that sends and receives through `socket`.
-    pub fn new(endpoint: Endpoint<C, SocketAddr>, socket: Socket, limits: Limits) -> Self {
+    /// A host that sends and receives in encrypted sessions through `socket`.
+    pub fn new(endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
+        let next_session_sweep = Time::ZERO + SESSION_SWEEP;
+        Self { sessions: Some(sessions), next_session_sweep, ..Self::in_clear(endpoint, socket, limits) }
+    }
+
+    /// A host that sends and receives in clear: for scenarios, whose streams carry no data.
+    pub fn in_clear(endpoint: Endpoint<C, Peer>, socket: Socket, limits: Limits) -> Self {
         Self {
             endpoint,
+            sessions: None,
             socket,
             limits: Limits { send_buffer: limits.send_buffer.max(MIN_SEND_BUFFER), ..limits },
             streams: BTreeMap::new(),
@@ -102,12 +138,51 @@ impl<C: Controller> Host<C> {
             blocked: false,
             events: VecDeque::new(),
             next_sweep: Time::MAX,
+            next_session_sweep: Time::MAX,
             expects_reply: false,
         }
     }
 
-    /// Opens a connection; `None` if the endpoint has too many.
-    pub fn open(&mut self, now: Time, peer: SocketAddr, config: &Config) -> Option<ConnectionId> {
+    /// Opens a session; `None` if there are too many, or if this host sends in clear. If the other host's key is known,
+    /// connections can be opened at once; otherwise after [`Event::Key`].
+    pub fn connect(&mut self, now: Time, address: SocketAddr, key: Option<PublicKey>) -> Option<SessionId> {
+        self.sessions.as_mut()?.open(now, address, key)
+    }
+
+    /// Ends a session with a reason for the other host.
+    pub fn disconnect(&mut self, now: Time, session: SessionId, reason: Goodbye) {
+        for id in self.connections_of(session) {
+            self.endpoint.on_peer_finished(now, id);
+        }
+        if let Some(sessions) = &mut self.sessions {
+            sessions.goodbye(session, reason);
+        }
+    }
+
+    /// The sessions that have connections.
+    fn used_sessions(&self) -> BTreeSet<SessionId> {
+        self.streams.values().filter_map(|stream| stream.peer.session_id()).collect()
+    }
+
+    /// Ends all sessions because this host stops.
+    pub fn disconnect_all(&mut self, now: Time) {
+        for session in self.used_sessions() {
+            self.disconnect(now, session, Goodbye::Stopping);
+        }
+    }
+
+    /// Opens a connection in a session; `None` if there are too many, or no such session.
+    pub fn open(&mut self, now: Time, session: SessionId, config: &Config) -> Option<ConnectionId> {
+        let address = self.sessions.as_ref()?.first_address(session)?;
+        self.open_to(now, Peer::session(session, address), config)
+    }
+
+    /// Opens a connection in clear; `None` if there are too many.
+    pub fn open_in_clear(&mut self, now: Time, peer: SocketAddr, config: &Config) -> Option<ConnectionId> {
+        self.open_to(now, peer.into(), config)
+    }
+
+    fn open_to(&mut self, now: Time, peer: Peer, config: &Config) -> Option<ConnectionId> {
         let id = self.endpoint.open(now, peer, config)?;
         self.add_stream(now, id, peer);
         Some(id)
@@ -118,7 +193,7 @@ impl<C: Controller> Host<C> {
         self.endpoint.share(id, share);
     }
 
-    fn add_stream(&mut self, now: Time, id: ConnectionId, peer: SocketAddr) {
+    fn add_stream(&mut self, now: Time, id: ConnectionId, peer: Peer) {
         self.streams.insert(id.number(), Stream::new(now, id, peer));
         if self.limits.peer_timeout < Duration::MAX {
             self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
@@ -190,7 +265,18 @@ impl<C: Controller> Host<C> {
 
     /// The peer's address.
     pub fn peer(&self, id: ConnectionId) -> Option<SocketAddr> {
-        self.streams.get(&id.number()).map(|stream| stream.peer)
+        match self.streams.get(&id.number())?.peer {
+            Peer::Clear(address) => Some(address),
+            Peer::Session(session, _) => self.sessions.as_ref()?.address(session),
+        }
+    }
+
+    /// The peer's public key.
+    pub fn peer_key(&self, id: ConnectionId) -> Option<PublicKey> {
+        match self.streams.get(&id.number())?.peer {
+            Peer::Clear(_) => None,
+            Peer::Session(session, _) => self.sessions.as_ref()?.peer_key(session),
+        }
     }
 
     /// The counts of the peer's packets.
@@ -199,12 +285,12 @@ impl<C: Controller> Host<C> {
     }
 
     /// The endpoint, for calls about its datagram flows, whose payload is all zero.
-    pub fn endpoint_mut(&mut self) -> &mut Endpoint<C, SocketAddr> {
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint<C, Peer> {
         &mut self.endpoint
     }
 
     /// The endpoint, for reading.
-    pub fn endpoint(&self) -> &Endpoint<C, SocketAddr> {
+    pub fn endpoint(&self) -> &Endpoint<C, Peer> {
         &self.endpoint
     }
 
@@ -231,7 +317,8 @@ impl<C: Controller> Host<C> {
 
     /// The time at which [`Host::serve`] is due.
     pub(crate) fn deadline(&self) -> Time {
-        self.endpoint.deadline().min(self.next_sweep)
+        let sessions = self.sessions.as_ref().map_or(Time::MAX, Sessions::deadline);
+        self.endpoint.deadline().min(self.next_sweep).min(self.next_session_sweep).min(sessions)
     }
 
     /// Receives packets. True if there may be more.
@@ -245,7 +332,7 @@ impl<C: Controller> Host<C> {
                     return true;
                 }
             };
-            for (datagram, bytes) in batch.iter() {
+            for (datagram, bytes) in batch.iter_mut() {
                 let now = clock.now();
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
@@ -264,13 +351,34 @@ impl<C: Controller> Host<C> {
         true
     }
 
-    fn on_datagram(&mut self, now: Time, from: SocketAddr, ecn: Ecn, arrived_at: Time, bytes: &[u8]) {
+    fn on_datagram(&mut self, now: Time, from: SocketAddr, ecn: Ecn, arrived_at: Time, bytes: &mut [u8]) {
+        let Some(sessions) = &mut self.sessions else {
+            return self.on_clear_datagram(now, from, ecn, arrived_at, bytes);
+        };
+        let opened = sessions.receive(now, from, bytes);
+        let address = opened.as_ref().and_then(|opened| sessions.first_address(opened.session));
+        self.on_session_events(now);
+        let (Some(opened), Some(address)) = (opened, address) else { return };
+        let peer = Peer::session(opened.session, address);
+        let mut rest = &bytes[opened.bytes];
+        while let Ok((packet, payload, others)) = decode_first(rest) {
+            self.on_packet(now, peer, ecn, arrived_at, &packet, payload);
+            rest = others;
+        }
+    }
+
+    fn on_clear_datagram(&mut self, now: Time, from: SocketAddr, ecn: Ecn, arrived_at: Time, bytes: &[u8]) {
         if bytes.first().is_some_and(|first| first >> 4 == CM_VERSION) {
             return self.on_message(now, from, ecn, bytes);
         }
-        let Ok((packet, payload)) = decode(bytes) else { return };
+        if let Ok((packet, payload)) = decode(bytes) {
+            self.on_packet(now, from.into(), ecn, arrived_at, &packet, payload);
+        }
+    }
+
+    fn on_packet(&mut self, now: Time, from: Peer, ecn: Ecn, arrived_at: Time, packet: &Packet, payload: &[u8]) {
         self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
-        let accepted = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
+        let accepted = self.endpoint.receive(now, from, packet, ecn, arrived_at);
         self.collect(now); // a packet may open the connection that its payload is for
         if packet.kind == Kind::Syn {
             return;
@@ -282,15 +390,71 @@ impl<C: Controller> Host<C> {
             stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let events = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
+        let events = stream.on_packet(now, packet, connection, self.limits.send_buffer);
         self.events.extend(events.into_iter().flatten());
+    }
+
+    fn on_session_events(&mut self, now: Time) {
+        while let Some(event) = self.sessions.as_mut().and_then(Sessions::poll_event) {
+            let (session, end) = match event {
+                SessionEvent::Key(session, key) => {
+                    self.events.push_back(Event::Key(session, key));
+                    continue;
+                }
+                SessionEvent::Moved(session, before) => {
+                    self.on_moved(now, session, before);
+                    continue;
+                }
+                // Its opener never proved its address, so there are no streams.
+                SessionEvent::Discarded(_) => continue,
+                SessionEvent::WrongKey(session) => (session, SessionEnd::WrongKey),
+                SessionEvent::Goodbye(session, Goodbye::NotAuthorized) => (session, SessionEnd::NotAuthorized),
+                SessionEvent::Goodbye(session, Goodbye::Stopping) => (session, SessionEnd::Stopping),
+                SessionEvent::Goodbye(session, Goodbye::Finished) => (session, SessionEnd::Finished),
+                SessionEvent::Reset(session) => (session, SessionEnd::Restarted),
+                SessionEvent::NoAnswer(session) => (session, SessionEnd::NoAnswer),
+            };
+            self.end(now, session, end);
+            if let Some(sessions) = &mut self.sessions {
+                sessions.discard(session);
+            }
+        }
+    }
+
+    /// The connections of a session, oldest first.
+    fn connections_of(&self, session: SessionId) -> Vec<ConnectionId> {
+        let is_of = |peer: &Peer| matches!(peer, Peer::Session(id, _) if *id == session);
+        self.streams.values().filter(|stream| is_of(&stream.peer)).map(|stream| stream.id).collect()
+    }
+
+    /// Ends the connections of a session. The event for the application comes before those of the connections.
+    fn end(&mut self, now: Time, session: SessionId, end: SessionEnd) {
+        self.events.push_back(Event::SessionEnded(session, end));
+        for id in self.connections_of(session) {
+            match end {
+                SessionEnd::Finished => self.endpoint.on_peer_finished(now, id),
+                _ => self.endpoint.abort(now, id),
+            }
+        }
+    }
+
+    /// The other host of a session has another address. With another port only, as after a restart of a NAT, the path
+    /// is most likely the same (RFC 9000 section 9.4).
+    fn on_moved(&mut self, now: Time, session: SessionId, before: SocketAddr) {
+        let address = self.sessions.as_ref().and_then(|sessions| sessions.address(session));
+        if address.is_none_or(|address| address.ip() == before.ip()) {
+            return;
+        }
+        for id in self.connections_of(session) {
+            self.endpoint.on_new_path(now, id);
+        }
     }
 
     /// A message of another Congestion Manager, or a datagram with its header.
     fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let Ok((message, payload)) = cm_decode(bytes) else { return };
         self.expects_reply = true;
-        let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
+        let delivery = self.endpoint.receive_message(now, from.into(), &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));
     }
 
@@ -299,6 +463,13 @@ impl<C: Controller> Host<C> {
         let now = clock.now();
         if self.next_sweep <= now {
             self.sweep(now);
+        }
+        if self.next_session_sweep <= now {
+            self.sweep_sessions(now);
+        }
+        if let Some(sessions) = self.sessions.as_mut().filter(|sessions| sessions.deadline() <= now) {
+            sessions.on_deadline(now);
+            self.on_session_events(now);
         }
         if self.endpoint.deadline() <= now {
             self.endpoint.on_deadline(now);
@@ -332,29 +503,54 @@ impl<C: Controller> Host<C> {
     }
 
     fn push_next(&mut self, now: Time) -> bool {
+        if let Some((to, datagram)) = self.sessions.as_mut().and_then(Sessions::poll_transmit) {
+            self.outgoing.push(Ecn::NotEct, |bytes| {
+                bytes.extend(datagram);
+                Some(to)
+            });
+            return true;
+        }
         if self.push_message() {
             return true;
         }
         let Some(transmit) = self.endpoint.poll_transmit(now) else { return self.push_message() };
         let (packet, len) = (&transmit.packet, usize::from(transmit.packet.payload));
         let stream = self.streams.get(&transmit.connection.number());
-        self.outgoing.push(transmit.to, transmit.ecn, |bytes| {
+        let write = |bytes: &mut Vec<u8>| {
             encode(packet, bytes);
             len == 0 || stream.is_some_and(|stream| stream.outgoing.copy(transmit.offset, len, bytes))
+        };
+        self.outgoing.push(transmit.ecn, |bytes| match (transmit.to, &mut self.sessions) {
+            (Peer::Clear(address), _) => write(bytes).then_some(address),
+            (Peer::Session(session, _), sessions) => sessions.as_mut()?.seal(now, session, bytes, write),
         });
         true
     }
 
     fn push_message(&mut self) -> bool {
         let Some(message) = self.endpoint.poll_message() else { return false };
-        self.outgoing.push(message.to, message.ecn, |bytes| {
+        self.outgoing.push(message.ecn, |bytes| {
             if let Some(message) = &message.message {
                 cm_encode(message, bytes);
             }
             bytes.resize(bytes.len() + usize::from(message.payload), 0);
-            true
+            match message.to {
+                Peer::Clear(address) => Some(address),
+                Peer::Session(..) => None,
+            }
         });
         true
+    }
+
+    /// Discards sessions that have no connection and have been silent for a while.
+    fn sweep_sessions(&mut self, now: Time) {
+        self.next_session_sweep = now + SESSION_SWEEP;
+        let used = self.used_sessions();
+        let Some(sessions) = &mut self.sessions else { return };
+        let unused: Vec<_> = sessions.silent_for(now, SESSION_SWEEP).filter(|id| !used.contains(id)).collect();
+        for id in unused {
+            sessions.discard(id);
+        }
     }
 
     /// Aborts connections whose peers have sent nothing for too long.

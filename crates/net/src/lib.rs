@@ -6,13 +6,12 @@
 //! host       Host: an endpoint, its socket, the streams of its connections
 //! history    the histories of destinations in a file
 //! tcp_info   the kernel's statistics of its TCP connections
+//! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
-//! **Nothing here is encrypted or authenticated yet.** An attacker who sees the packets can read a file; an attacker
-//! who can inject packets can abort a transfer, or alter it together with its hash. The hash protects against
-//! accidents, not against attackers.
+//! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data.
 
 mod clock;
 mod driver;
@@ -20,7 +19,9 @@ pub mod files;
 #[cfg_attr(not(feature = "history"), path = "no_history.rs")]
 mod history;
 mod host;
+pub mod keys;
 mod layout;
+mod peer;
 mod ready;
 mod socket;
 mod stream;
@@ -29,7 +30,8 @@ mod tcp_info;
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
 pub use driver::{EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
-pub use host::{EndReason, Event, Host, Limits};
+pub use host::{EndReason, Event, Host, Limits, SessionEnd};
+pub use peer::Peer;
 pub use socket::Socket;
 pub use stream::Arrivals;
 pub use tcp_info::TcpInfo;

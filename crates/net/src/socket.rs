@@ -40,13 +40,12 @@ struct Outgoing {
 }
 
 impl SendBatch {
-    /// Adds a packet whose bytes `write` appends; omits it if `write` returns false.
-    pub(crate) fn push(&mut self, to: SocketAddr, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+    /// Adds a packet whose bytes `write` appends, and whose receiver it returns; omits it if there is none.
+    pub(crate) fn push(&mut self, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddr>) {
         let start = self.bytes.len();
-        if write(&mut self.bytes) {
-            self.packets.push(Outgoing { to, ecn, end: self.bytes.len() });
-        } else {
-            self.bytes.truncate(start);
+        match write(&mut self.bytes) {
+            Some(to) => self.packets.push(Outgoing { to, ecn, end: self.bytes.len() }),
+            None => self.bytes.truncate(start),
         }
     }
 
@@ -95,8 +94,13 @@ impl ReceiveBatch {
         Self { bytes: vec![0; largest * BATCH], slot: largest, datagrams: Vec::with_capacity(BATCH) }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Datagram, &[u8])> {
-        self.datagrams.iter().map(|d| (d, &self.bytes[d.index * self.slot..][..d.len]))
+    /// The packets, with their bytes, which may be decrypted in place.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Datagram, &mut [u8])> {
+        let mut slots = self.bytes.chunks_exact_mut(self.slot).enumerate();
+        self.datagrams.iter().filter_map(move |d| {
+            let (_, slot) = slots.find(|(index, _)| *index == d.index)?;
+            Some((d, &mut slot[..d.len]))
+        })
     }
 }
 
@@ -259,21 +263,21 @@ mod tests {
         let mut out = SendBatch::default();
         let codes = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
         for (number, ecn) in codes.iter().cycle().take(20).enumerate() {
-            out.push(receiver.local_address().unwrap(), *ecn, |bytes| {
+            out.push(*ecn, |bytes| {
                 bytes.extend([number as u8; 3]);
-                true
+                receiver.local_address().ok()
             });
         }
-        out.push(receiver.local_address().unwrap(), Ecn::Ce, |_| false);
+        out.push(Ecn::Ce, |_| None);
         assert!(matches!(sender.send(&mut out), SendResult::Done));
         assert!(out.is_empty());
 
         let mut batch = ReceiveBatch::new(100);
         assert!(!receiver.receive(&mut batch).unwrap());
-        let got: Vec<_> = batch.iter().collect();
+        let got: Vec<_> = batch.iter_mut().collect();
         assert_eq!(got.len(), 20);
         for (number, (datagram, bytes)) in got.iter().enumerate() {
-            assert_eq!(*bytes, [number as u8; 3]);
+            assert_eq!(**bytes, [number as u8; 3]);
             assert_eq!(datagram.ecn, codes[number % 4], "packet {number}");
             assert_eq!(datagram.from, sender.local_address().unwrap());
             // Timestamps may be out of order: for a moment after the first socket of a machine enables them, the kernel
@@ -302,7 +306,7 @@ mod tests {
         sender.send_to(&[2; 100], receiver.local_address().unwrap()).unwrap();
         let mut batch = ReceiveBatch::new(100);
         receiver.receive(&mut batch).unwrap();
-        let got: Vec<_> = batch.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+        let got: Vec<_> = batch.iter_mut().map(|(_, bytes)| bytes.to_vec()).collect();
         assert_eq!(got, [vec![2; 100]]);
     }
 }

@@ -1,12 +1,11 @@
 //! The buffers of one connection: bytes written and not acknowledged, bytes received and not read.
 
-use std::net::SocketAddr;
-
 use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::{Packet, unwrap};
 
 use crate::host::Event;
+use crate::peer::Peer;
 
 /// The free space of a buffer of `capacity` at which a writer is notified.
 pub(crate) fn min_write_space(capacity: usize) -> usize {
@@ -32,7 +31,7 @@ impl Arrivals {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: ConnectionId,
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Peer,
     pub(crate) outgoing: SendBuffer,
     pub(crate) incoming: ReceiveBuffer,
     /// Bytes of the peer's stream received in order.
@@ -54,7 +53,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(now: Time, id: ConnectionId, peer: SocketAddr) -> Self {
+    pub(crate) fn new(now: Time, id: ConnectionId, peer: Peer) -> Self {
         Self {
             id,
             peer,

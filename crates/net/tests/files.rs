@@ -243,23 +243,21 @@ fn damaged_copies_of_real_packets_do_no_harm() {
     fs::write(from.path().join("f"), &bytes).unwrap();
     let server = TestServer::start(from.path(), at_fixed_rate("20 Mb/s"));
     let relay = Relay::start(server.address, RelayMode::SendDamagedCopy);
-    match fetch(relay.address, "f", to.path()) {
-        Ok(_) => assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes),
-        // A flipped bit can make a packet a `Reset`.
-        Err(error) => assert!(matches!(error, NetError::Aborted(..)), "{error}"),
-    }
+    fetch(relay.address, "f", to.path()).unwrap();
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
     assert!(fetch(server.address, "f", to.path()).is_ok(), "the server lives");
 }
 
 #[test]
-fn altered_bytes_are_detected_and_deleted() {
+fn altered_packets_count_as_lost() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(100_000, 7)).unwrap();
+    let bytes = noise(100_000, 7);
+    fs::write(from.path().join("f"), &bytes).unwrap();
     let server = TestServer::start(from.path(), |_| {});
     let relay = Relay::start(server.address, RelayMode::Alter);
-    let error = fetch(relay.address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::Corrupt { deleted: true, .. }), "{error}");
-    assert!(fs::read_dir(to.path()).unwrap().next().is_none());
+    let report = fetch(relay.address, "f", to.path()).unwrap();
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    assert!(report.loss > 0.02, "{}", report.loss);
 }
 
 #[test]
@@ -306,7 +304,7 @@ fn a_server_that_stops_aborts_its_transfers() {
     }
     server.stop();
     let error = client.join().unwrap().unwrap_err();
-    assert!(matches!(error, NetError::Aborted(..)), "{error}");
+    assert!(matches!(error, NetError::Restarted(..)), "{error}");
     assert_eq!(server.next_served().ended, "aborted");
 }
 

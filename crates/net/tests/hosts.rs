@@ -52,7 +52,7 @@ fn listen(net: &mut EventLoop<AnyController>, config: &Config) -> (HostId, std::
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_address().unwrap();
     let endpoint = Endpoint::new(accept, newreno(), Stream::from_seed(2));
-    (net.add(Host::new(endpoint, socket, Limits::default())).unwrap(), address)
+    (net.add(Host::in_clear(endpoint, socket, Limits::default())).unwrap(), address)
 }
 
 /// Handles the events of one of `listener`'s connections: discards the bytes and ends its own stream after the peer's.
@@ -83,8 +83,8 @@ where
     let logged = Arc::clone(&log);
     let make = move || AnyController::External(Box::new(Recorder(make(), Arc::clone(&logged))));
     let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
-    let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
-    let id = host.open(net.now(), address, &config).unwrap();
+    let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
+    let id = host.open_in_clear(net.now(), address, &config).unwrap();
     assert_eq!(host.write(net.now(), id, &vec![7; bytes]), bytes);
     host.finish(net.now(), id);
     let sender = net.add(host).unwrap();
@@ -171,8 +171,8 @@ fn one_loop_drives_many_hosts() {
     let mut open = BTreeMap::new();
     for n in 0..100u8 {
         let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(n.into()));
-        let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
-        let id = host.open(net.now(), address, &config).unwrap();
+        let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
+        let id = host.open_in_clear(net.now(), address, &config).unwrap();
         host.write(net.now(), id, &vec![n; 20_000]);
         host.finish(net.now(), id);
         open.insert(net.add(host).unwrap(), n);
@@ -215,8 +215,8 @@ fn a_connection_survives_a_receiver_that_reads_slowly() {
     let mut net = EventLoop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
     let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(5));
-    let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
-    let id = host.open(net.now(), address, &config).unwrap();
+    let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
+    let id = host.open_in_clear(net.now(), address, &config).unwrap();
     host.write(net.now(), id, &vec![1; 50_000]);
     host.finish(net.now(), id);
     let sender = net.add(host).unwrap();

@@ -18,6 +18,8 @@ pub enum Goodbye {
     NotAuthorized = 1,
     /// It stops.
     Stopping = 2,
+    /// It has sent and received all that it wanted.
+    Finished = 3,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +42,7 @@ impl Frame {
             }
             3 => {
                 let (&reason, rest) = rest.split_first()?;
-                let known = [Goodbye::NotAuthorized, Goodbye::Stopping];
+                let known = [Goodbye::NotAuthorized, Goodbye::Stopping, Goodbye::Finished];
                 (Self::Goodbye(known.into_iter().find(|known| *known as u8 == reason)?), rest)
             }
             _ => return None,

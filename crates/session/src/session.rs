@@ -71,6 +71,7 @@ pub(crate) struct Session {
     /// The other host's id; 0 until it is known.
     pub(crate) remote: u64,
     pub(crate) address: SocketAddr,
+    pub(crate) first_address: SocketAddr,
     pub(crate) peer_key: Option<PublicKey>,
     pub(crate) stage: Stage,
     /// A sealed packet has arrived: the other host has the keys, and its address is right.
@@ -91,6 +92,7 @@ impl Session {
             id,
             remote: 0,
             address,
+            first_address: address,
             peer_key: None,
             stage,
             confirmed: false,

@@ -219,6 +219,11 @@ impl Sessions {
         self.slot(id).map(|session| session.address)
     }
 
+    /// The address of the other host when the session was opened.
+    pub fn first_address(&self, id: SessionId) -> Option<SocketAddr> {
+        self.slot(id).map(|session| session.first_address)
+    }
+
     /// The key of the other host, once it is known.
     pub fn peer_key(&self, id: SessionId) -> Option<PublicKey> {
         self.slot(id)?.peer_key
@@ -609,9 +614,10 @@ impl Sessions {
         }
     }
 
-    /// Sessions without packets since `before`.
-    pub fn silent_since(&self, before: Time) -> impl Iterator<Item = SessionId> {
-        self.slots.iter().flatten().filter(move |session| session.last_received < before).map(|session| session.id)
+    /// Sessions without packets for `time`.
+    pub fn silent_for(&self, now: Time, time: Duration) -> impl Iterator<Item = SessionId> {
+        let is_silent = move |session: &&Session| now.since(session.last_received) >= time;
+        self.slots.iter().flatten().filter(is_silent).map(|session| session.id)
     }
 }
 

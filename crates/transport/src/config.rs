@@ -2,6 +2,7 @@
 
 use rampmeter_manager::{AgentConfig, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn, settings};
+use rampmeter_wire::UDP_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -24,6 +25,10 @@ pub enum Recovery {
 pub struct Config {
     /// The maximum size of packets, IP header included.
     pub packet: Bytes,
+    /// The bytes of each packet around its header and payload: IP's and UDP's headers, and what an encrypted session
+    /// adds.
+    #[serde(skip, default = "udp_bytes")]
+    pub overhead: Bytes,
     /// The maximum delay of an acknowledgement that waits for a second packet. Zero acknowledges every packet at once,
     /// which PCP needs (PCP section 3.5). RFC 5681 allows up to 500 ms.
     pub delayed_ack: Duration,
@@ -55,6 +60,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             packet: Bytes::new(1250),
+            overhead: udp_bytes(),
             delayed_ack: Duration::ZERO,
             recovery: Recovery::Sack,
             detect_lost_retransmissions: true,
@@ -67,6 +73,10 @@ impl Default for Config {
             first_sequence: None,
         }
     }
+}
+
+fn udp_bytes() -> Bytes {
+    Bytes::new(UDP_BYTES as u64)
 }
 
 impl Config {

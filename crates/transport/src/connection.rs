@@ -14,7 +14,7 @@
 
 use rampmeter_manager::{FlowId, Grant};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len};
+use rampmeter_wire::{Kind, List, Packet, RouterFeedback, encoded_len};
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
@@ -312,7 +312,7 @@ impl Connection {
         packet.feedback = grant.feedback;
         // The packet carries acknowledgements; the rest is available for payload.
         self.receiver.write_feedback(&mut packet);
-        let headers = encoded_len(&packet) + UDP_BYTES;
+        let headers = encoded_len(&packet) + self.config.overhead.as_u64() as usize;
         let largest = grant.bytes.min(self.config.packet).as_u64() as usize;
         // A packet carries at least one byte, even with a grant smaller than the headers.
         let space = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;

@@ -389,6 +389,21 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
+    /// The peer has said, outside of the connection, that it has all that it wanted: the connection ends here.
+    pub fn on_peer_finished(&mut self, now: Time, id: ConnectionId) {
+        if self.slot(id).is_some() {
+            self.remove(now, id.index(), CloseReason::Finished);
+        }
+    }
+
+    /// The connection's path has changed: what was measured of the one before says nothing about it (RFC 9000 section
+    /// 9.4).
+    pub fn on_new_path(&mut self, now: Time, id: ConnectionId) {
+        let controller = (self.make)();
+        self.replace_controller(now, id, controller);
+        self.with(now, id, |connection| connection.sender.on_new_path());
+    }
+
     /// Replaces the controller of this connection's macroflow ([`Manager::replace`]).
     pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
         if let Some(flow) = self.flow(id) {

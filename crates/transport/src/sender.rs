@@ -89,6 +89,11 @@ impl Sender {
         }
     }
 
+    /// Round trips of another path say nothing about this one.
+    pub(crate) fn on_new_path(&mut self) {
+        self.rtt = RttEstimator::default();
+    }
+
     pub(crate) fn on_handshake(&mut self, rtt: Duration, window: u32) {
         self.rtt.sample(rtt);
         self.window_end = u64::from(window);

@@ -144,6 +144,16 @@ fn decode_feedback(bytes: &[u8]) -> Option<RouterFeedback> {
 
 /// Decodes a datagram into its header and its payload.
 pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
+    let (packet, payload, rest) = decode_first(datagram)?;
+    if rest.is_empty() {
+        Ok((packet, payload))
+    } else {
+        Err(DecodeError::Length { announced: datagram.len() - rest.len(), got: datagram.len() })
+    }
+}
+
+/// Decodes the first of several packets: its header, its payload, and the bytes of the others.
+pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeError> {
     let too_short = DecodeError::Length { announced: HEADER_BYTES, got: datagram.len() };
     let Some((fixed, rest)) = datagram.split_first_chunk::<HEADER_BYTES>() else { return Err(too_short) };
     if fixed[0] >> 4 != VERSION {
@@ -178,10 +188,11 @@ pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
     let feedbacks = usize::from(flags & FEEDBACK != 0) + usize::from(flags & ECHOED_FEEDBACK != 0);
     let options = receipts * RECEIPT_BYTES + sacks * SACK_BYTES + feedbacks * FEEDBACK_BYTES;
     let announced = HEADER_BYTES + options + usize::from(packet.payload);
-    if announced != datagram.len() {
+    if announced > datagram.len() {
         return Err(DecodeError::Length { announced, got: datagram.len() });
     }
-    let (options, payload) = rest.split_at(options);
+    let (options, rest) = rest.split_at(options);
+    let (payload, rest) = rest.split_at(usize::from(packet.payload));
     let (receipt_bytes, options) = options.split_at(receipts * RECEIPT_BYTES);
     let (sack_bytes, mut options) = options.split_at(sacks * SACK_BYTES);
     for bytes in receipt_bytes.chunks_exact(RECEIPT_BYTES) {
@@ -207,7 +218,7 @@ pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
             options = later;
         }
     }
-    Ok((packet, payload))
+    Ok((packet, payload, rest))
 }
 
 pub(crate) fn be_u32(bytes: &[u8]) -> u32 {
@@ -308,6 +319,19 @@ mod tests {
             bytes[at] = with;
             let _ = decode(&bytes);
         }
+    }
+
+    #[test]
+    fn several_packets_of_a_datagram_are_decoded_one_by_one() {
+        let packets = [Packet { payload: 3, ..Packet::default() }, Packet { number: 7, ..Packet::default() }];
+        let mut bytes = Vec::new();
+        for packet in &packets {
+            encode(packet, &mut bytes);
+            bytes.resize(bytes.len() + usize::from(packet.payload), 9);
+        }
+        let (first, payload, rest) = decode_first(&bytes).unwrap();
+        assert_eq!((first, payload), (packets[0], &[9; 3][..]));
+        assert_eq!(decode_first(rest).unwrap(), (packets[1], &[][..], &[][..]));
     }
 
     #[test]

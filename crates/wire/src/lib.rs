@@ -17,7 +17,7 @@ pub use cm::{
     CM_HEADER_BYTES, CM_VERSION, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, cm_decode, cm_encode,
     cm_encoded_len,
 };
-pub use codec::{DecodeError, HEADER_BYTES, UDP_BYTES, VERSION, decode, encode, encoded_len};
+pub use codec::{DecodeError, HEADER_BYTES, UDP_BYTES, VERSION, decode, decode_first, encode, encoded_len};
 pub use packet::{Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack};
 pub use sequence::{unwrap, wrap};
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
+use rampmeter_session::{Config as SessionConfig, Goodbye, KeyPair, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 use serde::Serialize;
@@ -15,10 +16,11 @@ use super::error::{NetError, Received};
 use super::part::Part;
 use super::progress::{Progress, loss};
 use super::protocol::{Answer, HEARTBEAT, InvalidMessage, Refusal, Request, check_controller};
-use super::url::read_url;
-use super::{default_transport, fresh_seed, os_random};
+use super::url::Url;
+use super::{default_transport, fresh_seed, max_datagram, os_random};
 use crate::driver::{EventLoop, HostId};
-use crate::host::{EndReason, Event, Host, Limits};
+use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
+use crate::keys;
 use crate::socket::Socket;
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,11 +28,24 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum wait for the last acknowledgements once the file is complete.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How a client knows that a server is the right one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// By its key.
+    Key(PublicKey),
+    /// By the key in this file, in which the key of a new server is stored at first contact.
+    KnownServers(PathBuf),
+}
+
 /// The options of a download.
 #[derive(Debug)]
 pub struct GetOptions {
-    /// HOST:PORT/NAME.
+    /// HOST:PORT/NAME, or HOST:PORT/NAME?key=KEY, whose key then counts instead of `trust`.
     pub url: String,
+    /// How the server is known.
+    pub trust: Trust,
+    /// This client's key; by default a new one for each download.
+    pub identity: Option<KeyPair>,
     /// The output: a file, which is replaced if it exists; a directory; a device or a pipe, written to as the bytes
     /// arrive; or standard output for [`STANDARD_OUTPUT`](super::STANDARD_OUTPUT). Without it, the last part of the
     /// file's name, in the current directory.
@@ -39,6 +54,8 @@ pub struct GetOptions {
     pub resume: bool,
     /// Show a progress bar if standard error is a terminal.
     pub progress: bool,
+    /// The BLAKE3 hash that the file must have.
+    pub blake3: Option<[u8; 32]>,
     /// The controller that the server should use for the file; without it, the server's default.
     pub controller: Option<String>,
     /// The transport settings of the connection.
@@ -53,9 +70,12 @@ impl Default for GetOptions {
     fn default() -> Self {
         Self {
             url: String::new(),
+            trust: Trust::KnownServers(keys::default_directory().join("known_servers")),
+            identity: None,
             out: None,
             resume: true,
             progress: true,
+            blake3: None,
             controller: None,
             transport: default_transport(),
             peer_timeout: Duration::from_secs(10),
@@ -71,6 +91,10 @@ pub struct GetReport {
     pub name: String,
     /// The server's address.
     pub server: SocketAddr,
+    /// The server's public key.
+    pub server_key: String,
+    /// Whether this was the first contact, and its key was stored.
+    pub is_new_server: bool,
     /// The path of the file.
     pub path: PathBuf,
     /// The size of the file.
@@ -97,7 +121,14 @@ pub struct GetReport {
 
 /// Downloads a file.
 pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
-    let (addresses, name) = read_url(&options.url)?;
+    let Url { server, addresses, name, key } = Url::read(&options.url)?;
+    let expected = match (key, &options.trust) {
+        (Some(key), _) => Some(key),
+        (None, Trust::Key(key)) => Some(*key),
+        (None, Trust::KnownServers(path)) => keys::known_server(path, &server)?,
+    };
+    let identity = options.identity.clone().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
+    let trusted = Trusted { server, is_in_url: key.is_some(), expected, identity };
     options.transport.check().map_err(NetError::BadOption)?;
     if let Some(name) = &options.controller {
         check_controller(name).map_err(|reason| {
@@ -114,7 +145,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     let progress = Progress::new(options.progress, last);
     let mut failure = NetError::UnknownHost(options.url.clone());
     for address in addresses {
-        let mut download = match Download::start(options, address, &name, &mut part, &progress) {
+        let mut download = match Download::start(options, &trusted, address, &name, &mut part, &progress) {
             Ok(download) => download,
             Err(error) => {
                 failure = error;
@@ -129,7 +160,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
             }
             // Another address of the host may work.
             (Err(error @ (NetError::ConnectionRefused(_) | NetError::NoRoute(..))), _) => error,
-            (Err(error @ NetError::Corrupt { .. }), _) => {
+            (Err(error @ (NetError::Corrupt { .. } | NetError::OtherContent { .. })), _) => {
                 part.discard();
                 return Err(error);
             }
@@ -141,6 +172,16 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     }
     part.close();
     Err(failure)
+}
+
+/// Which server is the right one, and who this client is.
+struct Trusted {
+    /// HOST:PORT, as written.
+    server: String,
+    /// Whether the expected key is in the URL.
+    is_in_url: bool,
+    expected: Option<PublicKey>,
+    identity: KeyPair,
 }
 
 /// The stage of a download.
@@ -156,11 +197,16 @@ enum Stage {
 
 struct Download<'a> {
     options: &'a GetOptions,
+    trusted: &'a Trusted,
     /// This end sends only a request and heartbeats, so any controller will do.
     net: EventLoop<NewReno>,
     host: HostId,
-    id: ConnectionId,
+    session: SessionId,
+    /// None while the server's key is not known.
+    id: Option<ConnectionId>,
     server: SocketAddr,
+    server_key: Option<PublicKey>,
+    is_new_server: bool,
     request: Request,
     part: &'a mut Part,
     progress: &'a Progress,
@@ -179,6 +225,7 @@ struct Download<'a> {
 impl<'a> Download<'a> {
     fn start(
         options: &'a GetOptions,
+        trusted: &'a Trusted,
         server: SocketAddr,
         name: &str,
         part: &'a mut Part,
@@ -188,19 +235,25 @@ impl<'a> Download<'a> {
         let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
         let socket = Socket::connect(server).map_err(|reason| NetError::reach(server, reason))?;
         let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
-        let mut net = EventLoop::new(options.transport.packet.as_u64() as usize)?;
+        let mut net = EventLoop::new(max_datagram(&options.transport))?;
         let started_at = net.now();
-        let mut host = Host::new(endpoint, socket, limits);
-        let id = host.open(started_at, server, &options.transport).ok_or(NetError::NoAnswer(server))?;
+        let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
+        let mut host = Host::new(endpoint, sessions, socket, limits);
+        let session = host.connect(started_at, server, trusted.expected).ok_or(NetError::NoAnswer(server))?;
+        let id = trusted.expected.and_then(|_| host.open(started_at, session, &options.transport));
         let host = net.add(host)?;
         let controller = options.controller.clone();
         let request = Request { name: name.to_owned(), controller, offset: part.len, prefix: part.hash() };
         Ok(Self {
             options,
+            trusted,
             net,
             host,
+            session,
             id,
             server,
+            server_key: trusted.expected,
+            is_new_server: false,
             request,
             part,
             progress,
@@ -219,13 +272,14 @@ impl<'a> Download<'a> {
     /// Runs until the file is complete and verified.
     fn run(&mut self) -> Result<(), NetError> {
         let result = self.receive();
-        if result.is_err() {
-            let now = self.net.now();
-            if let Some(host) = self.net.host_mut(self.host) {
-                host.abort(now, self.id);
+        let now = self.net.now();
+        if let Some(host) = self.net.host_mut(self.host) {
+            match (&result, self.id) {
+                (Err(_), Some(id)) => host.abort(now, id),
+                _ => host.disconnect(now, self.session, Goodbye::Finished),
             }
-            self.net.run_once(now)?; // sends the reset to the server
         }
+        self.net.run_once(now)?; // notifies the server
         result
     }
 
@@ -239,7 +293,7 @@ impl<'a> Download<'a> {
             }
             self.update_progress();
             if let Stage::Verified { at, .. } = self.stage {
-                let connection = self.net.host(self.host).and_then(|host| host.endpoint().connection(self.id));
+                let connection = self.id.and_then(|id| self.net.host(self.host)?.endpoint().connection(id));
                 let is_closed = connection.is_none_or(|connection| connection.state() == State::Lingering);
                 if is_closed || self.net.now().since(at) >= CLOSE_TIMEOUT {
                     return Ok(());
@@ -256,11 +310,11 @@ impl<'a> Download<'a> {
 
     /// Updates the progress bar.
     fn update_progress(&mut self) {
-        let Some(host) = self.net.host(self.host) else { return };
-        let Some(connection) = host.endpoint().connection(self.id) else { return };
+        let (Some(host), Some(id)) = (self.net.host(self.host), self.id) else { return };
+        let Some(connection) = host.endpoint().connection(id) else { return };
         let statistics = connection.statistics();
         self.rtt = (statistics.min_rtt, statistics.smoothed_rtt);
-        let arrivals = host.arrivals(self.id);
+        let arrivals = host.arrivals(id);
         self.loss = loss(arrivals);
         self.progress.show(self.part.len, statistics.smoothed_rtt, arrivals);
     }
@@ -268,8 +322,8 @@ impl<'a> Download<'a> {
     fn send_heartbeat(&mut self) {
         let now = self.net.now();
         self.next_heartbeat = now + HEARTBEAT_INTERVAL;
-        if let Some(host) = self.net.host_mut(self.host) {
-            host.write(now, self.id, &[HEARTBEAT]);
+        if let (Some(host), Some(id)) = (self.net.host_mut(self.host), self.id) {
+            host.write(now, id, &[HEARTBEAT]);
         }
     }
 
@@ -283,25 +337,76 @@ impl<'a> Download<'a> {
     fn on_event(&mut self, event: Event) -> Result<(), NetError> {
         let now = self.net.now();
         match event {
-            Event::Opened(_, rtt) => {
+            Event::Key(session, key) => self.on_key(now, session, key),
+            Event::SessionEnded(_, end) => self.on_session_ended(now, end),
+            Event::Opened(id, rtt) => {
                 self.handshake = Some(rtt);
                 self.next_heartbeat = now + HEARTBEAT_INTERVAL;
                 if let Some(host) = self.net.host_mut(self.host) {
-                    host.write(now, self.id, &self.request.encode());
+                    host.write(now, id, &self.request.encode());
                 }
                 Ok(())
             }
             Event::Readable(_) => self.read(now),
-            Event::Closed(_, ended, _) => self.on_closed(ended),
+            Event::Closed(id, ended, _) if self.id == Some(id) => self.on_closed(ended),
             // After the server's first answer, errors of the path may be temporary; the peer timeout ends the download
             // if they are not.
             Event::SocketError(error) if self.handshake.is_none() => Err(NetError::reach(self.server, error)),
             // A client sends almost nothing: a degraded controller does not slow the download.
-            Event::Accepted(..)
+            Event::Closed(..)
+            | Event::Accepted(..)
             | Event::Datagram(..)
             | Event::Writable(_)
             | Event::SocketError(_)
             | Event::Degraded(..) => Ok(()),
+        }
+    }
+
+    /// The server has shown its key: it is new, or another than the expected one.
+    fn on_key(&mut self, now: Time, session: SessionId, key: PublicKey) -> Result<(), NetError> {
+        let trusted = self.trusted;
+        match (&self.options.trust, trusted.expected) {
+            (trust, Some(expected)) if expected != key => {
+                let (origin, remedy) = match trust {
+                    _ if trusted.is_in_url => ("is in the URL".to_owned(), "write it there"),
+                    Trust::Key(_) => ("--key gives".to_owned(), "give it there"),
+                    Trust::KnownServers(path) => {
+                        (format!("{} has", path.display()), "delete the server's line in that file")
+                    }
+                };
+                let server = trusted.server.clone();
+                return Err(NetError::KeyChanged { server, got: key, expected, origin, remedy });
+            }
+            (Trust::KnownServers(path), None) => {
+                keys::remember_server(path, &trusted.server, key)?;
+                self.is_new_server = true;
+            }
+            // It has the expected key: what said otherwise was damaged or forged.
+            _ => {}
+        }
+        self.server_key = Some(key);
+        if let Some(host) = self.net.host_mut(self.host) {
+            self.id = host.open(now, session, &self.options.transport);
+        }
+        Ok(())
+    }
+
+    fn on_session_ended(&mut self, now: Time, end: SessionEnd) -> Result<(), NetError> {
+        let address = self.server;
+        match end {
+            _ if matches!(self.stage, Stage::Verified { .. }) => Ok(()),
+            // Asks for its key, to say what it is.
+            SessionEnd::WrongKey => {
+                self.id = None;
+                let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
+                self.session = session.ok_or(NetError::NoAnswer(address))?;
+                Ok(())
+            }
+            SessionEnd::NotAuthorized => Err(NetError::NotAuthorized { address, own: self.trusted.identity.public() }),
+            SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => {
+                Err(NetError::Restarted(address, self.received()))
+            }
+            SessionEnd::NoAnswer => Err(NetError::NoAnswer(address)),
         }
     }
 
@@ -319,9 +424,9 @@ impl<'a> Download<'a> {
     }
 
     fn read(&mut self, now: Time) -> Result<(), NetError> {
-        let Some(host) = self.net.host_mut(self.host) else { return Ok(()) };
-        host.read(now, self.id, &mut self.unread);
-        let ended = host.is_read_to_end(self.id);
+        let (Some(host), Some(id)) = (self.net.host_mut(self.host), self.id) else { return Ok(()) };
+        host.read(now, id, &mut self.unread);
+        let ended = host.is_read_to_end(id);
         let unread = std::mem::take(&mut self.unread);
         let processed = self.process(now, &unread)?;
         self.unread = unread;
@@ -377,10 +482,17 @@ impl<'a> Download<'a> {
                         deleted: self.part.is_resumable(),
                     });
                 }
+                if self.options.blake3.is_some_and(|expected| expected != hash) {
+                    return Err(NetError::OtherContent {
+                        name: self.request.name.clone(),
+                        blake3: blake3::Hash::from(hash).to_hex().to_string(),
+                        deleted: self.part.is_resumable(),
+                    });
+                }
                 self.stage = Stage::Verified { at: now, size };
                 self.next_heartbeat = Time::MAX;
-                if let Some(host) = self.net.host_mut(self.host) {
-                    host.finish(now, self.id);
+                if let (Some(host), Some(id)) = (self.net.host_mut(self.host), self.id) {
+                    host.finish(now, id);
                 }
                 Ok(())
             }
@@ -406,6 +518,8 @@ impl<'a> Download<'a> {
         GetReport {
             name: name.to_owned(),
             server,
+            server_key: self.server_key.map(|key| key.to_string()).unwrap_or_default(),
+            is_new_server: self.is_new_server,
             path: PathBuf::new(),
             bytes: self.part.len,
             resumed_from: self.resumed_from,

@@ -5,11 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use rampmeter_session::PublicKey;
 use rampmeter_units::{Bytes, RegistryError};
 use thiserror::Error;
 
 use super::protocol::Refusal;
 use crate::history::HistoryError;
+use crate::keys::KeyError;
 
 /// What arrived of a file before its download ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +39,7 @@ impl fmt::Display for Received {
 #[non_exhaustive]
 pub enum NetError {
     /// The text is not the address of a file.
-    #[error("`{0}`: {1}; write HOST:PORT/NAME, for example 127.0.0.1:7267/data.bin")]
+    #[error("`{0}`: {1}; write HOST:PORT/NAME or HOST:PORT/NAME?key=KEY, for example 127.0.0.1:7267/data.bin")]
     BadUrl(String, String),
     /// An option with an invalid value.
     #[error("{0}")]
@@ -96,6 +98,16 @@ pub enum NetError {
         /// Whether the received file was deleted.
         deleted: bool,
     },
+    /// The file is not the expected one.
+    #[error("`{name}` has the BLAKE3 hash {blake3}, not the one given with --blake3, and {}: check the hash, and the file at the server", if *deleted { "was deleted" } else { "should not be used" })]
+    OtherContent {
+        /// The requested name.
+        name: String,
+        /// The file's hash.
+        blake3: String,
+        /// Whether the received file was deleted.
+        deleted: bool,
+    },
     /// The disk is full.
     #[error("no space left for {0}: make room and run the same command to resume")]
     DiskFull(PathBuf),
@@ -108,6 +120,38 @@ pub enum NetError {
     /// The download was stopped by a signal.
     #[error("stopped after {0}")]
     Interrupted(Received),
+    /// A file of keys cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The server has another key than the one expected.
+    #[error(
+        "{server} has the key {got}, and not {expected}, which {origin}: if its operator confirms the new key, {remedy}; otherwise somebody else may answer in its place"
+    )]
+    KeyChanged {
+        /// HOST:PORT.
+        server: String,
+        /// The key that it has.
+        got: PublicKey,
+        /// The one that was expected.
+        expected: PublicKey,
+        /// Where that one is from.
+        origin: String,
+        /// What to change.
+        remedy: &'static str,
+    },
+    /// This client's key is not on the server's list.
+    #[error(
+        "{address} serves only keys on its list: ask its operator to add {own}, or give a listed key with --identity"
+    )]
+    NotAuthorized {
+        /// The server.
+        address: SocketAddr,
+        /// The key of this client.
+        own: PublicKey,
+    },
+    /// The server stopped, or was restarted.
+    #[error("{0} was stopped or restarted after {1}")]
+    Restarted(SocketAddr, Received),
     /// An unexpected error of the operating system.
     #[error("network error of the operating system: {0}")]
     System(#[from] io::Error),

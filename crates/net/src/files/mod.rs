@@ -12,8 +12,7 @@
 //!
 //! The cost of a client to a server is bounded: a request has at most about a kilobyte and ten seconds; a client has at
 //! most `send_buffer` bytes of memory; at most `max_clients` are served at once; a client that takes no bytes for a
-//! minute is disconnected. Reading is bounded by the requested file. See the crate's header for what is *not*
-//! protected.
+//! minute is disconnected. Reading is bounded by the requested file.
 
 mod client;
 mod controller_policy;
@@ -29,11 +28,14 @@ mod url;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rampmeter_session::{MAX_OVERHEAD, MIN_HELLO_BYTES};
 use rampmeter_transport::Config;
+use rampmeter_units::Bytes;
+use rampmeter_wire::UDP_BYTES;
 use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
-pub use client::{GetOptions, GetReport, get};
+pub use client::{GetOptions, GetReport, Trust, get};
 pub use directory::Directory;
 pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
@@ -54,9 +56,20 @@ pub fn stop_on_interrupt() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// The default transport settings of file transfer: a peer that does not respond is given up after about ten seconds.
+/// The default transport settings of file transfer: a peer that does not respond is given up after about ten seconds;
+/// datagrams of 1200 bytes, which every path of QUIC carries (RFC 9000 section 14).
 pub fn default_transport() -> Config {
-    Config { max_timeouts: 5, ..Config::default() }
+    Config {
+        packet: Bytes::new((UDP_BYTES + MIN_HELLO_BYTES) as u64),
+        overhead: Bytes::new((UDP_BYTES + MAX_OVERHEAD) as u64),
+        max_timeouts: 5,
+        ..Config::default()
+    }
+}
+
+/// The largest datagram that arrives: a packet, or a handshake.
+fn max_datagram(transport: &Config) -> usize {
+    (transport.packet.as_u64() as usize).max(MIN_HELLO_BYTES)
 }
 
 /// Unpredictable random numbers, from the operating system.

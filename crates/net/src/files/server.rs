@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
+use rampmeter_session::{Clients, KeyPair, PublicKey, Sessions, Suite};
 use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use super::directory::Directory;
 use super::error::NetError;
 use super::protocol::{MAX_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Peer, Transfer};
-use super::{DEFAULT_PORT, default_transport, fresh_seed, os_random};
+use super::{DEFAULT_PORT, default_transport, fresh_seed, max_datagram, os_random};
 use crate::driver::{EventLoop, HostId};
 use crate::history::HistoryFile;
 use crate::host::{EndReason, Event, Host, Limits};
@@ -36,6 +37,10 @@ pub struct ServeOptions {
     pub directory: PathBuf,
     /// The address to listen on; by default only this machine's.
     pub address: SocketAddr,
+    /// The server's key; by default a new one.
+    pub identity: KeyPair,
+    /// The clients that it serves; by default all.
+    pub clients: Clients,
     /// The controller for clients that name no other.
     pub controller: String,
     /// Its settings.
@@ -65,6 +70,8 @@ impl Default for ServeOptions {
         Self {
             directory: PathBuf::from("."),
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+            identity: KeyPair::generate(&mut os_random()),
+            clients: Clients::Anyone,
             controller: "newreno".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
@@ -86,6 +93,7 @@ impl fmt::Debug for ServeOptions {
             .field("directory", &self.directory)
             .field("address", &self.address)
             .field("controller", &self.controller)
+            .field("key", &self.identity.public())
             .finish_non_exhaustive()
     }
 }
@@ -95,6 +103,8 @@ impl fmt::Debug for ServeOptions {
 pub struct TransferReport {
     /// The client's address.
     pub peer: SocketAddr,
+    /// The client's public key.
+    pub key: String,
     /// The requested name; empty without a request. It comes from the network: escape it before printing it to a
     /// terminal.
     pub name: String,
@@ -135,6 +145,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Client {
     peer: SocketAddr,
+    key: Option<PublicKey>,
     transfer: Transfer,
     started_at: Time,
     /// Whether the transfer has work to do.
@@ -180,8 +191,19 @@ impl Server {
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;
-        let mut net = EventLoop::new(packet.as_u64() as usize)?;
-        let host = net.add(Host::new(endpoint, socket, options.limits))?;
+        let sessions = Sessions::new(
+            rampmeter_session::Config {
+                own: options.identity.clone(),
+                clients: options.clients.clone(),
+                suite: Suite::fastest(),
+                // A client may open another session before its last one is discarded.
+                max_sessions: options.max_clients * 8 + 64,
+                max_half_open: options.max_clients + 16,
+            },
+            os_random(),
+        );
+        let mut net = EventLoop::new(max_datagram(&options.transport))?;
+        let host = net.add(Host::new(endpoint, sessions, socket, options.limits))?;
         let piece = vec![0; PIECE].into_boxed_slice();
         Ok(Self {
             options,
@@ -200,6 +222,11 @@ impl Server {
     /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The server's public key.
+    pub fn key(&self) -> PublicKey {
+        self.options.identity.public()
     }
 
     /// The new path of a damaged history file, if there was one.
@@ -223,12 +250,11 @@ impl Server {
             }
         }
         let now = self.net.now();
-        for &id in self.clients.keys() {
-            if let Some(host) = self.net.host_mut(self.host) {
-                host.abort(now, id);
-            }
+        if let Some(host) = self.net.host_mut(self.host) {
+            self.clients.keys().for_each(|&id| host.abort(now, id));
+            host.disconnect_all(now);
         }
-        self.net.run_once(now)?; // sends the resets to the clients
+        self.net.run_once(now)?; // notifies the clients
         self.on_events();
         Ok(())
     }
@@ -267,18 +293,23 @@ impl Server {
                 }
             }
             // A client that cannot be reached any more runs into its timeout.
-            Event::Opened(..) | Event::Datagram(..) | Event::SocketError(_) => {}
+            Event::Opened(..)
+            | Event::Datagram(..)
+            | Event::SocketError(_)
+            | Event::Key(..)
+            | Event::SessionEnded(..) => {}
         }
     }
 
     fn add_client(&mut self, now: Time, id: ConnectionId) {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(peer) = host.peer(id) else { return };
+        let key = host.peer_key(id);
         let mut transfer = Transfer::new(self.policy.own());
         if self.clients.len() >= self.options.max_clients {
             transfer.refuse(&mut Peer { now, host, id }, Refusal::Busy);
         }
-        self.clients.insert(id, Client { peer, transfer, started_at: now, has_work: false, progress: (now, 0) });
+        self.clients.insert(id, Client { peer, key, transfer, started_at: now, has_work: false, progress: (now, 0) });
     }
 
     /// Does a piece of work for each client that has work.
@@ -336,6 +367,7 @@ impl Server {
         };
         on_transfer(&TransferReport {
             peer: client.peer,
+            key: client.key.map(|key| key.to_string()).unwrap_or_default(),
             name: client.transfer.name.clone(),
             controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,

@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rampmeter_net::files::{GetOptions, GetReport, NetError, ServeOptions, Server, TransferReport, get};
+use rampmeter_net::files::{GetOptions, GetReport, NetError, ServeOptions, Server, TransferReport, Trust, get};
+use rampmeter_session::{KeyPair, PublicKey};
 
 /// A server that runs until it is dropped.
 pub struct TestServer {
     pub address: SocketAddr,
+    pub key: PublicKey,
     pub served: Receiver<TransferReport>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), NetError>>>,
@@ -26,14 +28,15 @@ impl TestServer {
         let mut options = ServeOptions {
             directory: directory.to_owned(),
             address: "127.0.0.1:0".parse().unwrap(),
+            identity: identity(),
             on_transfer: Some(Box::new(move |report| drop(sender.send(report.clone())))),
             ..ServeOptions::default()
         };
         change(&mut options);
         let stop = Arc::clone(&options.stop);
         let server = Server::bind(options).unwrap();
-        let address = server.address();
-        Self { address, served, stop, thread: Some(std::thread::spawn(move || server.run())) }
+        let (address, key) = (server.address(), server.key());
+        Self { address, key, served, stop, thread: Some(std::thread::spawn(move || server.run())) }
     }
 
     pub fn stop(&mut self) {
@@ -66,8 +69,19 @@ pub fn at_fixed_rate(rate: &str) -> impl FnOnce(&mut ServeOptions) + use<> {
     }
 }
 
+/// The key of all test servers.
+pub fn identity() -> KeyPair {
+    KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1))
+}
+
 pub fn options(address: SocketAddr, name: &str, out: &Path) -> GetOptions {
-    GetOptions { url: format!("{address}/{name}"), out: Some(out.to_owned()), progress: false, ..GetOptions::default() }
+    GetOptions {
+        url: format!("{address}/{name}"),
+        trust: Trust::Key(identity().public()),
+        out: Some(out.to_owned()),
+        progress: false,
+        ..GetOptions::default()
+    }
 }
 
 pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<GetReport, NetError> {
@@ -98,7 +112,7 @@ pub enum RelayMode {
     Forward = 0,
     /// Drops all packets, both ways.
     Drop = 1,
-    /// Alters the last byte of large packets.
+    /// Alters the last byte of each tenth packet.
     Alter = 2,
     /// Sends a damaged copy of each packet, both ways, before the packet.
     SendDamagedCopy = 3,
@@ -107,19 +121,26 @@ pub enum RelayMode {
 /// A relay between one client and a server.
 pub struct Relay {
     pub address: SocketAddr,
+    server: SocketAddr,
+    back: Arc<Mutex<Arc<UdpSocket>>>,
     mode: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
+fn towards(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    socket
+}
+
 impl Relay {
     pub fn start(server: SocketAddr, mode: RelayMode) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let back = UdpSocket::bind("127.0.0.1:0").unwrap();
-        back.connect(server).unwrap();
-        for socket in [&front, &back] {
-            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        }
+        front.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let back = Arc::new(Mutex::new(Arc::new(towards(server))));
+        let back_in = Arc::clone(&back);
         let address = front.local_addr().unwrap();
         let (mode, stop) = (Arc::new(AtomicU8::new(mode as u8)), Arc::new(AtomicBool::new(false)));
         let client = Arc::new(Mutex::new(None));
@@ -136,7 +157,7 @@ impl Relay {
                             *client.lock().unwrap() = Some(from);
                             Some(buffer[..len].to_vec())
                         },
-                        |bytes| drop(back.send(bytes)),
+                        |bytes| drop(back_in.lock().unwrap().send(bytes)),
                     );
                 });
                 pump(
@@ -144,7 +165,8 @@ impl Relay {
                     &mode_in,
                     || {
                         let mut buffer = [0; 2000];
-                        let len = back.recv(&mut buffer).ok()?;
+                        let socket = Arc::clone(&back_in.lock().unwrap());
+                        let len = socket.recv(&mut buffer).ok()?;
                         Some(buffer[..len].to_vec())
                     },
                     |bytes| {
@@ -155,7 +177,18 @@ impl Relay {
                 );
             });
         });
-        Self { address, mode, stop, thread: Some(thread) }
+        Self { address, server, back, mode, stop, thread: Some(thread) }
+    }
+
+    /// The server sees another address of the client from now on, and the one before is dead, as after a restart of a
+    /// NAT.
+    pub fn rebind(&self) {
+        self.redirect(self.server);
+    }
+
+    /// The client's packets go to another server from now on.
+    pub fn redirect(&self, server: SocketAddr) {
+        *self.back.lock().unwrap() = Arc::new(towards(server));
     }
 
     pub fn set(&self, mode: RelayMode) {
@@ -179,17 +212,12 @@ fn pump(stop: &AtomicBool, mode: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>
         count += 1;
         match mode.load(Ordering::Relaxed) {
             mode if mode == RelayMode::Drop as u8 => continue,
-            mode if mode == RelayMode::Alter as u8 && bytes.len() > 1000 => *bytes.last_mut().unwrap() ^= 1,
+            mode if mode == RelayMode::Alter as u8 && count % 10 == 0 => *bytes.last_mut().unwrap() ^= 1,
             mode if mode == RelayMode::SendDamagedCopy as u8 => {
                 let mut damaged = bytes.clone();
-                // Any byte of the header except the stream offsets: those would alter the stream, which only the hash
-                // can detect.
-                let at = [0, 1, 2, 3, 4, 5, 6, 7, 24, 25][count % 10];
+                let at = count % damaged.len();
                 damaged[at] ^= 1 << (count / 10 % 8);
-                // The `fin` flag would end the stream early, and `number` is used to count losses.
-                if !(at == 1 && damaged[1] & 1 != bytes[1] & 1) {
-                    send(&damaged);
-                }
+                send(&damaged);
             }
             _ => {}
         }

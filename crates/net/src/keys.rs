@@ -1,0 +1,220 @@
+//! Files of keys: this host's own, those of known servers, those of clients that may connect.
+//!
+//! ```text
+//! key              the secret key, readable by its owner only
+//! known_servers    HOST:PORT KEY            one line for each server, appended at first contact
+//! authorized_keys  KEY and, if wanted, a comment;   lines that start with `#` are comments
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rampmeter_session::{KeyPair, PublicKey};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use thiserror::Error;
+
+/// Why a file of keys cannot be used.
+#[derive(Debug, Error)]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("{0}: {1}; give a path that can be read and written")]
+    File(PathBuf, io::Error),
+    /// A line is not what it should be.
+    #[error("{path}:{line}: {problem}; {remedy}", path = .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: &'static str,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+    /// Others can read the secret key.
+    #[error("{0}: other users can read this secret key; run `chmod 600` on it, or make a new key")]
+    Exposed(PathBuf),
+    /// There is a file already.
+    #[error("{0} exists: a new key there would change this host's identity; give another path, or delete it first")]
+    Exists(PathBuf),
+}
+
+/// The directory of the user's keys: `$XDG_CONFIG_HOME/rampmeter`, or `~/.config/rampmeter`.
+pub fn default_directory() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
+    base.unwrap_or_else(|| PathBuf::from(".")).join("rampmeter")
+}
+
+/// Reads the secret key in `path`.
+pub fn read_key(path: &Path) -> Result<KeyPair, KeyError> {
+    let failed = |error| KeyError::File(path.to_owned(), error);
+    let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Exposed(path.to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let (line, key) = lines(&text).next().unwrap_or((1, ""));
+    KeyPair::from_secret_text(key).map_err(|_| KeyError::Line {
+        path: path.to_owned(),
+        line,
+        problem: "this is no secret key",
+        remedy: "`rampmeter key` makes one",
+    })
+}
+
+/// Makes a secret key in `path`, which must not exist.
+pub fn create_key(path: &Path) -> Result<KeyPair, KeyError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
+        _ => KeyError::File(path.to_owned(), error),
+    };
+    let pair = KeyPair::generate(&mut OsRng.unwrap_err());
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    // Complete before it has its name, so that another process never reads a part of it.
+    let temporary = path.with_extension(format!("{}.new", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| {
+            writeln!(file, "# The secret key of this host for Rampmeter. Public key: {}", pair.public())?;
+            writeln!(file, "{}", pair.secret_text())?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::hard_link(&temporary, path));
+    let removed = fs::remove_file(&temporary);
+    written.and(removed).map_err(failed)?;
+    Ok(pair)
+}
+
+/// Reads the secret key in `path`, or makes one there. True if it was made.
+pub fn read_or_create_key(path: &Path) -> Result<(KeyPair, bool), KeyError> {
+    if path.exists() {
+        return Ok((read_key(path)?, false));
+    }
+    match create_key(path) {
+        Err(KeyError::Exists(_)) => Ok((read_key(path)?, false)), // another process was faster
+        made => Ok((made?, true)),
+    }
+}
+
+/// Reads a list of public keys.
+pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError> {
+    let text = fs::read_to_string(path).map_err(|error| KeyError::File(path.to_owned(), error))?;
+    lines(&text)
+        .map(|(line, text)| {
+            let key = text.split_whitespace().next().unwrap_or_default();
+            key.parse().map_err(|_| KeyError::Line {
+                path: path.to_owned(),
+                line,
+                problem: "the line does not start with a public key",
+                remedy: "write 43 characters as `rampmeter key` prints them, then a comment if wanted",
+            })
+        })
+        .collect()
+}
+
+/// The key of `server` (HOST:PORT) in the file of known servers, which need not exist.
+pub(crate) fn known_server(path: &Path, server: &str) -> Result<Option<PublicKey>, KeyError> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|error| KeyError::File(path.to_owned(), error))?,
+    };
+    let mut found = None;
+    for (line, text) in lines(&text) {
+        let (name, key) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        if name.eq_ignore_ascii_case(server) {
+            let key = key.trim().parse().map_err(|_| KeyError::Line {
+                path: path.to_owned(),
+                line,
+                problem: "no public key follows the name of the server",
+                remedy: "correct it, or delete the line to accept the server's key at the next contact",
+            })?;
+            found = Some(key);
+        }
+    }
+    Ok(found)
+}
+
+/// Appends a server to the file of known servers.
+pub(crate) fn remember_server(path: &Path, server: &str, key: PublicKey) -> Result<(), KeyError> {
+    let append = || -> io::Result<()> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::create_dir_all(directory)?;
+        }
+        // One write: two processes do not mix their lines.
+        let mut file: File = OpenOptions::new().append(true).create(true).open(path)?;
+        file.write_all(format!("{server} {key}\n").as_bytes())
+    };
+    append().map_err(|error| KeyError::File(path.to_owned(), error))
+}
+
+/// The lines with content, and their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_key_is_made_once_and_only_its_owner_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sub/key");
+        let (made, is_new) = read_or_create_key(&path).unwrap();
+        assert!(is_new);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let (again, is_new) = read_or_create_key(&path).unwrap();
+        assert!(!is_new && again.public() == made.public());
+        assert!(matches!(create_key(&path), Err(KeyError::Exists(_))));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(read_key(&path), Err(KeyError::Exposed(_))));
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        fs::write(&path, "# comment\n\nnot a key\n").unwrap();
+        let error = read_authorized_keys(&path).unwrap_err().to_string();
+        assert!(error.contains("keys:3: ") && error.contains("rampmeter key"), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let error = read_key(&path).unwrap_err().to_string();
+        assert!(error.contains("keys:3: "), "{error}");
+    }
+
+    #[test]
+    fn a_known_server_has_its_last_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/known_servers");
+        let keys = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+        assert_eq!(known_server(&path, "a:1").unwrap(), None);
+        remember_server(&path, "a:1", keys[0]).unwrap();
+        remember_server(&path, "b:1", keys[1]).unwrap();
+        assert_eq!(known_server(&path, "A:1").unwrap(), Some(keys[0]));
+        assert_eq!(known_server(&path, "a:2").unwrap(), None);
+        fs::write(&path, "a:1 nonsense\n").unwrap();
+        assert!(known_server(&path, "a:1").unwrap_err().to_string().contains("known_servers:1: "));
+    }
+
+    #[test]
+    fn authorized_keys_have_comments() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        let key = KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1)).public();
+        fs::write(&path, format!("# people\n{key} a laptop\n")).unwrap();
+        assert_eq!(read_authorized_keys(&path).unwrap(), BTreeSet::from([key]));
+    }
+}
