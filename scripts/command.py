@@ -28,16 +28,20 @@ def run(program: Path, scenario: Path | str, *, world: str = "simulated", **axes
 
 
 @contextmanager
-def serve(program: Path, directory: Path, controller: str) -> Iterator[str]:
-    """Serve `directory` on a free port of this machine, and return `HOST:PORT`."""
+def serve(program: Path, directory: Path, controller: str, identity: Path) -> Iterator[str]:
+    """Serve `directory` on a free port of this machine with the key in `identity`; return its URL, with NAME in it."""
     command = [str(program), "serve", str(directory), "--listen", "127.0.0.1:0", "--controller", controller]
+    command += ["--identity", str(identity)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
-            line = server.stdout.readline() if server.stdout else ""
-            address = re.search(r"127\.0\.0\.1:\d+", line)
-            if address is None:
-                raise CommandError(line.strip() or "rampmeter serve ended without output")
-            yield address.group()
+            lines = []
+            for line in server.stdout or []:
+                lines.append(line.strip())
+                if url := re.search(r"'(127\.0\.0\.1:\d+/NAME\?key=.*)'", line):
+                    break
+            else:
+                raise CommandError(" ".join(lines) or "rampmeter serve ended without output")
+            yield url.group(1)
         finally:
             server.terminate()
 

@@ -95,9 +95,9 @@ def a_file(program: Path) -> bool:
         original = shelf / "random.bin"
         original.write_bytes(os.urandom(MEGABYTES * 1_000_000))
         for controller in ["pcp", "newreno"]:
-            with serve(program, shelf, controller) as address:
+            with serve(program, shelf, controller, Path(temporary) / "key") as url:
                 begin = time.monotonic()
-                command = [str(program), "get", f"{address}/{original.name}"]
+                command = [str(program), "get", url.replace("NAME", original.name)]
                 subprocess.run(command, cwd=desk, check=True, capture_output=True, text=True)
                 seconds = time.monotonic() - begin
             copy = desk / original.name
@@ -106,7 +106,7 @@ def a_file(program: Path) -> bool:
             failed |= not same
             verdict = "the same SHA-256" if same else "NOT THE SAME SHA-256"
             rate = 8 * MEGABYTES / seconds
-            print(f"{MEGABYTES} MB over loopback with {controller}: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
+            print(f"{MEGABYTES} MB over loopback with {controller}, encrypted: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
     print()
     return failed
 

@@ -73,9 +73,6 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     check_controller(registry, &args.controller)?;
     let path = args.identity.clone().unwrap_or_else(default_key);
     let (identity, is_new) = keys::read_or_create_key(&path)?;
-    if is_new {
-        eprintln!("rampmeter: made the secret key {}", path.display());
-    }
     let clients = match &args.authorized {
         Some(path) => Clients::Listed(keys::read_authorized_keys(path)?),
         None => Clients::Anyone,
@@ -93,6 +90,9 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         stop: stop_flag(),
         ..ServeOptions::default()
     })?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}", path.display());
+    }
     let (address, key) = (server.address(), server.key());
     println!("serving {} on {address} with {}", args.directory.display(), args.controller);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");

@@ -102,10 +102,58 @@ fn a_missing_server_is_an_error_of_one_line() {
     assert_eq!(text(&output.stderr).lines().count(), 1);
 }
 
+#[test]
+fn a_key_is_made_once() {
+    let workspace = Workspace::new("key");
+    let made = workspace.rampmeter(&["key"]);
+    assert!(text(&made.stderr).contains("rampmeter/key"), "{}", text(&made.stderr));
+    assert_eq!(text(&made.stdout).trim_end().len(), 43);
+    let again = workspace.rampmeter(&["key"]);
+    assert_eq!((text(&again.stdout), text(&again.stderr)), (text(&made.stdout), String::new()));
+    std::fs::write(workspace.0.join("wrong"), "x").unwrap();
+    let wrong = workspace.rampmeter(&["key", "wrong"]);
+    assert_eq!((wrong.status.code(), text(&wrong.stderr).lines().count()), (Some(2), 1), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn get_knows_a_server_by_its_key() {
+    let workspace = Workspace::new("keys");
+    let server = RunningServer::start(&workspace, &[]);
+    let url = format!("{}/small.toml", server.address);
+    let get = |more: &[&str]| workspace.rampmeter(&[&["get", &url, "-o", "copy"], more].concat());
+    assert_eq!(text(&get(&["--key", &server.key]).stderr), "");
+    let first = text(&get(&[]).stderr);
+    assert!(first.contains("first contact") && first.contains(&server.key), "{first}");
+    assert_eq!(text(&get(&[]).stderr), "", "it is known now");
+    let other = text(&workspace.rampmeter(&["key", "other"]).stdout);
+    let wrong = get(&["--key", other.trim_end()]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains(&server.key) && text(&wrong.stderr).lines().count() == 1);
+    let hash = get(&["--blake3", &"0".repeat(64)]);
+    assert_eq!((hash.status.code(), text(&hash.stderr).lines().count()), (Some(1), 1), "{}", text(&hash.stderr));
+}
+
+#[test]
+fn serve_refuses_keys_that_are_not_on_its_list() {
+    let workspace = Workspace::new("authorized");
+    let own = text(&workspace.rampmeter(&["key", "mine"]).stdout);
+    std::fs::write(workspace.0.join("list"), format!("{} my laptop\n", own.trim_end())).unwrap();
+    let server = RunningServer::start(&workspace, &["--authorized", "list"]);
+    let url = format!("{}/small.toml?key={}", server.address, server.key);
+    let refused = workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "other"]);
+    assert_eq!(refused.status.code(), Some(2), "there is no such key");
+    workspace.rampmeter(&["key", "other"]);
+    let refused = workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "other"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--identity"), "{}", text(&refused.stderr));
+    assert_eq!(workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "mine"]).status.code(), Some(0));
+}
+
 /// A running `rampmeter serve`, stopped when dropped.
 struct RunningServer {
     child: Child,
     address: String,
+    key: String,
     /// Standard output; the server ends if it is closed.
     printed: BufReader<ChildStdout>,
 }
@@ -115,9 +163,11 @@ impl RunningServer {
         let mut command = workspace.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
-        let mut serving = Self { child, address: String::new(), printed };
+        let mut serving = Self { child, address: String::new(), key: String::new(), printed };
         let line = serving.line();
         serving.address.push_str(line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap());
+        let fetch = serving.line();
+        serving.key.push_str(fetch.trim_end().trim_end_matches('\'').rsplit_once("?key=").unwrap().1);
         serving
     }
 

@@ -66,7 +66,7 @@ impl Workspace {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(RAMPMETER);
-        command.args(arguments).current_dir(&self.0);
+        command.args(arguments).current_dir(&self.0).env("XDG_CONFIG_HOME", &self.0);
         command
     }
 
