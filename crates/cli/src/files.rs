@@ -18,7 +18,7 @@ use crate::stop_flag;
 /// The arguments of `rampmeter serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Everything is encrypted. By default anyone who reaches the address can fetch the files; \
-                        --authorized limits it to listed keys. Hidden files are not served.")]
+                        --authorized limits it to listed keys.")]
 pub(crate) struct ServeArgs {
     /// The directory whose regular files to serve
     directory: PathBuf,
@@ -31,6 +31,9 @@ pub(crate) struct ServeArgs {
     /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
+    /// Serve hidden files, too: those with a part of their name that begins with a dot
+    #[arg(long)]
+    hidden: bool,
     /// The congestion controller of transfers for which `get` names none (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
@@ -82,6 +85,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         address: args.listen,
         identity,
         clients,
+        hidden: args.hidden,
         controller: args.controller.clone(),
         registry: registry.clone(),
         on_transfer: Some(Box::new(print_transfer)),

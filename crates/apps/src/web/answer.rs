@@ -181,7 +181,7 @@ mod tests {
         for (level, size) in [("low", 10_000), ("medium", 100_000), ("high", 1_000_000)] {
             std::fs::write(directory.path().join(format!("a photo.{level}.jpg")), vec![0; size]).unwrap();
         }
-        let directory = Directory::open(directory.path()).unwrap();
+        let directory = Directory::open(directory.path(), false).unwrap();
         for (kbps, level, length) in [(50, "low", 10_000), (1000, "medium", 100_000), (9000, "high", 1_000_000)] {
             let (answer, head) = answer(&directory, "GET /a%20photo.jpg", kbps);
             assert_eq!((answer.status, answer.length), (Status::FINE, length));
@@ -198,7 +198,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("served")).unwrap();
         std::fs::write(directory.path().join("secret"), "s").unwrap();
-        let directory = Directory::open(&directory.path().join("served")).unwrap();
+        let directory = Directory::open(&directory.path().join("served"), false).unwrap();
         for target in ["/../secret", "/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/none", "/"] {
             assert_eq!(answer(&directory, &format!("GET {target}"), 1).0.status, Status::NOT_FOUND, "{target}");
         }

@@ -82,7 +82,7 @@ pub struct Server<'a> {
 impl<'a> Server<'a> {
     /// Starts to listen; `client` is connected to the congestion manager, and `tell` is called for every response.
     pub fn bind(options: Options, client: Client, tell: impl FnMut(&Line) + 'a) -> Result<Self, AppError> {
-        let directory = Directory::open(&options.directory)
+        let directory = Directory::open(&options.directory, false)
             .map_err(|error| AppError::Directory(options.directory.clone(), error))?;
         let listener = TcpListener::bind(options.listen).map_err(|error| AppError::Listen(options.listen, error))?;
         listener.set_nonblocking(true)?;

@@ -16,28 +16,37 @@ use super::protocol::{Refusal, check_name};
 
 /// A directory whose files are served.
 #[derive(Debug)]
-pub struct Directory(OwnedFd);
+pub struct Directory {
+    directory: OwnedFd,
+    /// Whether hidden files are served, too: those with a part of their name that begins with a dot.
+    hidden: bool,
+}
 
 impl Directory {
-    /// Opens the directory at `path`.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the directory at `path`, with its hidden files if `hidden`.
+    pub fn open(path: &Path, hidden: bool) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        Ok(Self(open(path, flags, Mode::empty())?))
+        Ok(Self { directory: open(path, flags, Mode::empty())?, hidden })
     }
 
     /// Opens the file called `name`.
     pub fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
         check_name(name).map_err(|_| Refusal::BadName)?;
+        if !self.hidden && name.split('/').any(|part| part.starts_with('.')) {
+            return Err(Refusal::NoSuchFile);
+        }
         // Opening a pipe would block, and a terminal could become the controlling terminal.
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let file =
-            openat2(&self.0, name, OpenHow::new().flags(flags).resolve(resolve)).map_err(|error| match error {
-                Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG => Refusal::BadName,
-                Errno::ENOENT | Errno::ENOTDIR => Refusal::NoSuchFile,
-                Errno::ENXIO => Refusal::NotAFile,
-                _ => Refusal::Unreadable,
-            })?;
+            openat2(&self.directory, name, OpenHow::new().flags(flags).resolve(resolve)).map_err(
+                |error| match error {
+                    Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG => Refusal::BadName,
+                    Errno::ENOENT | Errno::ENOTDIR => Refusal::NoSuchFile,
+                    Errno::ENXIO => Refusal::NotAFile,
+                    _ => Refusal::Unreadable,
+                },
+            )?;
         let file = File::from(file);
         let metadata = file.metadata().map_err(|_| Refusal::Unreadable)?;
         if metadata.is_file() { Ok((file, metadata)) } else { Err(Refusal::NotAFile) }
@@ -64,7 +73,7 @@ mod tests {
         symlink("loop", inside.join("loop")).unwrap();
         nix::unistd::mkfifo(&inside.join("pipe"), Mode::S_IRWXU).unwrap();
 
-        let directory = Directory::open(&inside).unwrap();
+        let directory = Directory::open(&inside, false).unwrap();
         let refused = |name: &str| directory.file(name).unwrap_err();
         for name in ["../secret", "/etc/passwd", "out", "absolute", "up/secret", "sub/../../secret", "loop", ""] {
             assert_eq!(refused(name), Refusal::BadName, "{name}");
@@ -78,6 +87,17 @@ mod tests {
         for name in ["sub/file", "within"] {
             assert!(directory.file(name).is_ok(), "{name}");
         }
-        assert!(Directory::open(&outside.path().join("secret")).is_err());
+        assert!(Directory::open(&outside.path().join("secret"), false).is_err());
+    }
+
+    #[test]
+    fn hidden_files_open_only_if_asked_for() {
+        let inside = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(inside.path().join(".ssh")).unwrap();
+        for name in [".env", ".ssh/id"] {
+            std::fs::write(inside.path().join(name), "s").unwrap();
+            let open = |hidden| Directory::open(inside.path(), hidden).unwrap().file(name).map(drop);
+            assert_eq!((open(false), open(true)), (Err(Refusal::NoSuchFile), Ok(())), "{name}");
+        }
     }
 }

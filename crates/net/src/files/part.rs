@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -111,10 +111,14 @@ impl Part {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// Renames the file to its target, after it was written to the disk.
+    /// Renames the file to its target, after it was written to the disk; the new name is on the disk, too.
     pub(crate) fn complete(self) -> Result<PathBuf, NetError> {
         if let Output::Part { file, path } = &self.output {
-            let done = file.sync_all().and_then(|()| fs::rename(path, &self.target));
+            let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let done = file
+                .sync_all()
+                .and_then(|()| fs::rename(path, &self.target))
+                .and_then(|()| File::open(directory.unwrap_or(Path::new(".")))?.sync_all());
             done.map_err(|reason| NetError::file(&self.target, reason))?;
         }
         Ok(self.target)
@@ -149,19 +153,49 @@ impl Output {
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
         let path = PathBuf::from(name);
-        // Another user with access to the directory could have put a link to one of this user's files here.
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(&path);
-        let is_plain = |file: File| {
-            if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
-        };
-        let file = opened.and_then(is_plain).map_err(|reason| NetError::file(&path, reason))?;
-        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| NetError::PartInUse(path.clone()))?;
-        Ok(Self::Part { file, path })
+        loop {
+            let file = open_part(&path).map_err(|reason| NetError::file(&path, reason))?;
+            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            let file = lock.map_err(|_| NetError::PartInUse(path.clone()))?;
+            if is_at(&file, &path) {
+                return Ok(Self::Part { file, path });
+            }
+        }
+    }
+}
+
+fn open_part(path: &Path) -> io::Result<File> {
+    // Another user with access to the directory could have put a link to one of this user's files here.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
+}
+
+/// Whether `path` is still the name of `file`. Between opening and locking, another download may have completed it and
+/// given it its last name: its bytes must stay as they are.
+fn is_at(file: &File, path: &Path) -> bool {
+    let name = |found: fs::Metadata| (found.dev(), found.ino());
+    file.metadata().map(name).ok() == fs::metadata(path).map(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_another_download_completed_is_not_reused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, target) = (directory.path().join("f.part"), directory.path().join("f"));
+        let file = open_part(&path).unwrap();
+        assert!(is_at(&file, &path));
+        fs::rename(&path, &target).unwrap();
+        assert!(!is_at(&file, &path), "it has no part file any more");
+        let next = open_part(&path).unwrap();
+        assert!(!is_at(&file, &path) && is_at(&next, &path), "it is another file");
     }
 }

@@ -35,6 +35,8 @@ pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
 pub struct ServeOptions {
     /// The directory whose regular files are served.
     pub directory: PathBuf,
+    /// Whether hidden files are served, too.
+    pub hidden: bool,
     /// The address to listen on; by default only this machine's.
     pub address: SocketAddr,
     /// The server's key; by default a new one.
@@ -69,6 +71,7 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             directory: PathBuf::from("."),
+            hidden: false,
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
             clients: Clients::Anyone,
@@ -162,7 +165,7 @@ pub fn serve(options: ServeOptions) -> Result<(), NetError> {
 impl Server {
     /// Binds the server to its address.
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
-        let directory = Directory::open(&options.directory)
+        let directory = Directory::open(&options.directory, options.hidden)
             .map_err(|reason| NetError::BadDirectory(options.directory.clone(), reason))?;
         options.transport.check().map_err(NetError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
