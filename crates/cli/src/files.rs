@@ -31,6 +31,9 @@ pub(crate) struct ServeArgs {
     /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
+    /// The maximum number of clients at once; one address has at most four fifths of these places
+    #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
+    clients: usize,
     /// Serve hidden files, too: those with a part of their name that begins with a dot
     #[arg(long)]
     hidden: bool,
@@ -86,6 +89,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         identity,
         clients,
         hidden: args.hidden,
+        max_clients: args.clients,
         controller: args.controller.clone(),
         registry: registry.clone(),
         on_transfer: Some(Box::new(print_transfer)),
@@ -112,6 +116,12 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
 
 fn default_key() -> PathBuf {
     keys::default_directory().join("key")
+}
+
+/// Parses a number of clients.
+fn clients(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "write 1 to 10000".to_owned())
 }
 
 /// Parses a hash.

@@ -161,6 +161,16 @@ fn one_server_serves_many_clients_at_once() {
 }
 
 #[test]
+fn small_files_one_after_the_other_are_all_served() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(1000, 5)).unwrap();
+    let server = TestServer::start(from.path(), |options| options.max_clients = 4);
+    for n in 0..100 {
+        fetch(server.address, "f", &to.path().join("f")).unwrap_or_else(|error| panic!("download {n}: {error}"));
+    }
+}
+
+#[test]
 fn a_server_refuses_clients_beyond_its_maximum() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), noise(2_000_000, 4)).unwrap();

@@ -19,6 +19,7 @@ mod controller_policy;
 mod directory;
 mod error;
 mod part;
+mod places;
 mod progress;
 mod protocol;
 mod server;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::controller_policy::ControllerPolicy;
 use super::directory::Directory;
 use super::error::NetError;
+use super::places::has_place;
 use super::protocol::{MAX_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Peer, Transfer};
 use super::{DEFAULT_PORT, default_transport, fresh_seed, max_datagram, os_random};
@@ -51,7 +52,8 @@ pub struct ServeOptions {
     pub registry: Registry,
     /// The transport settings of connections. The receive window is set to the size of a request.
     pub transport: Config,
-    /// The maximum number of clients at once; further ones are refused.
+    /// The maximum number of clients at once; further ones are refused. One IPv4 address, or one IPv6 network of 64
+    /// bits, has at most four fifths of these places.
     pub max_clients: usize,
     /// The limits of each client's connection.
     pub limits: Limits,
@@ -79,7 +81,7 @@ impl Default for ServeOptions {
             settings: toml::Table::new(),
             registry: Registry::default(),
             transport: default_transport(),
-            max_clients: 64,
+            max_clients: 256,
             limits: Limits::default(),
             max_idle: Duration::from_secs(60),
             on_transfer: None,
@@ -309,7 +311,13 @@ impl Server {
         let Some(peer) = host.peer(id) else { return };
         let key = host.peer_key(id);
         let mut transfer = Transfer::new(self.policy.own());
-        if self.clients.len() >= self.options.max_clients {
+        // A client that has its file, or was refused, needs no place any more.
+        let is_served = |(id, client): &(&ConnectionId, &Client)| {
+            let delivered = host.endpoint().connection(**id).is_none_or(Connection::is_delivered);
+            client.transfer.refusal.is_none() && !delivered
+        };
+        let served = self.clients.iter().filter(is_served).map(|(_, client)| client.peer.ip());
+        if !has_place(peer.ip(), self.options.max_clients, served) {
             transfer.refuse(&mut Peer { now, host, id }, Refusal::Busy);
         }
         self.clients.insert(id, Client { peer, key, transfer, started_at: now, has_work: false, progress: (now, 0) });

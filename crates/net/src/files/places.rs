@@ -1,0 +1,63 @@
+//! Which clients get one of a server's places.
+//!
+//! A network of clients (an IPv4 address, or the first 64 bits of an IPv6 address) gets a place if it has fewer than
+//! [`SHARE`] times as many as are free. So one network has at most four fifths of all places, a second one four fifths
+//! of the others, and no number of networks leaves none for the next (dynamic thresholds: Choudhury and Hahne, 1998,
+//! for the buffers of switches).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Places that a network may have for each free one.
+const SHARE: usize = 4;
+
+/// The network of a client.
+fn network(ip: IpAddr) -> u64 {
+    match ip {
+        IpAddr::V4(ip) => u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => u64::from(ip.to_bits()),
+            None => (Ipv6Addr::to_bits(ip) >> 64) as u64 | 1 << 63, // no IPv4 address has this bit
+        },
+    }
+}
+
+/// Whether a client at `ip` gets one of `all` places beside the clients at `taken`.
+pub(crate) fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) -> bool {
+    let network_of = network(ip);
+    let (mut used, mut own) = (0, 0);
+    for other in taken {
+        used += 1;
+        own += usize::from(network(other) == network_of);
+    }
+    own < SHARE * all.saturating_sub(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of places that each of `networks` gets, one after the other, of 250.
+    fn places(networks: &[&str]) -> Vec<usize> {
+        let mut taken: Vec<IpAddr> = Vec::new();
+        let fill = |ip: &&str| {
+            let ip: IpAddr = ip.parse().unwrap();
+            let before = taken.len();
+            while has_place(ip, 250, taken.iter().copied()) {
+                taken.push(ip);
+            }
+            taken.len() - before
+        };
+        networks.iter().map(fill).collect()
+    }
+
+    #[test]
+    fn no_network_takes_all_places() {
+        assert_eq!(places(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]), [200, 40, 8]);
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_share_its_places() {
+        assert_eq!(places(&["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"]), [200, 0, 40]);
+        assert_eq!(places(&["10.0.0.1", "::ffff:10.0.0.1"]), [200, 0]);
+    }
+}
