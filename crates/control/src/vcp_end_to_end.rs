@@ -124,9 +124,8 @@ impl VcpEndToEnd {
         let in_interval = self.window / rounds; // x
         let additive = 1.0 / (in_interval / ALPHA + 2.0 / KAPPA);
         let change = KAPPA * (1.0 / self.load(queueing) - 1.0) + additive; // eq. (9), (10)
-        if may_grow || change < 0.0 {
-            self.window = (self.window + packets * rounds.min(MAX_INTERVALS) * change).max(MIN_WINDOW);
-        }
+        let change = if may_grow { change } else { change.min(0.0) };
+        self.window = (self.window + packets * rounds.min(MAX_INTERVALS) * change).max(MIN_WINDOW);
     }
 }
 

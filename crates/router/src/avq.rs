@@ -317,6 +317,7 @@ mod tests {
     #[test]
     fn invalid_settings_are_refused() {
         for (text, advice) in [
+            ("gamma = 0", "0.98"),
             ("gamma = 1.1", "0.98"),
             ("alpha = 0", "0.15"),
             ("phi = 0.9", "1.1"),

@@ -121,7 +121,7 @@ impl State {
     fn start_dropping(&mut self, now: Time, law: &Config) {
         let drops = self.count.saturating_sub(self.last_count);
         let recently = now.since(self.next_drop) < law.interval * 16;
-        self.count = if drops > 1 && recently { drops } else { 1 };
+        self.count = if recently { drops.max(1) } else { 1 };
         self.last_count = self.count;
         self.next_drop = law.next(now, self.count);
         self.dropping = true;
@@ -243,18 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn marks_follow_the_control_law() {
-        // A standing queue of 20 ms is above the target from 20 ms on. The first mark is at 120 ms, each next one
+    fn marks_and_drops_follow_the_control_law() {
+        // A standing queue of 20 ms is above the target from 20 ms on. The first signal is at 120 ms, each next one
         // 100 ms / sqrt(n) later.
         let mut expected = vec![120.0];
         for count in 1..8 {
             expected.push(expected[count - 1] + 100.0 / (count as f64).sqrt());
         }
         let expected: Vec<_> = expected.into_iter().map(|at: f64| at.ceil() as u64).collect();
-        let mut codel = codel();
-        let marks = signals(&mut codel, PACKET.capable(), 0..expected[7] + 1, 20);
-        assert_eq!(marks, expected);
-        assert_eq!(codel.tally, Tally { marked: 8, dropped_from_queue: 0 });
+        for (packet, marked, dropped_from_queue) in [(PACKET.capable(), 8, 0), (PACKET, 0, 8)] {
+            let mut codel = codel();
+            assert_eq!(signals(&mut codel, packet, 0..expected[7] + 1, 20), expected);
+            assert_eq!(codel.tally, Tally { marked, dropped_from_queue });
+        }
     }
 
     #[test]
@@ -263,6 +264,22 @@ mod tests {
         let dropped = signals(&mut codel, PACKET, 0..121, 20);
         assert_eq!((dropped, codel.tally), (vec![120], Tally { marked: 0, dropped_from_queue: 1 }));
         assert_eq!(codel.backlog().packets, 19);
+    }
+
+    #[test]
+    fn only_a_sojourn_time_below_the_target_is_short() {
+        for (delay, is_short) in [(4, true), (5, false), (6, false)] {
+            assert_eq!(signals(&mut codel(), PACKET.capable(), 0..300, delay).is_empty(), is_short, "{delay} ms");
+        }
+    }
+
+    #[test]
+    fn count_resumes_for_less_than_sixteen_intervals() {
+        for (since_next_drop, count) in [(1599, 4), (1600, 1)] {
+            let mut state = State { next_drop: ms(400), count: 5, last_count: 1, ..State::default() };
+            state.start_dropping(ms(400 + since_next_drop), &Config::default());
+            assert_eq!(state.count, count, "{since_next_drop} ms");
+        }
     }
 
     #[test]
@@ -292,9 +309,11 @@ mod tests {
     }
 
     #[test]
-    fn a_target_as_long_as_the_interval_is_refused() {
-        let config = Config { target: Duration::from_millis(100), ..Config::default() };
-        assert!(config.check().unwrap_err().contains("\"5 ms\" of \"100 ms\""));
+    fn a_target_of_zero_or_as_long_as_the_interval_is_refused() {
+        for target in [0, 100].map(Duration::from_millis) {
+            let config = Config { target, ..Config::default() };
+            assert!(config.check().unwrap_err().contains("\"5 ms\" of \"100 ms\""));
+        }
         Config::default().check().unwrap();
     }
 }

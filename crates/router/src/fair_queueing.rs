@@ -324,6 +324,15 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_bytes_makes_the_longest_queue_the_one_in_bytes() {
+        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(4000)) });
+        for packet in [TestParcel::new(1, 1500); 2].into_iter().chain([TestParcel::new(2, 100); 10]) {
+            assert_eq!(queue.enqueue(Time::ZERO, packet), Verdict::Queued);
+        }
+        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(2, 100)), Verdict::Displaced(TestParcel::new(1, 1500)));
+    }
+
+    #[test]
     fn a_large_packet_displaces_as_many_small_ones_as_needed() {
         let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(4000)) });
         for _ in 0..40 {

@@ -266,6 +266,27 @@ mod tests {
     }
 
     #[test]
+    fn a_new_flow_that_empties_its_queue_becomes_an_old_one() {
+        let mut fq = fq(&Config { quantum: Bytes::new(1500), ..Config::default() });
+        offer(&mut fq, &[(1, 500); 9]);
+        assert_eq!(flows_that_leave(&mut fq, 3), [1, 1, 1]);
+        offer(&mut fq, &[(2, 100)]);
+        assert_eq!(flows_that_leave(&mut fq, 2), [2, 1]);
+        // Flow 2 was found empty after its packet. It waits for the rest of flow 1's turn.
+        offer(&mut fq, &[(2, 100)]);
+        assert_eq!(flows_that_leave(&mut fq, 4), [1, 1, 2, 1]);
+    }
+
+    #[test]
+    fn a_large_packet_displaces_as_many_small_ones_as_needed() {
+        let mut fq = fq(&Config { bytes: Some(Bytes::new(4000)), batch: 1, ..Config::default() });
+        offer(&mut fq, &[(1, 100); 40]);
+        assert!(matches!(fq.enqueue(Time::ZERO, TestParcel::new(2, 1500)), Verdict::Displaced(_)));
+        // 15 packets, of which the verdict contains one.
+        assert_eq!((fq.backlog().bytes, fq.tally().dropped_from_queue), (Bytes::new(4000), 14));
+    }
+
+    #[test]
     fn a_full_buffer_drops_half_the_longest_queue_or_a_batch() {
         for (batch, lost) in [(64, 4), (2, 2)] {
             let mut fq = fq(&Config { packets: Some(10), batch, ..Config::default() });
@@ -324,6 +345,7 @@ mod tests {
         for (config, advice) in [
             (Config { flows: 0, ..Config::default() }, "1024"),
             (Config { quantum: Bytes::ZERO, ..Config::default() }, "1514 B"),
+            (Config { batch: 0, ..Config::default() }, "1514 B"),
             (Config { interval: Duration::ZERO, ..Config::default() }, "100 ms"),
         ] {
             assert!(config.check().unwrap_err().contains(advice));

@@ -243,7 +243,9 @@ mod tests {
             (35, 35, 0.2, 0.125 * 0.020),
             (25, 15, 0.2, 0.125 * 0.010 + 1.25 * 0.010),
             (15, 20, 0.2, 1.25 * -0.005),
+            (0, 20, 0.2, 0.125 * -0.015 + 1.25 * -0.020), // only two empty queues in succession end the congestion
             (35, 35, 0.05, 0.125 * 0.020 / 2.0),
+            (35, 35, 0.01, 0.125 * 0.020 / 2.0),
             (35, 35, 0.005, 0.125 * 0.020 / 8.0),
             (35, 35, 0.000_5, 0.125 * 0.020 / 32.0),
             (35, 35, 0.000_05, 0.125 * 0.020 / 128.0),
@@ -271,6 +273,50 @@ mod tests {
     }
 
     #[test]
+    fn the_burst_allowance_is_reset_below_half_the_target() {
+        // Section 4.2: p = 0, and the delay and the previous one are below 7.5 ms.
+        let micros = Duration::from_micros;
+        for (p, delay, before, is_reset) in [
+            (0.0, 7499, 7499, true),
+            (0.0, 7500, 7499, false),
+            (0.0, 7499, 7500, false),
+            (0.0, 14_000, 14_000, false),
+            (0.5, 7499, 7499, false),
+        ] {
+            let mut pie = congested(&Config::default(), 0, p);
+            (pie.delay, pie.previous_delay) = (micros(delay), micros(before));
+            pie.update();
+            assert_eq!(pie.burst > Duration::ZERO, is_reset, "p = {p}, {delay} and {before} us");
+        }
+    }
+
+    #[test]
+    fn updates_have_an_effect_unless_all_values_are_at_rest() {
+        let changes: [fn(&mut Pie<TestParcel>); 4] = [
+            |pie| pie.probability = 0.1,
+            |pie| pie.delay = Duration::from_millis(1),
+            |pie| pie.previous_delay = Duration::from_millis(1),
+            |pie| pie.burst = Duration::ZERO,
+        ];
+        for change in changes {
+            let mut pie = pie(&Config::default());
+            assert!(pie.is_at_rest());
+            change(&mut pie);
+            assert!(!pie.is_at_rest());
+        }
+    }
+
+    #[test]
+    fn the_delay_is_that_of_the_last_packet_and_zero_when_empty() {
+        let mut pie = pie(&Config::default());
+        (0..2).for_each(|_| assert_eq!(pie.enqueue(ms(0), PACKET), Verdict::Queued));
+        for (at, delay) in [(12, 12), (13, 0)] {
+            assert_eq!(pie.dequeue(ms(at)), Some(PACKET));
+            assert_eq!(pie.delay, Duration::from_millis(delay));
+        }
+    }
+
+    #[test]
     fn no_packet_is_dropped_during_the_burst_allowance() {
         let mut pie = pie(&Config::default());
         (0..10).for_each(|_| pie.queue.push(ms(0), PACKET));
@@ -290,44 +336,53 @@ mod tests {
             two.queue.pop(ms(0));
         }
         assert!(!two.chooses());
-        let mut short = congested(&Config::default(), 7, 0.19);
-        assert!((0..1000).all(|_| !short.chooses()));
+        // Section 4.1: while the previous delay is below 7.5 ms and p is below 0.2.
+        for (before, p, may_drop) in [(7499, 0.19, false), (7500, 0.19, true), (7499, 0.2, true)] {
+            let mut short = long(p);
+            short.previous_delay = Duration::from_micros(before);
+            assert_eq!((0..1000).any(|_| short.chooses()), may_drop, "{before} us, p = {p}");
+        }
     }
 
     #[test]
     fn capable_packets_are_marked_below_a_probability_of_a_tenth() {
         for (p, packet, marked) in
-            [(0.09, PACKET.capable(), true), (0.09, PACKET, false), (0.11, PACKET.capable(), false)]
+            [(0.09, PACKET.capable(), true), (0.09, PACKET, false), (0.1, PACKET.capable(), false)]
         {
             let mut pie = congested(&Config { update: Duration::MAX, ..Config::default() }, 20, p);
             let dropped = (0..10_000).filter(|_| pie.enqueue(ms(0), packet) != Verdict::Queued).count();
             let expected = 10_000.0 * p;
-            let signals = if marked { pie.tally.marked as f64 } else { dropped as f64 };
+            let signals = if marked { pie.tally().marked as f64 } else { dropped as f64 };
             assert!((signals - expected).abs() < 0.12 * expected, "{signals} of 10,000 at {p}");
-            assert_eq!(if marked { dropped as u64 } else { pie.tally.marked }, 0);
+            assert_eq!(if marked { dropped as u64 } else { pie.tally().marked }, 0);
         }
     }
 
     #[test]
     fn derandomized_drops_have_bounded_gaps() {
         // No drop before p sums up to 0.85, always one at 8.5: 9 to 85 packets at p = 0.1.
-        let mut pie = congested(&Config { derandomize: true, ..Config::default() }, 20, 0.1);
-        let (mut gaps, mut gap) = (Vec::new(), 0);
-        for _ in 0..20_000 {
-            gap += 1;
-            if pie.chooses() {
-                gaps.push(gap);
-                gap = 0;
+        for (p, min, max) in [(0.1, 9, 85), (0.85, 1, 10)] {
+            let mut pie = congested(&Config { derandomize: true, ..Config::default() }, 20, p);
+            let (mut gaps, mut gap) = (Vec::new(), 0);
+            for _ in 0..20_000 {
+                gap += 1;
+                if pie.chooses() {
+                    gaps.push(gap);
+                    gap = 0;
+                }
             }
+            assert!(gaps.iter().min() == Some(&min) && gaps.iter().max() <= Some(&max), "{p}: {gaps:?}");
         }
-        assert!(gaps.iter().min() == Some(&9) && gaps.iter().max() <= Some(&85), "{gaps:?}");
     }
 
     #[test]
     fn invalid_settings_are_refused() {
         for (config, advice) in [
             (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
+            (Config { update: Duration::ZERO, ..Config::default() }, "15 ms"),
             (Config { alpha: f64::NAN, ..Config::default() }, "0.125 and 1.25"),
+            (Config { alpha: f64::INFINITY, ..Config::default() }, "0.125 and 1.25"),
+            (Config { beta: 0.0, ..Config::default() }, "0.125 and 1.25"),
             (Config { mark_up_to: 2.0, ..Config::default() }, "0.1"),
         ] {
             assert!(config.check().unwrap_err().contains(advice));

@@ -57,11 +57,9 @@ impl<P: Parcel> Policer<P> {
             return true;
         }
         let earned = self.config.rate.bytes_in(now.since(self.filled_at));
+        self.tokens = (self.tokens + earned).min(self.config.burst);
         // A fraction of a byte that has accumulated is kept for the next packet.
-        if earned > Bytes::ZERO {
-            self.tokens = (self.tokens + earned).min(self.config.burst);
-            self.filled_at += self.config.rate.time_to_send(earned).min(now.since(self.filled_at));
-        }
+        self.filled_at += self.config.rate.time_to_send(earned).min(now.since(self.filled_at));
         let passes = self.tokens >= bytes;
         if passes {
             self.tokens -= bytes;
@@ -113,19 +111,24 @@ mod tests {
             ..Config::default()
         };
         let mut policer: Policer<TestParcel> = Policer::new(&config, ENVIRONMENT, Stream::from_seed(1));
-        let (mut large, mut small) = (0, 0);
+        let (mut large, mut small, mut left) = (0, 0, 0);
         for ms in 0..1000 {
             let now = Time::ZERO + Duration::from_millis(ms);
             large += u32::from(policer.enqueue(now, TestParcel::new(1, 1000)) == Verdict::Queued);
             small += u32::from(policer.enqueue(now, TestParcel::new(2, 999)) == Verdict::Queued);
-            while policer.dequeue(now).is_some() {}
+            while policer.backlog().packets > 0 {
+                left += u32::from(policer.dequeue(now).is_some());
+            }
         }
-        assert_eq!(small, 1000);
+        assert_eq!((small, left), (1000, large + small));
         assert!((101..=103).contains(&large), "3 in the burst and 100 a second: {large}");
     }
 
     #[test]
-    fn a_policer_without_a_rate_is_refused() {
+    fn a_policer_without_a_rate_or_a_full_packet_is_refused() {
         assert!(Config::default().check().unwrap_err().contains("rate"));
+        let config = |bytes| Config { rate: Rate::from_bps(1), burst: Bytes::new(bytes), ..Config::default() };
+        assert!(config(1499).check().unwrap_err().contains("1500 B"));
+        config(1500).check().unwrap();
     }
 }

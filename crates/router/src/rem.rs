@@ -185,6 +185,7 @@ mod tests {
         rem.catch_up(ms(9)); // three updates without arrivals
         let expected = expected + 3.0 * 0.5 * (0.1 * (5.0 - 2.0) - 0.1);
         assert!((rem.price - expected).abs() < 1e-12, "{}", rem.price);
+        assert_eq!(rem.update_at, ms(10));
         while rem.dequeue(ms(9)).is_some() {}
         rem.catch_up(ms(100));
         assert_eq!(rem.price, 0.0);
@@ -236,9 +237,13 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_refused() {
-        for (text, advice) in
-            [("gamma = 0", "0.001"), ("target = -1", "20"), ("update = \"0 s\"", "2 ms"), ("phi = 1", "1.001")]
-        {
+        for (text, advice) in [
+            ("gamma = 0", "0.001"),
+            ("target = -1", "20"),
+            ("update = \"0 s\"", "2 ms"),
+            ("packet = \"0 B\"", "1000 B"),
+            ("phi = 1", "1.001"),
+        ] {
             let config: Config = text.parse::<toml::Table>().unwrap().try_into().unwrap();
             let error = config.check().unwrap_err();
             assert!(error.contains(advice), "{error}");

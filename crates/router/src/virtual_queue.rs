@@ -247,7 +247,7 @@ mod tests {
         let mut router = router(&Config { packets: Some(20), phi: 1e9, ..Config::default() });
         let verdicts: Vec<_> = (0..100).map(|_| router.enqueue(ms(0), TestParcel::new(1, 1000))).collect();
         assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Queued).count(), 20);
-        assert_eq!(router.tally(), Tally::default());
+        assert_eq!((router.tally(), router.backlog().packets), (Tally::default(), 20));
         // These packets filled the virtual queue up to its bound; a dropped packet is not counted as marked.
         assert!(matches!(router.enqueue(ms(0), CAPABLE), Verdict::Dropped(_)));
         assert_eq!(router.tally().marked, 0);
@@ -269,6 +269,7 @@ mod tests {
     #[test]
     fn invalid_settings_are_refused() {
         for (text, advice) in [
+            ("theta = 0", "0.95"),
             ("theta = 1.5", "0.95"),
             ("phi = 1", "1.1"),
             ("bound = 0", "50 packets"),

@@ -157,6 +157,16 @@ fn losses_of_a_window_halve_it_once_and_end_soft_start() {
 }
 
 #[test]
+fn a_recovered_window_does_not_return_to_soft_start() {
+    let config = Config { gain: 0.125, initial_window: 16.0, ..Config::default() }; // S T = 1: a = b = 0.125
+    let mut stable = stable(&config, MS * 100);
+    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
+    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 64]);
+    stable.on_spurious_loss(Time::ZERO);
+    assert_eq!((stable.packets(), stable.in_soft_start()), (16.0, false), "64 packets have added 8");
+}
+
+#[test]
 fn after_a_timeout_slow_start_ends_at_half_or_the_first_mark() {
     let rtt = MS * 100;
     let timed_out = |window: f64| {

@@ -60,6 +60,17 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_unused_rise_is_balanced_by_negative_feedback_that_is_left() {
+        // (4) and (7) offer 1000 * 100 / 1000 - 0.2 * 100 = 80 bytes, of which the packet requests 30. The other 50
+        // count as negative feedback if so much is left; otherwise less of the rise is used.
+        for (fall_left, rise_left, fall_left_after) in [(500.0, 900.0, 430.0), (30.0, 940.0, 0.0)] {
+            let mut pool = FeedbackPool { remaining_rise: 1000.0, remaining_fall: fall_left, rise: 1000.0, fall: 0.2 };
+            assert_eq!(pool.change(Bytes::new(100), Bytes::new(1000), Duration::from_secs(1), 30_000), 30_000);
+            assert_eq!((pool.remaining_rise, pool.remaining_fall), (rise_left, fall_left_after));
+        }
+    }
+
     proptest! {
         // For any claims and requests of flows. Changes are rounded to half a thousandth of a byte.
         #[test]

@@ -115,6 +115,22 @@ fn a_full_link_shuffles_a_tenth_of_the_traffic() {
     assert_near(&bench.run(&flows, 100), &bytes);
 }
 
+// 90% of the link are used: phi = 0.4 * 100 ms * 0.1 C is less than a tenth of the traffic, and h is the rest of that.
+// It is taken in proportion to the rates and, with phi, given back in equal parts. The first interval is half as long
+// as the second one.
+#[test]
+fn shuffling_is_a_tenth_of_the_traffic_less_phi() {
+    let mut bench = Bench::new();
+    let flows = [2, 5, 5].map(|every_ms| Flow { every_ms, rtt_ms: 100 });
+    let phi = 0.4 * 0.1 * 0.1 * CAPACITY;
+    let h = 0.1 * 0.9 * CAPACITY * 0.1 - phi;
+    let bytes = [5.0, 2.0, 2.0].map(|part| (h + phi) / 3.0 - h * part / 9.0);
+    bench.run(&flows, 50);
+    for _ in 0..3 {
+        assert_near(&bench.run(&flows, 100), &bytes);
+    }
+}
+
 // d is the average of 40 ms and 120 ms, with equal weight for each flow. Two fifths of the link are used; windows are 8
 // and 24 packets. In d the rates rise by phi / 2 / d each, windows by rtt times that.
 #[test]
@@ -188,6 +204,16 @@ fn packets_without_a_header_only_count_as_load() {
 }
 
 #[test]
+fn without_requests_the_interval_stays() {
+    let mut bench = Bench::new();
+    for now in 0..500 {
+        bench.tick(ms(now));
+        let _ = bench.router.pass(ms(now), TestParcel::new(9, 500));
+    }
+    assert_eq!(bench.router.interval, Duration::from_millis(50));
+}
+
+#[test]
 fn an_unused_rise_is_left_to_other_packets() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 10, rtt_ms: 100 };
@@ -215,8 +241,10 @@ fn an_unused_rise_is_left_to_other_packets() {
 fn a_packet_without_a_round_trip_time_gets_no_rise() {
     let mut bench = Bench::new();
     bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 450);
+    let before = bench.router.arrivals.requesting;
     let received = bench.router.pass(ms(451), with_request(0, 2000, 0)).0.unwrap();
     assert_eq!(change(&received), 0);
+    assert_eq!(bench.router.arrivals.requesting, before, "nor can it be shuffled");
 }
 
 #[test]
@@ -242,9 +270,27 @@ fn an_idle_link_stops_its_timers_until_a_packet_arrives() {
 }
 
 #[test]
+fn arrivals_or_a_queue_keep_the_timers_running() {
+    let mut bench = Bench::new();
+    let _ = bench.router.enqueue(ms(0), TestParcel::new(1, PACKET));
+    for (at, leaves, is_idle) in [(50, false, false), (100, true, false), (150, false, true)] {
+        // Until 50 ms a packet has arrived; until 100 ms it is in the queue; then the link is idle.
+        bench.tick(ms(at));
+        assert_eq!(Router::<TestParcel>::next_tick(&bench.router) == Time::MAX, is_idle, "{at} ms");
+        assert_eq!(leaves && bench.router.dequeue(ms(at)).is_some(), leaves);
+    }
+    let _ = bench.router.pass(ms(200), TestParcel::new(1, PACKET));
+    bench.tick(ms(250));
+    assert!(Router::<TestParcel>::next_tick(&bench.router) < Time::MAX, "a packet arrived and left");
+}
+
+#[test]
 fn errors_of_settings_contain_the_remedy() {
     let refused = |config: Config| config.check().unwrap_err();
-    assert!(refused(Config { alpha: f64::NAN, ..Config::default() }).contains("0.4"));
+    for alpha in [f64::NAN, 0.0, 1.5] {
+        assert!(refused(Config { alpha, ..Config::default() }).contains("0.4"));
+    }
+    assert!(refused(Config { min_interval: Duration::ZERO, ..Config::default() }).contains("1 ms"));
     assert!(refused(Config { beta: -0.1, ..Config::default() }).contains("0.226"));
     assert!(refused(Config { gamma: 1.5, ..Config::default() }).contains("0.1"));
     assert!(refused(Config { packets: Some(0), ..Config::default() }).contains("1 or more"));
