@@ -35,8 +35,12 @@ const RESPONSES_TO_SETTLE: u8 = 2;
 /// Responses within which a program may report a packet that has arrived.
 const RESPONSES_TO_REPORT: u8 = 16;
 
-/// The maximum number of unanswered probes. One more replaces the oldest.
-const MAX_EPOCHS: usize = 64;
+/// While this many probes are unanswered, their interval grows.
+const MANY_EPOCHS: usize = 64;
+
+/// The maximum number of unanswered probes. One more would replace the oldest. At the growing intervals so many take
+/// longer than the time without a response after which the handshake is repeated.
+const MAX_EPOCHS: usize = 192;
 
 /// A flow's name: at the manager, and on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,6 +147,11 @@ impl Probes {
     pub(crate) fn unanswered_since(&self) -> Option<Time> {
         let is_unanswered = |epoch: &&Epoch| !self.has_part(epoch.number);
         self.epochs.iter().find(is_unanswered).map(|epoch| epoch.probed_at)
+    }
+
+    /// The time of the oldest unanswered probe, if there are many: the round trip may be that long.
+    pub(crate) fn many_unanswered_since(&self) -> Option<Time> {
+        self.epochs.front().filter(|_| self.epochs.len() >= MANY_EPOCHS).map(|epoch| epoch.probed_at)
     }
 
     /// Whether the outcome of anything that was sent is open.
@@ -565,11 +574,11 @@ mod tests {
     fn the_accounting_is_bounded_and_ends_complete() {
         let mut probes = Probes::new(u32::MAX - 10);
         let mut unknown = 0;
-        for _ in 0..100 {
+        for _ in 0..MAX_EPOCHS + 36 {
             send(&mut probes, 1, 1);
             unknown += probes.probe(at(0)).1.len();
         }
-        assert_eq!(unknown, 100 - MAX_EPOCHS);
+        assert_eq!(unknown, 36);
         send(&mut probes, 1, 1);
         assert_eq!(probes.end().len(), MAX_EPOCHS + 1, "one more was sent since the last probe");
     }
