@@ -77,7 +77,7 @@ pub(crate) enum Due {
     FeedbackOverdue(Time),
     /// Packets without a header, the first of them sent at this time, no longer count as in flight.
     UnknownOutcome(Time),
-    /// No response has arrived for so long that the receiver may have lost its state.
+    /// No response has arrived for so long that the receiver may have lost its state; or names need another secret.
     Restart,
 }
 
@@ -289,6 +289,9 @@ impl Prober {
 
     /// The time of the next action.
     pub(crate) fn deadline(&self) -> Time {
+        if self.probes.own_names.are_used_up() {
+            return Time::ZERO;
+        }
         let unnumbered = self.next_unnumbered();
         let next = match self.state {
             State::SynDue => Time::ZERO,
@@ -337,6 +340,9 @@ impl Prober {
     pub(crate) fn due(&mut self, now: Time) -> Option<Due> {
         if self.deadline() > now {
             return None;
+        }
+        if self.probes.own_names.are_used_up() {
+            return Some(Due::Restart);
         }
         match self.state {
             State::SynDue => {
