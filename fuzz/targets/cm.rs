@@ -168,7 +168,7 @@ impl Host {
             Step::Program { flow, payload, packets, tag } => {
                 let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) else { return };
                 let flow = &mut self.flows[place];
-                self.agent.use_own_socket(now, flow.id, &mut self.manager);
+                self.agent.use_own_socket(flow.id);
                 let header = self.agent.own_header(flow.id);
                 if let Some(header) = header {
                     let peer = &mut self.peers[usize::from(flow.to)];

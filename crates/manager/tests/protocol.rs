@@ -36,6 +36,7 @@ struct Faults {
 struct Network {
     now: Time,
     faults: Faults,
+    one_way: Duration,
     random: Stream,
     /// Sorted by time: arrival, whether to the receiver, message, payload.
     in_transit: Vec<(Time, bool, CmMessage, usize, Ecn)>,
@@ -56,6 +57,7 @@ impl Network {
         Self {
             now: Time::ZERO,
             faults,
+            one_way: ONE_WAY,
             random: streams.stream("network", 0),
             in_transit: Vec::new(),
             sender: Agent::new(config),
@@ -79,7 +81,7 @@ impl Network {
         let duplication = 1 + usize::from(self.random.uniform() < self.faults.duplication);
         for _ in 0..duplication {
             if self.random.uniform() >= self.faults.loss {
-                let at = self.now + ONE_WAY + self.faults.jitter.scale(self.random.uniform());
+                let at = self.now + self.one_way + self.faults.jitter.scale(self.random.uniform());
                 let marked = payload > 0 && self.random.uniform() < self.faults.marks;
                 let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
                 let place = self.in_transit.partition_point(|(other, ..)| *other <= at);
@@ -290,6 +292,35 @@ fn a_host_that_may_stall_has_a_longer_timeout() {
     };
     assert!(overdue_after(Duration::ZERO).unwrap() < 250);
     assert!((600..800).contains(&overdue_after(ms(600)).unwrap()));
+}
+
+#[test]
+fn responses_count_however_much_the_round_trip_grows() {
+    for (before, after) in [(ms(2), ms(30)), (ms(2), ms(70)), (ms(2), ms(250)), (ms(2), ms(9000)), (ms(5), ms(1000))] {
+        for min_timeout in [Duration::ZERO, ms(100)] {
+            let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
+            network.sender = Agent::with_min_timeout(AgentConfig::default(), min_timeout);
+            let flow = network.open();
+            // A program with a clock of its own sends a packet each millisecond.
+            let run = |network: &mut Network, span: Duration| {
+                let end = network.now + span;
+                while network.now < end {
+                    if let Some(header) = network.sender.send(network.now, flow, 17, PAYLOAD, &mut network.manager) {
+                        network.put(true, &CmMessage::Header(header), PAYLOAD);
+                    }
+                    network.run(ms(1), false);
+                }
+                network.sender.peers().next().unwrap().responses
+            };
+            network.one_way = before;
+            run(&mut network, ms(1000));
+            network.one_way = after;
+            let (early, late) = (run(&mut network, after * 2), run(&mut network, after));
+            assert!(late >= early + 4, "{before:?}, then {after:?}, {min_timeout:?}: {early}, {late}");
+            let rtt = network.manager.query(network.now, flow).unwrap().smoothed_rtt;
+            assert!(rtt >= after, "{before:?}, then {after:?}, {min_timeout:?}: {rtt:?}");
+        }
+    }
 }
 
 fn window_after(span: Duration, faults: Faults) -> u64 {

@@ -16,7 +16,6 @@
 use std::fmt::Debug;
 use std::hash::Hasher;
 
-use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::CmHeader;
 
@@ -24,7 +23,6 @@ use super::own_names::OwnNames;
 use super::responder::Action;
 use super::{Agent, Delivery, Member, RECENT, enqueue};
 use crate::flow::FlowId;
-use crate::manager::Manager;
 
 /// The maximum number of packets that a program may have sent and not reported yet.
 const MAX_UNREPORTED: u32 = 64;
@@ -65,30 +63,29 @@ pub(super) struct OwnFlow {
 impl<A: Copy + Ord + Debug> Agent<A> {
     /// The program of `flow` sends from a socket of its own. If too many do so to one host, the flow waits for a name,
     /// and its packets get no header.
-    pub fn use_own_socket<C: Controller>(&mut self, now: Time, flow: FlowId, manager: &mut Manager<C>) {
+    pub fn use_own_socket(&mut self, flow: FlowId) {
         let Some(Some(member)) = self.members.get_mut(flow.index()) else { return };
         if member.own.is_some() {
             return;
         }
         let names = &mut self.peers[member.peer as usize].prober.probes.own_names;
         member.own = Some(OwnFlow { name: names.assign(flow), sent: 0 });
-        if names.are_used_up() {
-            let index = member.peer;
-            self.restart(now, index, manager);
-        }
+        let index = member.peer;
+        self.arm(index);
     }
 
-    /// Assigns names to flows to a receiver that have none.
+    /// Assigns names to flows to a receiver that have none. If the last name is used, the handshake is due.
     pub(super) fn assign_own_names(&mut self, index: u32) {
         let peer = &mut self.peers[index as usize];
         for &flow in &peer.members {
             let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
             if own.name.is_none() {
-                let Some(name) = peer.prober.probes.own_names.assign(flow) else { return };
+                let Some(name) = peer.prober.probes.own_names.assign(flow) else { break };
                 *own = OwnFlow { name: Some(name), sent: 0 };
                 self.changed.push(flow);
             }
         }
+        self.arm(index);
     }
 
     /// After another handshake the numbers of programs' flows begin again, and their names if they were used up.
@@ -183,7 +180,7 @@ mod tests {
     use super::super::own_names::SLOTS;
     use super::*;
     use crate::destinations::Destination;
-    use crate::{AgentConfig, Sharing};
+    use crate::{AgentConfig, Manager, Sharing};
 
     #[test]
     fn tags_and_first_numbers_differ_by_secret_and_flow() {
@@ -212,7 +209,7 @@ mod tests {
     fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
         let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
         agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
-        agent.use_own_socket(now, flow, manager);
+        agent.use_own_socket(flow);
         flow
     }
 
@@ -245,12 +242,26 @@ mod tests {
         let before = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         agent.peers[0].prober.probes.own_names.use_up();
         flows.push(open(&mut agent, &mut manager, Time::ZERO));
+        agent.on_deadline(Time::ZERO, &mut manager);
         assert!(flows.iter().all(|flow| agent.own_header(*flow).is_none()));
         let second = handshake(&mut agent, &mut manager);
         assert_ne!((first.sequence, first.flow), (second.sequence, second.flow));
         let after = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         assert!(before.iter().zip(&after).all(|(old, new)| old.flow == new.flow && old.tag != new.tag));
         assert_eq!(after.iter().map(|header| header.flow).collect::<BTreeSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn flows_that_wait_get_names_after_the_last_one_was_used() {
+        let (mut agent, mut manager, flows) = agent_with_flows(SLOTS + 2);
+        handshake(&mut agent, &mut manager);
+        agent.peers[0].prober.probes.own_names.use_up();
+        agent.close(flows[0]); // the first of the two gets the last name
+        agent.close(flows[1]);
+        assert_eq!(agent.deadline(), Time::ZERO, "at once");
+        handshake(&mut agent, &mut manager);
+        let names = flows[2..].iter().map(|flow| agent.own_header(*flow).unwrap().flow);
+        assert_eq!(names.collect::<BTreeSet<_>>().len(), SLOTS);
     }
 
     #[test]

@@ -12,6 +12,9 @@
 //! A host that reports that it has no Congestion Manager is asked again after a minute. Lost `Syn`s prove less: the
 //! next handshake starts after eight seconds, then after twice as long each time, up to a minute.
 //!
+//! A round trip may grow to many intervals of probes. After 64 probes without a response the interval grows with the time
+//! since the first of them, so that the response finds its probe among those that are stored.
+//!
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 
 use std::collections::BTreeMap;
@@ -46,6 +49,13 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 /// The minimum interval of probes.
 const MIN_GAP: Duration = Duration::from_micros(10);
 
+/// While many probes are unanswered, their interval is at least this part of the time since the oldest: the round trip
+/// is that long, and its responses must find their probes.
+const PART_OF_UNANSWERED: u64 = 8;
+
+/// The maximum of this interval, so that feedback returns soon after an outage.
+const MAX_GAP: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// The `Syn` has to be sent.
@@ -67,7 +77,7 @@ pub(crate) enum Due {
     FeedbackOverdue(Time),
     /// Packets without a header, the first of them sent at this time, no longer count as in flight.
     UnknownOutcome(Time),
-    /// No response has arrived for so long that the receiver may have lost its state.
+    /// No response has arrived for so long that the receiver may have lost its state; or names need another secret.
     Restart,
 }
 
@@ -279,6 +289,9 @@ impl Prober {
 
     /// The time of the next action.
     pub(crate) fn deadline(&self) -> Time {
+        if self.probes.own_names.are_used_up() {
+            return Time::ZERO;
+        }
         let unnumbered = self.next_unnumbered();
         let next = match self.state {
             State::SynDue => Time::ZERO,
@@ -298,7 +311,10 @@ impl Prober {
     fn next_probe(&self) -> Time {
         let (smoothed, timeout) = self.round_trip();
         if self.probes.has_unprobed() {
-            self.probed_at + (smoothed / 2).max(self.min_timeout / 50).max(MIN_GAP) // section 4.2.1
+            let many_since = self.probes.many_unanswered_since();
+            let min_gap = many_since.map_or(MIN_GAP, |since| self.probed_at.since(since) / PART_OF_UNANSWERED);
+            let gap = (smoothed / 2).max(self.min_timeout / 50).max(min_gap.clamp(MIN_GAP, MAX_GAP)); // section 4.2.1
+            self.probed_at + gap
         } else if self.probes.is_waiting() {
             // No new data, but probes without response: repeat with exponential backoff.
             self.probed_at + timeout.max(self.min_timeout / 2).max(MIN_GAP) * (1 << self.unanswered.min(6))
@@ -324,6 +340,9 @@ impl Prober {
     pub(crate) fn due(&mut self, now: Time) -> Option<Due> {
         if self.deadline() > now {
             return None;
+        }
+        if self.probes.own_names.are_used_up() {
+            return Some(Due::Restart);
         }
         match self.state {
             State::SynDue => {
@@ -488,6 +507,33 @@ mod tests {
             }
         }
         panic!("{seen:?}");
+    }
+
+    #[test]
+    fn no_unanswered_probe_is_discarded_before_a_restart() {
+        let mut prober = prober_with_cm();
+        (prober.rtt, prober.mean_rtt) = (None, RttEstimator::default());
+        prober.on_rtt(Duration::from_nanos(1));
+        let (mut now, mut probed_at) = (at(100), Vec::new());
+        loop {
+            if !prober.probes.has_unprobed() {
+                prober.send(now, NAME, 1000);
+            }
+            now = now.max(prober.deadline());
+            match prober.due(now) {
+                Some(Due::Probe) => {
+                    assert_eq!(prober.probes.probe(now).1, [], "after {} probes, at {now:?}", probed_at.len());
+                    prober.on_probe_sent(now);
+                    probed_at.push(now);
+                }
+                Some(Due::Restart) => break,
+                _ => {}
+            }
+        }
+        let gaps: Vec<Duration> = probed_at.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+        assert!(gaps[..63].iter().all(|gap| *gap == MIN_GAP) && gaps[63] > MIN_GAP, "{gaps:?}");
+        assert!(gaps.iter().all(|gap| *gap <= MAX_GAP), "{gaps:?}");
+        assert!(now.since(at(100)) >= LONG_TIMEOUT);
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! packets. Unless it reports some, missing bytes count as lost only if two more responses have not made up for them.
 //!
 //! A program sends a packet from a socket of its own before it reports that to the manager, so the receiver may count the
-//! bytes first. They are kept until the report comes.
+//! bytes first. They are kept until the report comes. A duplicate looks the same, and hides the loss of as many bytes from
+//! the counts, but not from the numbers of packets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,8 +36,12 @@ const RESPONSES_TO_SETTLE: u8 = 2;
 /// Responses within which a program may report a packet that has arrived.
 const RESPONSES_TO_REPORT: u8 = 16;
 
-/// The maximum number of unanswered probes. One more replaces the oldest.
-const MAX_EPOCHS: usize = 64;
+/// While this many probes are unanswered, their interval grows.
+const MANY_EPOCHS: usize = 64;
+
+/// The maximum number of unanswered probes. One more would replace the oldest. At the growing intervals so many take
+/// longer than the time without a response after which the handshake is repeated.
+const MAX_EPOCHS: usize = 192;
 
 /// A flow's name: at the manager, and on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,6 +150,11 @@ impl Probes {
         self.epochs.iter().find(is_unanswered).map(|epoch| epoch.probed_at)
     }
 
+    /// The time of the oldest unanswered probe, if there are many: the round trip may be that long.
+    pub(crate) fn many_unanswered_since(&self) -> Option<Time> {
+        self.epochs.front().filter(|_| self.epochs.len() >= MANY_EPOCHS).map(|epoch| epoch.probed_at)
+    }
+
     /// Whether the outcome of anything that was sent is open.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.epochs.is_empty() || !self.missing.is_empty()
@@ -177,8 +187,8 @@ impl Probes {
         is_known.then(|| self.parts.add(now, part))
     }
 
-    /// Handles a response; none if it does not answer a recent probe. `sequenced`: the receiver numbers packets and
-    /// reports whether any are missing.
+    /// Handles a response; none if it does not answer a recent probe. `sequenced`: this host numbers its packets,
+    /// as programs do theirs, and the receiver reports whether any are missing.
     pub(crate) fn on_response(&mut self, now: Time, response: &Response, sequenced: bool) -> Option<ProbeOutcome> {
         let index = self.epochs.iter().position(|epoch| epoch.number == response.this_probe)?;
         let (rtt, this) = (now.since(self.epochs[index].probed_at), self.epochs[index].probed_at);
@@ -228,9 +238,14 @@ impl Probes {
                 continue;
             };
             (sum_sent, sum_received) = (sum_sent + flow.payload, sum_received + count);
+            // A program reports its packets in order, so these are first of all those that were counted before. Bytes
+            // that it has not reported yet are then among those counted now, however long it has been behind.
+            let is_own = is_own(flow.name.wire);
+            let early = if is_own { self.early_arrivals.take(flow.name, flow.payload).0 } else { 0 };
+            let count = count + early;
             let mut left = flow;
             outcome.received = Bytes::new(left.take(count));
-            if !sequenced {
+            if !(sequenced || is_own) {
                 outcome.lost = Bytes::new(left.wire_bytes);
             } else if count > flow.payload {
                 let surplus = count - flow.payload;
@@ -408,6 +423,48 @@ mod tests {
     }
 
     #[test]
+    fn a_program_may_always_report_one_packet_behind() {
+        for (sent, behind) in [(1_u64, 1), (3, 1), (3, 5), (1, 4)] {
+            let mut probes = Probes::new(0);
+            let [one, _] = own_names(&mut probes);
+            let (mut received, mut reported) = (0, 0);
+            for probe in 1..=50 {
+                let arrived = if probe <= 40 { sent } else { 0 };
+                send(&mut probes, 1, 1);
+                let report = (sent * probe.min(40)).saturating_sub(if probe < 42 { behind } else { 0 }) - reported;
+                (0..report).for_each(|_| probes.send(one, PAYLOAD, WHOLE));
+                reported += report;
+                probes.probe(at(0));
+                let counts = [(1, 1), (one.wire, arrived)];
+                let answer = probes.on_response(at(9), &response(probe as u32 - 1, probe as u32, &counts), true);
+                for (wire, got, lost, unknown) in packets(&answer.unwrap().outcomes) {
+                    assert_eq!((lost, unknown), (0, 0), "{sent} packets, {behind} behind, response {probe}");
+                    received += if wire == one.wire { got } else { 0 };
+                }
+            }
+            assert_eq!((reported, received), (40 * sent, 40 * sent), "{sent} packets, {behind} behind");
+        }
+    }
+
+    #[test]
+    fn a_loss_is_found_although_the_program_reports_late() {
+        let mut probes = Probes::new(0);
+        let [one, _] = own_names(&mut probes);
+        let mut round = |probe: u32, reported, counted| {
+            send(&mut probes, 1, 1);
+            (0..reported).for_each(|_| probes.send(one, PAYLOAD, WHOLE));
+            probes.probe(at(0));
+            let counts = [(1, 1), (one.wire, counted)];
+            let answer = probes.on_response(at(9), &response(probe - 1, probe, &counts), true).unwrap();
+            packets(&answer.outcomes).iter().filter(|outcome| outcome.0 == one.wire).map(|outcome| outcome.2).sum()
+        };
+        assert_eq!((1..9).map(|probe| round(probe, u64::from(probe > 1), 1)).sum::<u64>(), 0);
+        let lost = [(1, 0), (1, 0), (0, 0), (0, 0), (0, 0)];
+        let lost = (9..).zip(lost).map(|(probe, (reported, counted))| round(probe, reported, counted));
+        assert_eq!(lost.collect::<Vec<u64>>(), [0, 0, 0, 1, 0], "the second has arrived, the third has not");
+    }
+
+    #[test]
     fn hostile_counts_use_bounded_memory() {
         let mut probes = Probes::new(0);
         send(&mut probes, 1, 1);
@@ -565,11 +622,11 @@ mod tests {
     fn the_accounting_is_bounded_and_ends_complete() {
         let mut probes = Probes::new(u32::MAX - 10);
         let mut unknown = 0;
-        for _ in 0..100 {
+        for _ in 0..MAX_EPOCHS + 36 {
             send(&mut probes, 1, 1);
             unknown += probes.probe(at(0)).1.len();
         }
-        assert_eq!(unknown, 100 - MAX_EPOCHS);
+        assert_eq!(unknown, 36);
         send(&mut probes, 1, 1);
         assert_eq!(probes.end().len(), MAX_EPOCHS + 1, "one more was sent since the last probe");
     }

@@ -34,7 +34,7 @@ impl Host {
             flow.own_socket = true;
             let flow = flow.manager_id;
             self.use_agent_feedback(now, index);
-            self.agent.use_own_socket(now, flow, &mut self.manager);
+            self.agent.use_own_socket(flow);
             self.send_own_header(index);
         }
         Ok(())
