@@ -43,6 +43,7 @@ lint-rust: setup
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
 	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
+	cd bench/wire && cargo fmt --check
 	cd fuzz && cargo fmt --check && cargo clippy --quiet --no-default-features -- -D warnings
 
 .PHONY: test-rust
@@ -82,6 +83,16 @@ fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs
 bench: python ## speed and memory compared with ns-3 and ns-2
 	scripts/setup peers
 	$(PYTHON) scripts/bench.py $(RAMPMETER)
+
+.PHONY: bench-wire
+bench-wire: build venv ## speed of file transfers on this machine, beside s2n-quic, quinn, noq, quic-go, TCP: WIRE=--help
+	scripts/setup wire
+	$(PYTHON) scripts/bench_wire.py $(RAMPMETER) $(WIRE)
+
+.PHONY: bench-paths
+bench-paths: build venv ## file transfers over emulated paths, beside Linux's TCP and quic-go; needs root: PATHS=--help
+	scripts/setup wire
+	$(PYTHON) scripts/bench_paths.py $(RAMPMETER) $(PATHS)
 
 .PHONY: docs
 docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
