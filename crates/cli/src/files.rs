@@ -54,7 +54,7 @@ pub(crate) struct GetArgs {
     /// and with - messages go to standard error [default: the name, in the current directory]
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// The server's public key [default: the one in ~/.config/rampmeter/known_servers; a new server's is added there]
+    /// The server's public key [default: the one in the file of known servers; a new server's is added there]
     #[arg(long, value_name = "KEY")]
     key: Option<PublicKey>,
     /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key if it

@@ -12,7 +12,7 @@ use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State}
 use rampmeter_units::{Duration, Stream, Time};
 use serde::Serialize;
 
-use super::error::{NetError, Received};
+use super::error::{KeyChanged, NetError, Received};
 use super::part::Part;
 use super::progress::{Progress, loss};
 use super::protocol::{Answer, HEARTBEAT, InvalidMessage, Refusal, Request, check_controller};
@@ -375,7 +375,8 @@ impl<'a> Download<'a> {
                     }
                 };
                 let server = trusted.server.clone();
-                return Err(NetError::KeyChanged { server, got: key, expected, origin, remedy });
+                let changed = KeyChanged { server, got: key, expected, origin, remedy };
+                return Err(NetError::KeyChanged(Box::new(changed)));
             }
             (Trust::KnownServers(path), None) => {
                 keys::remember_server(path, &trusted.server, key)?;

@@ -34,6 +34,24 @@ impl fmt::Display for Received {
     }
 }
 
+/// A server has another key than the one expected.
+#[derive(Debug, Error)]
+#[error(
+    "{server} has the key {got}, and not {expected}, which {origin}: if its operator confirms the new key, {remedy}; otherwise somebody else may answer in its place"
+)]
+pub struct KeyChanged {
+    /// HOST:PORT.
+    pub server: String,
+    /// The key that it has.
+    pub got: PublicKey,
+    /// The one that was expected.
+    pub expected: PublicKey,
+    /// Where that one is from.
+    pub origin: String,
+    /// What to change.
+    pub remedy: &'static str,
+}
+
 /// Why a file was not served or downloaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -124,21 +142,8 @@ pub enum NetError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The server has another key than the one expected.
-    #[error(
-        "{server} has the key {got}, and not {expected}, which {origin}: if its operator confirms the new key, {remedy}; otherwise somebody else may answer in its place"
-    )]
-    KeyChanged {
-        /// HOST:PORT.
-        server: String,
-        /// The key that it has.
-        got: PublicKey,
-        /// The one that was expected.
-        expected: PublicKey,
-        /// Where that one is from.
-        origin: String,
-        /// What to change.
-        remedy: &'static str,
-    },
+    #[error(transparent)]
+    KeyChanged(Box<KeyChanged>),
     /// This client's key is not on the server's list.
     #[error(
         "{address} serves only keys on its list: ask its operator to add {own}, or give a listed key with --identity"

@@ -38,7 +38,7 @@ use rand::{RngCore, TryRngCore};
 
 pub use client::{GetOptions, GetReport, Trust, get};
 pub use directory::Directory;
-pub use error::{NetError, Received};
+pub use error::{KeyChanged, NetError, Received};
 pub use part::STANDARD_OUTPUT;
 pub use protocol::Refusal;
 pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
