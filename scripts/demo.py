@@ -106,7 +106,8 @@ def a_file(program: Path) -> bool:
             failed |= not same
             verdict = "the same SHA-256" if same else "NOT THE SAME SHA-256"
             rate = 8 * MEGABYTES / seconds
-            print(f"{MEGABYTES} MB over loopback with {controller}, encrypted: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
+            what = f"{MEGABYTES} MB over loopback with {controller}, encrypted"
+            print(f"{what}: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
     print()
     return failed
 
