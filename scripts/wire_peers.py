@@ -68,13 +68,17 @@ class Peer:
 def ours(controller: str) -> Peer:
     """Return our own file transfer. All of its command line is here."""
 
+    def command(tools: Tools, *words: str) -> list[str]:
+        # The server's key and the client's list of known servers are beside the files, not the user's own.
+        return ["env", f"XDG_CONFIG_HOME={tools.files}", str(tools.rampmeter), *words]
+
     def serve(tools: Tools, address: str) -> list[str]:
-        return [str(tools.rampmeter), "serve", str(tools.files), "--listen", address, "--controller", controller]
+        return command(tools, "serve", str(tools.files), "--listen", address, "--controller", controller)
 
     def get(tools: Tools, address: str, size: int) -> list[str]:
-        return [str(tools.rampmeter), "get", f"{address}/{tools.file(size).name}", "--out", "/dev/null", "--json"]
+        return command(tools, "get", f"{address}/{tools.file(size).name}", "--out", "/dev/null", "--json")
 
-    return Peer(f"rampmeter {controller}", 1250, serve, get)
+    return Peer(f"rampmeter {controller}", 1228, serve, get)
 
 
 def built(name: str, packet: int) -> Peer:
