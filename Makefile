@@ -94,6 +94,10 @@ bench-paths: build venv ## file transfers over emulated paths, beside Linux's TC
 	scripts/setup wire
 	$(PYTHON) scripts/bench_paths.py $(RAMPMETER) $(PATHS)
 
+.PHONY: soak
+soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
+	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)
+
 .PHONY: docs
 docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
