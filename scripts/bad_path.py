@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 Address = tuple[str, int]
 
-IDLE = 60.0  # seconds after which a client's way is forgotten
+IDLE = 60.0  # seconds after which a mapping without packets is discarded
 BATCH = 64  # datagrams read from one socket before another is served
 
 
@@ -24,7 +24,7 @@ BATCH = 64  # datagrams read from one socket before another is served
 class Faults:
     """What the path does, in both directions."""
 
-    delay: float = 0.010  # seconds, one way
+    delay: float = 0.010  # seconds, one mapping
     loss: float = 0.05
     late: float = 0.02  # the share of datagrams that come `lateness` later, and so behind others
     lateness: float = 0.010  # seconds
@@ -44,8 +44,8 @@ class Counts:
 
 
 @dataclass
-class Way:
-    """The way of one client: the socket that the server knows it by."""
+class Mapping:
+    """A mapping of the NAT: the socket that the server sees in place of a client."""
 
     client: Address
     upstream: socket.socket
@@ -65,7 +65,7 @@ class BadPath:
         self.address: Address = self._front.getsockname()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._front, selectors.EVENT_READ, None)
-        self._ways: dict[Address, Way] = {}
+        self._mappings: dict[Address, Mapping] = {}
         self._queue: list[tuple[float, int, bytes, Address, bool]] = []  # due, number, datagram, client, to the server
         self._number = 0
         self._stop = threading.Event()
@@ -76,8 +76,8 @@ class BadPath:
         """Stop, and close all sockets."""
         self._stop.set()
         self._thread.join()
-        for way in self._ways.values():
-            way.upstream.close()
+        for mapping in self._mappings.values():
+            mapping.upstream.close()
         self._front.close()
         self._selector.close()
 
@@ -105,18 +105,18 @@ class BadPath:
                 return
             now = time.monotonic()
             if key.data is None:
-                self._way(now, sender)
+                self._mapping(now, sender)
                 self._enqueue(now, datagram, sender, to_server=True)
             else:
                 self._enqueue(now, datagram, key.data, to_server=False)
 
-    def _way(self, now: float, client: Address) -> Way:
-        way = self._ways.get(client)
-        if way is None:
+    def _mapping(self, now: float, client: Address) -> Mapping:
+        mapping = self._mappings.get(client)
+        if mapping is None:
             move_at = now + self._random.expovariate(1 / self.faults.move_every)
-            way = self._ways[client] = Way(client, self._upstream(client), now, move_at)
-        way.used_at = now
-        return way
+            mapping = self._mappings[client] = Mapping(client, self._upstream(client), now, move_at)
+        mapping.used_at = now
+        return mapping
 
     def _upstream(self, client: Address) -> socket.socket:
         upstream = _socket()
@@ -125,20 +125,20 @@ class BadPath:
         return upstream
 
     def _sweep(self, now: float) -> None:
-        """Move clients whose time has come, and forget those that are silent."""
-        for way in list(self._ways.values()):
-            if now - way.used_at > IDLE:
-                self._close(way)
-                del self._ways[way.client]
-            elif now >= way.move_at:
-                self._close(way)
-                way.upstream = self._upstream(way.client)
-                way.move_at = now + self._random.expovariate(1 / self.faults.move_every)
+        """Move clients whose time has come, and discard the mappings of silent ones."""
+        for mapping in list(self._mappings.values()):
+            if now - mapping.used_at > IDLE:
+                self._close(mapping)
+                del self._mappings[mapping.client]
+            elif now >= mapping.move_at:
+                self._close(mapping)
+                mapping.upstream = self._upstream(mapping.client)
+                mapping.move_at = now + self._random.expovariate(1 / self.faults.move_every)
                 self.counts.moved += 1
 
-    def _close(self, way: Way) -> None:
-        self._selector.unregister(way.upstream)
-        way.upstream.close()
+    def _close(self, mapping: Mapping) -> None:
+        self._selector.unregister(mapping.upstream)
+        mapping.upstream.close()
 
     def _enqueue(self, now: float, datagram: bytes, client: Address, *, to_server: bool) -> None:
         faults, draw = self.faults, self._random.random
@@ -159,12 +159,12 @@ class BadPath:
             heapq.heappush(self._queue, (due, self._number, datagram, client, to_server))
 
     def _deliver(self, datagram: bytes, client: Address, *, to_server: bool) -> None:
-        way = self._ways.get(client)
-        if way is None:
+        mapping = self._mappings.get(client)
+        if mapping is None:
             return
         try:
             if to_server:
-                way.upstream.send(datagram)
+                mapping.upstream.send(datagram)
             else:
                 self._front.sendto(datagram, client)
         except OSError:  # a buffer is full, or the other side has no socket: lost
