@@ -24,7 +24,7 @@ BATCH = 64  # datagrams read from one socket before another is served
 class Faults:
     """What the path does, in both directions."""
 
-    delay: float = 0.010  # seconds, one mapping
+    delay: float = 0.010  # seconds, in each direction
     loss: float = 0.05
     late: float = 0.02  # the share of datagrams that come `lateness` later, and so behind others
     lateness: float = 0.010  # seconds
