@@ -9,7 +9,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use rampmeter_control::Controller;
 use rampmeter_manager::Timers;
 use rampmeter_units::{Duration, Time};
@@ -17,7 +19,7 @@ use rampmeter_units::{Duration, Time};
 use crate::clock::{Clock, set_min_timer_slack};
 use crate::host::{Event, Host};
 use crate::ready::Ready;
-use crate::socket::ReceiveBatch;
+use crate::socket::{ReceiveBatch, Socket};
 
 /// A sender whose next packet leaves this soon reads acknowledgements at that time and not as they arrive: one wake-up
 /// a packet instead of two, from 20 Mb/s in packets of 1250 bytes on.
@@ -42,6 +44,22 @@ pub struct EventLoop<C> {
     events: VecDeque<(HostId, Event)>,
     /// Connections whose `Closed` event the application has received.
     closed: Vec<(HostId, rampmeter_transport::ConnectionId)>,
+    alarm: Option<Alarm>,
+}
+
+/// The token of the alarm, which is no index of a host.
+const ALARM: u64 = u64::MAX;
+
+/// Ends the wait of an [`EventLoop`] from another thread.
+#[derive(Debug, Clone)]
+pub struct Alarm(Arc<EventFd>);
+
+impl Alarm {
+    /// Ends the loop's present wait, or its next one. During a short wait for a departure, it takes effect at its end.
+    pub fn ring(&self) {
+        // It fails only if it has been rung 2^64 - 2 times without effect: then the loop's wait ends anyway.
+        let _ = self.0.write(1);
+    }
 }
 
 impl<C: Controller> EventLoop<C> {
@@ -59,12 +77,25 @@ impl<C: Controller> EventLoop<C> {
             arrivals: ReceiveBatch::new(largest),
             events: VecDeque::new(),
             closed: Vec::new(),
+            alarm: None,
         })
     }
 
     /// The current time, on the clock of all hosts.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// The loop's alarm.
+    pub fn alarm(&mut self) -> io::Result<Alarm> {
+        if let Some(alarm) = &self.alarm {
+            return Ok(alarm.clone());
+        }
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let alarm = Alarm(Arc::new(EventFd::from_value_and_flags(0, flags)?));
+        self.ready.add(&*alarm.0, ALARM)?;
+        self.alarm = Some(alarm.clone());
+        Ok(alarm)
     }
 
     /// Adds a host.
@@ -83,6 +114,16 @@ impl<C: Controller> EventLoop<C> {
         self.ready.remove(host.socket());
         self.events.retain(|(owner, _)| *owner != id);
         Some(host)
+    }
+
+    /// Gives a host another socket, and with it another address.
+    pub fn replace_socket(&mut self, id: HostId, socket: Socket) -> io::Result<()> {
+        let Some(Some(host)) = self.hosts.get_mut(id.0 as usize) else { return Ok(()) };
+        self.ready.add(&socket, id.0.into())?;
+        let before = host.replace_socket(socket);
+        self.ready.remove(&before);
+        self.mark_busy(id.0);
+        Ok(())
     }
 
     /// A host, for reading.
@@ -129,6 +170,12 @@ impl<C: Controller> EventLoop<C> {
                 self.ready.wait(Duration::ZERO)?;
             }
             while let Some((index, writable)) = self.ready.next() {
+                if index == ALARM {
+                    if let Some(alarm) = &self.alarm {
+                        let _ = alarm.0.read(); // it counts the rings, and is rung
+                    }
+                    continue;
+                }
                 let index = index as u32;
                 if let Some(Some(host)) = self.hosts.get_mut(index as usize).filter(|_| writable) {
                     host.blocked = false;
@@ -188,5 +235,26 @@ impl<C: Controller> EventLoop<C> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_control::newreno::NewReno;
+
+    use super::*;
+
+    #[test]
+    fn an_alarm_ends_a_wait_once() {
+        let mut net = EventLoop::<NewReno>::new(1500).unwrap();
+        let alarm = net.alarm().unwrap();
+        let ringing = std::thread::spawn(move || alarm.ring());
+        let began = net.now();
+        net.run_once(began + Duration::from_secs(30)).unwrap();
+        ringing.join().unwrap();
+        assert!(net.now().since(began) < Duration::from_secs(20));
+        let began = net.now();
+        net.run_once(began + Duration::from_millis(20)).unwrap();
+        assert!(net.now().since(began) >= Duration::from_millis(20), "it has been heard already");
     }
 }

@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use rampmeter_control::Controller;
 use rampmeter_manager::{Delivery, Share};
 use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
-use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, Statistics};
+use rampmeter_transport::{CloseReason, Config, Connection, ConnectionId, Endpoint, Statistics};
 use rampmeter_units::{Duration, Ecn, Time};
 use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, cm_encode, decode, decode_first, encode};
 
 use crate::clock::Clock;
 use crate::peer::Peer;
 use crate::socket::{ReceiveBatch, SendBatch, SendResult, Socket};
-use crate::stream::{Arrivals, Stream, min_write_space};
+use crate::stream::{Arrivals, Stream, min_write_space, send_space};
 
 /// The maximum number of batches that a host sends or receives before other hosts run.
 const BATCHES_A_RUN: usize = 4;
@@ -33,6 +33,9 @@ const SESSION_SWEEP: Duration = Duration::from_secs(15);
 pub struct Limits {
     /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged.
     pub send_buffer: usize,
+    /// The maximum number of bytes of a connection that are written and not sent. With few of them, what the
+    /// application writes next leaves soon.
+    pub unsent: usize,
     /// A connection is aborted when its peer has sent nothing for this long; [`Duration::MAX`] for never. A peer
     /// without data is silent, too, so the application's protocol must make peers send, for example heartbeats.
     pub peer_timeout: Duration,
@@ -40,7 +43,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { send_buffer: 4 << 20, peer_timeout: Duration::from_secs(10) }
+        Self { send_buffer: 4 << 20, unsent: usize::MAX, peer_timeout: Duration::from_secs(10) }
+    }
+}
+
+impl Limits {
+    /// The free space at which a writer is notified.
+    pub(crate) fn min_write_space(&self) -> usize {
+        min_write_space(self.send_buffer.min(self.unsent))
     }
 }
 
@@ -212,15 +222,16 @@ impl<C: Controller> Host<C> {
         count
     }
 
-    /// The free space of the connection's send buffer, in bytes.
+    /// The number of bytes that the connection takes now.
     pub fn send_space(&self, id: ConnectionId) -> usize {
-        let used = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
-        used.map_or(0, |used| self.limits.send_buffer.saturating_sub(used))
+        let buffered = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
+        let unsent = self.endpoint.connection(id).map(Connection::unsent);
+        buffered.zip(unsent).map_or(0, |(buffered, unsent)| send_space(&self.limits, buffered, unsent))
     }
 
     /// Whether the free space is large enough for [`Event::Writable`].
     pub fn is_writable(&self, id: ConnectionId) -> bool {
-        self.send_space(id) >= min_write_space(self.limits.send_buffer)
+        self.send_space(id) >= self.limits.min_write_space()
     }
 
     /// Requests [`Event::Writable`] for when there is more space.
@@ -231,9 +242,20 @@ impl<C: Controller> Host<C> {
     }
 
     /// Moves received bytes to the end of `out`. Returns their number.
-    pub fn read(&mut self, now: Time, id: ConnectionId, out: &mut Vec<u8>) -> usize {
+    pub fn read(&mut self, now: Time, id: ConnectionId, out: &mut impl for<'a> Extend<&'a u8>) -> usize {
+        self.read_up_to(now, id, usize::MAX, out)
+    }
+
+    /// The same, up to `max` bytes. If more are left, [`Event::Readable`] is not reported before another read.
+    pub fn read_up_to(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        max: usize,
+        out: &mut impl for<'a> Extend<&'a u8>,
+    ) -> usize {
         let Some(stream) = self.streams.get_mut(&id.number()) else { return 0 };
-        let count = stream.read(out);
+        let count = stream.read(max, out);
         self.endpoint.consume(now, id, count as u64);
         count
     }
@@ -271,6 +293,16 @@ impl<C: Controller> Host<C> {
         }
     }
 
+    /// The connection's session; `None` in clear.
+    pub fn session(&self, id: ConnectionId) -> Option<SessionId> {
+        self.streams.get(&id.number())?.peer.session_id()
+    }
+
+    /// Whether the session is open.
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| sessions.address(session).is_some())
+    }
+
     /// The peer's public key.
     pub fn peer_key(&self, id: ConnectionId) -> Option<PublicKey> {
         match self.streams.get(&id.number())?.peer {
@@ -297,6 +329,11 @@ impl<C: Controller> Host<C> {
     /// The socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    pub(crate) fn replace_socket(&mut self, socket: Socket) -> Socket {
+        self.blocked = false;
+        std::mem::replace(&mut self.socket, socket)
     }
 
     /// Discards a connection whose `Closed` event the application has received.
@@ -390,7 +427,7 @@ impl<C: Controller> Host<C> {
             stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let events = stream.on_packet(now, packet, connection, self.limits.send_buffer);
+        let events = stream.on_packet(now, packet, connection, &self.limits);
         self.events.extend(events.into_iter().flatten());
     }
 

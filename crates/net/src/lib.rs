@@ -28,7 +28,7 @@ mod stream;
 mod tcp_info;
 
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
-pub use driver::{EventLoop, HostId};
+pub use driver::{Alarm, EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{EndReason, Event, Host, Limits, SessionEnd};
 pub use peer::Peer;

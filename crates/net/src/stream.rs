@@ -4,12 +4,18 @@ use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::{Packet, unwrap};
 
-use crate::host::Event;
+use crate::host::{Event, Limits};
 use crate::peer::Peer;
 
 /// The free space of a buffer of `capacity` at which a writer is notified.
 pub(crate) fn min_write_space(capacity: usize) -> usize {
     (64 * 1024).min(capacity / 2)
+}
+
+/// The number of bytes that a connection takes: its send buffer has space for them, and few enough have not been sent.
+pub(crate) fn send_space(limits: &Limits, buffered: usize, unsent: u64) -> usize {
+    let unsent = usize::try_from(unsent).unwrap_or(usize::MAX);
+    limits.send_buffer.saturating_sub(buffered).min(limits.unsent.saturating_sub(unsent))
 }
 
 /// The receiver's packet counts, from which it estimates loss: packets with payload that arrived, and packets sent.
@@ -71,14 +77,13 @@ impl Stream {
         }
     }
 
-    /// Processes a packet of the peer whose payload has been stored; `capacity` is the size of the send buffer. Returns
-    /// the events for the application.
+    /// Processes a packet of the peer whose payload has been stored. Returns the events for the application.
     pub(crate) fn on_packet(
         &mut self,
         now: Time,
         packet: &Packet,
         connection: &Connection,
-        capacity: usize,
+        limits: &Limits,
     ) -> [Option<Event>; 2] {
         self.last_received = now;
         if packet.sequence_len() > 0 {
@@ -88,9 +93,9 @@ impl Stream {
         let (arrived, ended) = (connection.arrived(), connection.is_received());
         let more = arrived > self.arrived || (ended && !self.ended);
         (self.arrived, self.ended) = (arrived, ended);
-        let space = capacity.saturating_sub(self.outgoing.len());
+        let space = send_space(limits, self.outgoing.len(), connection.unsent());
         let readable = more && !self.reported_readable;
-        let writable = self.wants_space && space >= min_write_space(capacity);
+        let writable = self.wants_space && space >= limits.min_write_space();
         self.reported_readable |= readable;
         self.wants_space &= !writable;
         [readable.then_some(Event::Readable(self.id)), writable.then_some(Event::Writable(self.id))]
@@ -104,10 +109,12 @@ impl Stream {
         self.arrivals.sent = self.arrivals.sent.max((number + 1).saturating_sub(first));
     }
 
-    /// Moves the readable bytes to the end of `out`. Returns their number.
-    pub(crate) fn read(&mut self, out: &mut Vec<u8>) -> usize {
-        self.reported_readable = false;
-        let count = self.incoming.read(self.arrived, out);
+    /// Moves up to `max` readable bytes to the end of `out`. Returns their number. If more are left, `Readable` is not
+    /// reported before another read.
+    pub(crate) fn read(&mut self, max: usize, out: &mut impl for<'a> Extend<&'a u8>) -> usize {
+        let until = self.arrived.min(self.consumed.saturating_add(max as u64));
+        self.reported_readable = until < self.arrived;
+        let count = self.incoming.read(until, out);
         self.consumed += count as u64;
         count
     }

@@ -80,13 +80,13 @@ impl ReceiveBuffer {
     }
 
     /// Moves everything before `arrived` to the end of `out`, and returns its length.
-    pub fn read(&mut self, arrived: u64, out: &mut Vec<u8>) -> usize {
+    pub fn read(&mut self, arrived: u64, out: &mut impl for<'a> Extend<&'a u8>) -> usize {
         let ready = usize::try_from(arrived.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
         // In two runs: a drain would move the bytes one by one.
         let (head, tail) = self.bytes.as_slices();
         let middle = ready.min(head.len());
-        out.extend_from_slice(&head[..middle]);
-        out.extend_from_slice(&tail[..ready - middle]);
+        out.extend(&head[..middle]);
+        out.extend(&tail[..ready - middle]);
         self.bytes.drain(..ready);
         self.start += ready as u64;
         ready

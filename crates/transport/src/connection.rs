@@ -376,6 +376,11 @@ impl Connection {
         self.ping_due |= self.state == State::Open;
     }
 
+    /// Sends a packet that the peer answers, soon.
+    pub(crate) fn probe(&mut self) {
+        self.ping_due = self.state == State::Open;
+    }
+
     pub(crate) fn reset(&self) -> Packet {
         Packet { sequence: self.sender.sequence(0), kind: Kind::Reset, connection: self.remote, ..Packet::default() }
     }
@@ -393,6 +398,11 @@ impl Connection {
     /// Bytes of this side's stream that the peer has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.sender.acknowledged()
+    }
+
+    /// Bytes of this side's stream that have never been sent.
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
     }
 
     /// Whether this side's stream has been delivered completely.

@@ -381,6 +381,18 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
+    /// Raises the receive window of a connection; it never shrinks.
+    pub fn raise_receive_window(&mut self, id: ConnectionId, window: Bytes) {
+        if let Some(slot) = self.slot_mut(id) {
+            slot.connection.receiver.raise_window(window.as_u64());
+        }
+    }
+
+    /// Sends a packet that the peer answers, for example from a new address.
+    pub fn probe(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, Connection::probe);
+    }
+
     /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };

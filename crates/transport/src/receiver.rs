@@ -178,6 +178,11 @@ impl Receiver {
         }
     }
 
+    /// Raises the receive window to `capacity` bytes. It never shrinks: what was advertised stays valid.
+    pub(crate) fn raise_window(&mut self, capacity: u64) {
+        self.capacity = self.capacity.max(capacity);
+    }
+
     /// Acknowledges at the next opportunity.
     pub(crate) fn acknowledge_now(&mut self) {
         self.due = AckDue::Now;

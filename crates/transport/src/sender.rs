@@ -120,6 +120,11 @@ impl Sender {
         self.una.min(self.written)
     }
 
+    /// Bytes written and never sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.written - self.next.min(self.written)
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.finished && self.fin_sent && self.una > self.written
     }
