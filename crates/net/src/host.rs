@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use rampmeter_control::Controller;
 use rampmeter_manager::{Delivery, Share};
 use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
-use rampmeter_transport::{CloseReason, Config, Connection, ConnectionId, Endpoint, Statistics};
-use rampmeter_units::{Duration, Ecn, Time};
+use rampmeter_transport::{CloseReason, Config, Connection, ConnectionId, Endpoint, State, Statistics};
+use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, cm_encode, decode, decode_first, encode};
 
 use crate::clock::Clock;
@@ -301,6 +301,26 @@ impl<C: Controller> Host<C> {
     /// Whether the session is open.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.as_ref().is_some_and(|sessions| sessions.address(session).is_some())
+    }
+
+    /// The time since the last packet of a session's connections; `None` without connections.
+    pub fn silence(&self, now: Time, session: SessionId) -> Option<Duration> {
+        let of_session = self.streams.values().filter(|stream| stream.peer.session_id() == Some(session));
+        of_session.map(|stream| now.since(stream.last_received)).min()
+    }
+
+    /// Whether connections of the session have bytes in flight.
+    pub fn awaits_feedback(&self, session: SessionId) -> bool {
+        let in_flight = |id| self.endpoint.connection(id).map_or(Bytes::ZERO, Connection::in_flight);
+        self.connections_of(session).into_iter().any(|id| in_flight(id) > Bytes::ZERO)
+    }
+
+    /// Sends a packet that the other host of a session answers, in one of its connections.
+    pub fn probe(&mut self, now: Time, session: SessionId) {
+        let is_open = |id: &ConnectionId| self.endpoint.connection(*id).is_some_and(|c| c.state() == State::Open);
+        if let Some(id) = self.connections_of(session).into_iter().find(is_open) {
+            self.endpoint.probe(now, id);
+        }
     }
 
     /// The peer's public key.

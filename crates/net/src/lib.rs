@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! files      an application: serves a directory, downloads files
+//! streams    streams of bytes for asynchronous programs (feature `async`)
 //! driver     EventLoop: many hosts in one thread; events
 //! host       Host: an endpoint, its socket, the streams of its connections
 //! history    the histories of destinations in a file
@@ -25,6 +26,8 @@ mod peer;
 mod ready;
 mod socket;
 mod stream;
+#[cfg(feature = "async")]
+pub mod streams;
 mod tcp_info;
 
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
@@ -34,4 +37,6 @@ pub use host::{EndReason, Event, Host, Limits, SessionEnd};
 pub use peer::Peer;
 pub use socket::Socket;
 pub use stream::Arrivals;
+#[cfg(feature = "async")]
+pub use streams::{Client, ClientOptions, Server, ServerOptions, Session, Stream, StreamError};
 pub use tcp_info::TcpInfo;

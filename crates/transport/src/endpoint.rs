@@ -26,6 +26,9 @@ use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
 use crate::sender::PacketFeedback;
 
+/// The resets that are repeated if their peers still send: a lost one would leave the connection open there.
+const RESETS_KEPT: usize = 64;
+
 #[derive(Debug)]
 struct Slot<A> {
     id: ConnectionId,
@@ -54,6 +57,8 @@ pub struct Endpoint<C, A> {
     control: VecDeque<u32>,
     events: VecDeque<Event>,
     resets: VecDeque<(A, Packet, ConnectionId)>,
+    /// The latest resets, oldest first.
+    past_resets: VecDeque<(A, Packet, ConnectionId)>,
 }
 
 impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
@@ -84,6 +89,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             control: VecDeque::new(),
             events: VecDeque::new(),
             resets: VecDeque::new(),
+            past_resets: VecDeque::new(),
         }
     }
 
@@ -154,10 +160,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return None;
         }
         let index = ConnectionId::from_number(packet.connection).index();
-        let slot = self.slots.get_mut(index)?.as_mut()?;
-        if slot.id.number() != packet.connection || slot.peer != from {
+        let slot = self.slots.get_mut(index).and_then(Option::as_mut);
+        let Some(slot) = slot.filter(|slot| slot.id.number() == packet.connection && slot.peer == from) else {
+            self.repeat_reset(from, packet);
             return None;
-        }
+        };
         let id = slot.id;
         let connection = &mut slot.connection;
         let half_open = connection.state() == State::HalfOpen;
@@ -175,6 +182,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         self.update(now, index);
         outcome.fresh.map(|f| Received { connection: id, offset: f.offset, skip: f.skip, len: f.len })
+    }
+
+    /// The peer of a connection that was reset still sends: its reset was lost, or is in transit.
+    fn repeat_reset(&mut self, from: A, packet: &Packet) {
+        if packet.kind == Kind::Data {
+            let is_of = |(to, _, id): &&(A, Packet, ConnectionId)| id.number() == packet.connection && *to == from;
+            self.resets.extend(self.past_resets.iter().find(is_of).copied());
+        }
     }
 
     fn on_syn(&mut self, now: Time, from: A, syn: &Packet) {
@@ -398,6 +413,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let Some(slot) = self.slot_mut(id) else { return };
         let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset(), id));
         self.resets.extend(reset);
+        self.past_resets.extend(reset);
+        if self.past_resets.len() > RESETS_KEPT {
+            self.past_resets.pop_front();
+        }
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 

@@ -69,17 +69,17 @@ pub fn default_transport() -> Config {
 }
 
 /// The largest datagram that arrives: a packet, or a handshake.
-fn max_datagram(transport: &Config) -> usize {
+pub(crate) fn max_datagram(transport: &Config) -> usize {
     (transport.packet.as_u64() as usize).max(MIN_HELLO_BYTES)
 }
 
 /// Unpredictable random numbers, from the operating system.
-fn os_random() -> impl RngCore + Send {
+pub(crate) fn os_random() -> impl RngCore + Send {
     OsRng.unwrap_err()
 }
 
 /// A random seed for a controller's choices.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     os_random().next_u64()
 }
 

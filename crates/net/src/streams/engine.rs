@@ -1,0 +1,532 @@
+//! The engine: one thread with the sockets, the sessions and the connections of all streams.
+//!
+//! ```text
+//! loop { wait for packets, deadlines and the alarm ──► events of the host ──► commands of tasks ──► pipes }
+//! ```
+//!
+//! Its timers are those of the event loop, so paced packets leave on time, however busy the tasks are.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rampmeter_control::AnyController;
+use rampmeter_session::{Goodbye, PublicKey, SessionId};
+use rampmeter_transport::{Config, ConnectionId, State};
+use rampmeter_units::{Bytes, Duration, Time};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::dial::{Connected, Dial};
+use super::entry::{Entry, FIRST_WINDOW, Windows, share};
+use super::error::{StreamEnd, StreamError};
+use super::link::{Command, Link};
+use super::pipe::Pipe;
+use super::session::Session;
+use super::stream::Stream;
+use crate::driver::{EventLoop, HostId};
+use crate::host::{EndReason, Event, SessionEnd};
+use crate::socket::Socket;
+
+/// The interval of checks that no event causes.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A client asks its server for a sign of life after this time without packets.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// A client takes a new socket after this time without an answer: its address may have changed.
+const UNANSWERED: Duration = Duration::from_secs(3);
+
+/// A session ends after this time without packets of the other host.
+const DEAD: Duration = Duration::from_secs(60);
+
+/// The maximum duration of an attempt to reach a server at one of its addresses.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum time for the delivery of finished streams when the engine ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What an engine is made with.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// The settings of connections that this host opens.
+    pub(super) transport: Config,
+    /// The maximum number of streams of a session that the other host has opened.
+    pub(super) max_streams: usize,
+    /// Streams that are opened in advance, for each session that this host has opened.
+    pub(super) spare: usize,
+    /// The maximum sum of all receive windows.
+    pub(super) memory: Bytes,
+}
+
+/// A session of the engine.
+struct Member {
+    session: Session,
+    ended: watch::Sender<Option<SessionEnd>>,
+    /// The class of its streams at the scheduler.
+    class: u32,
+    /// Connections that are being opened.
+    opening: BTreeSet<ConnectionId>,
+    /// Connections that are open and have no owner yet.
+    spare: VecDeque<ConnectionId>,
+    /// Tasks that wait for a stream.
+    waiting: VecDeque<oneshot::Sender<Result<Stream, StreamError>>>,
+    /// Connections that the other host has opened and that have not ended.
+    accepted: BTreeSet<ConnectionId>,
+    /// Those of them without a byte so far, which are no streams yet: the other host has opened them in advance.
+    silent: BTreeSet<ConnectionId>,
+}
+
+pub(super) struct Engine {
+    net: EventLoop<AnyController>,
+    host: HostId,
+    link: Arc<Link>,
+    settings: Settings,
+    streams: BTreeMap<ConnectionId, Entry>,
+    sessions: BTreeMap<SessionId, Member>,
+    windows: Windows,
+    incoming: mpsc::UnboundedSender<Stream>,
+    dial: Option<Dial>,
+    /// The server's address, of a client's engine.
+    server: Option<SocketAddr>,
+    rebound_at: Time,
+    classes: u32,
+    next_sweep: Time,
+    /// The engine ends at this time at the latest.
+    stop_at: Option<Time>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        net: EventLoop<AnyController>,
+        host: HostId,
+        link: Arc<Link>,
+        settings: Settings,
+        incoming: mpsc::UnboundedSender<Stream>,
+    ) -> Self {
+        let windows = Windows { max: settings.memory, sum: Bytes::ZERO };
+        Self {
+            next_sweep: net.now() + SWEEP,
+            net,
+            host,
+            link,
+            settings,
+            streams: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            windows,
+            incoming,
+            dial: None,
+            server: None,
+            rebound_at: Time::ZERO,
+            classes: 0,
+            stop_at: None,
+        }
+    }
+
+    /// Runs until it is stopped, or the system fails.
+    pub(super) fn run(mut self) {
+        while !self.is_stopped() {
+            let now = self.net.now();
+            let until = if self.link.may_wait() { self.next_sweep } else { now };
+            let result = self.net.run_once(until);
+            let commands = self.link.take();
+            if let Err(error) = result {
+                self.fail_dial(StreamError::System(error));
+                break;
+            }
+            while let Some((_, event)) = self.net.poll_event() {
+                self.on_event(event);
+            }
+            commands.into_iter().for_each(|command| self.on_command(command));
+            let now = self.net.now();
+            if self.next_sweep <= now {
+                self.next_sweep = now + SWEEP;
+                self.sweep(now);
+            }
+        }
+        self.end();
+    }
+
+    fn is_stopped(&self) -> bool {
+        let Some(at) = self.stop_at else { return false };
+        let host = self.net.host(self.host);
+        let is_delivering = |(id, entry): (&ConnectionId, &Entry)| host.is_some_and(|h| entry.is_delivering(*id, h));
+        at <= self.net.now() || !self.streams.iter().any(is_delivering)
+    }
+
+    /// Tells the other hosts and all tasks that it ends.
+    fn end(&mut self) {
+        let now = self.net.now();
+        self.link.end();
+        let end = if self.server.is_some() { SessionEnd::Finished } else { SessionEnd::Stopping };
+        let goodbye = if self.server.is_some() { Goodbye::Finished } else { Goodbye::Stopping };
+        for id in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.end_session(id, end);
+            if let Some(host) = self.net.host_mut(self.host) {
+                host.disconnect(now, id, goodbye);
+            }
+        }
+        let _ = self.net.run_once(now); // the goodbyes are sent, or nothing can be
+        while let Some((_, event)) = self.net.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let now = self.net.now();
+        match event {
+            Event::Key(session, key) => self.on_key(now, session, key),
+            Event::SessionEnded(session, end) => self.on_session_ended(now, session, end),
+            Event::Opened(id, _) => self.on_opened(id),
+            Event::Accepted(id, _) => self.on_accepted(now, id),
+            Event::Readable(id) if !self.streams.contains_key(&id) => self.on_first_bytes(now, id),
+            Event::Readable(id) | Event::Writable(id) => self.advance(now, id),
+            Event::Closed(id, reason, _) => self.on_closed(now, id, reason),
+            Event::SocketError(error) => match &self.dial {
+                Some(dial) => {
+                    let error = StreamError::reach(dial.address, error);
+                    self.try_next_address(now, error);
+                }
+                None => self.rebind(now),
+            },
+            Event::Datagram(..) | Event::Degraded(..) => {}
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let now = self.net.now();
+        match command {
+            Command::Update(id) => self.advance(now, id),
+            Command::Open(session, reply) => match self.sessions.get_mut(&session) {
+                Some(member) => {
+                    member.waiting.push_back(reply);
+                    self.serve_waiting(now, session);
+                }
+                None => drop(reply),
+            },
+            Command::Control(session, controller) => {
+                let flow = self.streams.iter().find(|(_, entry)| entry.session == session).map(|(id, _)| *id);
+                let member = self.sessions.get(&session);
+                let any = flow.or_else(|| member.and_then(|member| member.spare.front().copied()));
+                if let (Some(host), Some(id)) = (self.net.host_mut(self.host), any) {
+                    host.replace_controller(now, id, *controller);
+                }
+            }
+            Command::Close(session) => {
+                self.end_session(session, SessionEnd::Finished);
+                if let Some(host) = self.net.host_mut(self.host) {
+                    host.disconnect(now, session, Goodbye::Finished);
+                }
+            }
+            Command::Stop => self.stop_at = self.stop_at.or(Some(now + CLOSE_TIMEOUT)),
+        }
+    }
+
+    fn advance(&mut self, now: Time, id: ConnectionId) {
+        let (Some(entry), Some(host)) = (self.streams.get_mut(&id), self.net.host_mut(self.host)) else { return };
+        let class = self.sessions.get(&entry.session).map_or(0, |member| member.class);
+        entry.advance(now, id, host, &mut self.windows, class);
+    }
+
+    fn add_session(&mut self, id: SessionId, key: PublicKey) {
+        let (ended, receiver) = watch::channel(None);
+        let link = Arc::clone(&self.link);
+        self.classes = self.classes.wrapping_add(1);
+        let class = self.classes;
+        self.sessions.entry(id).or_insert_with(|| Member {
+            session: Session::new(id, key, link, receiver),
+            ended,
+            class,
+            opening: BTreeSet::new(),
+            spare: VecDeque::new(),
+            waiting: VecDeque::new(),
+            accepted: BTreeSet::new(),
+            silent: BTreeSet::new(),
+        });
+    }
+
+    /// A stream of a connection, for its owner.
+    fn stream(&mut self, now: Time, session: SessionId, id: ConnectionId) -> Option<Stream> {
+        let member = self.sessions.get(&session)?;
+        let pipe = Arc::new(Pipe::default());
+        let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
+        self.net.host_mut(self.host)?.share(id, share(1.0, member.class));
+        self.streams.insert(id, Entry::new(now, session, pipe));
+        Some(stream)
+    }
+
+    fn on_opened(&mut self, id: ConnectionId) {
+        let now = self.net.now();
+        let mut members = self.sessions.iter_mut();
+        let Some((&session, member)) = members.find(|(_, member)| member.opening.contains(&id)) else { return };
+        member.opening.remove(&id);
+        member.spare.push_back(id);
+        if let Some(dial) = self.dial.take() {
+            let (session, address, is_new_server) = (member.session.clone(), dial.address, dial.is_new_server);
+            drop(dial.reply.send(Ok(Connected { session, address, is_new_server })));
+        }
+        self.serve_waiting(now, session);
+    }
+
+    /// Gives connections to tasks that wait for them, and opens those that are missing.
+    fn serve_waiting(&mut self, now: Time, id: SessionId) {
+        loop {
+            let Some(member) = self.sessions.get_mut(&id) else { return };
+            member.waiting.retain(|reply| !reply.is_closed());
+            if member.waiting.is_empty() {
+                break;
+            }
+            let Some(connection) = member.spare.pop_front() else { break };
+            let reply = member.waiting.pop_front();
+            let stream = self.stream(now, id, connection);
+            if let (Some(reply), Some(stream)) = (reply, stream) {
+                drop(reply.send(Ok(stream))); // a stream that nobody takes is dropped, and reset
+            }
+            self.advance(now, connection);
+        }
+        let spare = if self.server.is_some() { self.settings.spare } else { 0 };
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let Some(member) = self.sessions.get_mut(&id) else { return };
+        while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
+            let opened = Some(()).filter(|()| self.windows.add(FIRST_WINDOW));
+            let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
+            let Some(connection) = opened else {
+                if member.opening.is_empty() {
+                    member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::TooManyStreams))));
+                }
+                return;
+            };
+            member.opening.insert(connection);
+        }
+    }
+
+    fn on_accepted(&mut self, now: Time, id: ConnectionId) {
+        let max_streams = self.settings.max_streams;
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let (Some(session), Some(key)) = (host.session(id), host.peer_key(id)) else { return };
+        let is_stopping = self.stop_at.is_some();
+        let fits = !is_stopping && self.windows.add(FIRST_WINDOW);
+        self.add_session(session, key);
+        let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
+        if member.accepted.len() >= max_streams {
+            // Streams that have ended need no place any more, although they remain for late packets.
+            let is_open = |id: &ConnectionId| host.endpoint().connection(*id).is_some_and(|c| c.state() == State::Open);
+            member.accepted.retain(is_open);
+        }
+        let has_place = member.accepted.len() < max_streams;
+        if has_place && fits {
+            member.accepted.insert(id);
+            member.silent.insert(id);
+            return;
+        }
+        if fits {
+            self.windows.sum = self.windows.sum - FIRST_WINDOW;
+        }
+        if let Some(host) = self.net.host_mut(self.host) {
+            host.abort(now, id);
+        }
+    }
+
+    /// A connection of the other host has its first bytes, or its end: it is a stream now.
+    fn on_first_bytes(&mut self, now: Time, id: ConnectionId) {
+        let Some(session) = self.net.host(self.host).and_then(|host| host.session(id)) else { return };
+        if !self.sessions.get_mut(&session).is_some_and(|member| member.silent.remove(&id)) {
+            return;
+        }
+        if let Some(stream) = self.stream(now, session, id) {
+            self.advance(now, id);
+            drop(self.incoming.send(stream)); // a stream that nobody takes is dropped, and reset
+        }
+    }
+
+    fn on_closed(&mut self, now: Time, id: ConnectionId, reason: EndReason) {
+        if let (Some(entry), Some(host)) = (self.streams.remove(&id), self.net.host_mut(self.host)) {
+            if let Some(member) = self.sessions.get_mut(&entry.session) {
+                member.accepted.remove(&id);
+            }
+            entry.end(now, id, host, &mut self.windows, reason.into());
+            return;
+        }
+        // A connection without an owner: of a client that dials, or in advance.
+        let of = |member: &mut Member| {
+            let before = member.spare.len();
+            member.spare.retain(|&other| other != id);
+            let is_silent = member.silent.remove(&id) && member.accepted.remove(&id);
+            is_silent || member.opening.remove(&id) || member.spare.len() < before
+        };
+        let Some(session) = self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some(*session))
+        else {
+            return;
+        };
+        self.windows.sum = self.windows.sum - FIRST_WINDOW;
+        if let Some(dial) = &self.dial {
+            let error = StreamError::NoAnswer(dial.address);
+            return self.try_next_address(now, error);
+        }
+        // The other host has no place for another stream, or does not answer.
+        if let Some(reply) = self.sessions.get_mut(&session).and_then(|member| member.waiting.pop_front()) {
+            drop(reply.send(Err(StreamError::TooManyStreams)));
+        }
+    }
+
+    fn on_session_ended(&mut self, now: Time, session: SessionId, end: SessionEnd) {
+        let Some(address) = self.dial.as_ref().map(|dial| dial.address) else {
+            return self.end_session(session, end);
+        };
+        self.forget(session);
+        match end {
+            // Asks for its key, to say what it is.
+            SessionEnd::WrongKey => {
+                if let Some(host) = self.net.host_mut(self.host) {
+                    host.connect(now, address, None);
+                }
+            }
+            SessionEnd::NotAuthorized => {
+                if let Some(own) = self.dial.as_ref().map(|dial| dial.trusted.identity.public()) {
+                    self.fail_dial(StreamError::NotAuthorized { address, own });
+                }
+            }
+            SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted | SessionEnd::NoAnswer => {
+                self.try_next_address(now, StreamError::NoAnswer(address));
+            }
+        }
+    }
+
+    /// Removes a session that was not established.
+    fn forget(&mut self, session: SessionId) {
+        if let Some(member) = self.sessions.remove(&session) {
+            let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
+            self.windows.sum = self.windows.sum - FIRST_WINDOW * connections;
+        }
+    }
+
+    fn end_session(&mut self, id: SessionId, end: SessionEnd) {
+        let of_session = self.streams.values().filter(|entry| entry.session == id);
+        of_session.for_each(|entry| entry.set_end(StreamEnd::Session(end)));
+        if let Some(member) = self.sessions.get_mut(&id) {
+            member.ended.send_replace(Some(end));
+            member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
+        }
+        self.forget(id);
+    }
+
+    /// Begins to contact a server.
+    pub(super) fn dial(&mut self, dial: Dial) {
+        self.server = Some(dial.address);
+        self.dial = Some(dial);
+        self.attempt(self.net.now());
+    }
+
+    /// Tries to reach the server at the present address.
+    fn attempt(&mut self, now: Time) {
+        let Some(dial) = &mut self.dial else { return };
+        dial.deadline = now + DIAL_TIMEOUT;
+        let (address, expected) = (dial.address, dial.trusted.expected);
+        self.server = Some(address);
+        let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, expected));
+        match (session, expected) {
+            (Some(session), Some(key)) => self.begin(now, session, key),
+            (Some(_), None) => {} // the server's key comes first
+            (None, _) => self.fail_dial(StreamError::NoAnswer(address)),
+        }
+    }
+
+    /// The server's key is known: opens the first streams.
+    fn begin(&mut self, now: Time, session: SessionId, key: PublicKey) {
+        self.add_session(session, key);
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let first = host.open(now, session, &self.settings.transport);
+        self.windows.add(FIRST_WINDOW);
+        if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
+            member.opening.insert(id);
+        }
+    }
+
+    fn on_key(&mut self, now: Time, session: SessionId, key: PublicKey) {
+        let Some(dial) = &mut self.dial else { return };
+        match dial.trusted.check(key) {
+            Ok(is_new) => {
+                dial.is_new_server = is_new;
+                self.begin(now, session, key);
+            }
+            Err(error) => self.fail_dial(error),
+        }
+    }
+
+    /// The server does not answer at the present address.
+    fn try_next_address(&mut self, now: Time, error: StreamError) {
+        let Some(dial) = &mut self.dial else { return };
+        let Some(address) = dial.others.pop() else { return self.fail_dial(error) };
+        dial.address = address;
+        for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.forget(session);
+            if let Some(host) = self.net.host_mut(self.host) {
+                host.disconnect(now, session, Goodbye::Finished);
+            }
+        }
+        match Socket::connect(address).and_then(|socket| self.net.replace_socket(self.host, socket)) {
+            Ok(()) => self.attempt(now),
+            Err(reason) => self.try_next_address(now, StreamError::reach(address, reason)),
+        }
+    }
+
+    fn fail_dial(&mut self, error: StreamError) {
+        if let Some(dial) = self.dial.take() {
+            drop(dial.reply.send(Err(error)));
+            self.stop_at = Some(self.net.now());
+        }
+    }
+
+    /// Looks for what no event reports.
+    fn sweep(&mut self, now: Time) {
+        if self.dial.as_ref().is_some_and(|dial| dial.reply.is_closed()) {
+            self.stop_at = Some(now); // nobody waits for it
+        }
+        if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
+            let error = StreamError::NoAnswer(dial.address);
+            self.try_next_address(now, error);
+        }
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
+        for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            host.abort(now, id);
+        }
+        if self.dial.is_none() {
+            for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+                self.check_session(now, session);
+            }
+        }
+    }
+
+    /// Asks a session for a sign of life, and ends it if there is none.
+    fn check_session(&mut self, now: Time, session: SessionId) {
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let silence = host.silence(now, session);
+        if !host.has_session(session) || silence.is_some_and(|silence| silence >= DEAD) {
+            self.end_session(session, SessionEnd::NoAnswer);
+            if let Some(host) = self.net.host_mut(self.host) {
+                host.disconnect(now, session, Goodbye::Finished);
+            }
+            return;
+        }
+        let (Some(silence), true) = (silence, self.server.is_some()) else { return };
+        let awaits = host.awaits_feedback(session);
+        if silence >= QUIET || (awaits && silence >= UNANSWERED) {
+            host.probe(now, session);
+        }
+        if silence >= QUIET + UNANSWERED || (awaits && silence >= UNANSWERED) {
+            self.rebind(now);
+        }
+    }
+
+    /// Takes a new socket, whose address is that of the present route to the server.
+    fn rebind(&mut self, now: Time) {
+        let Some(server) = self.server.filter(|_| now.since(self.rebound_at) >= UNANSWERED) else { return };
+        self.rebound_at = now;
+        // Without a route there is nothing to do but to try again later.
+        if let Ok(socket) = Socket::connect(server) {
+            let _ = self.net.replace_socket(self.host, socket);
+        }
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        self.sessions.keys().for_each(|&session| host.probe(now, session));
+    }
+}

@@ -1,0 +1,180 @@
+//! One stream at the engine: moves bytes between its pipe and its connection, and raises its receive window.
+//!
+//! The window starts small and doubles while the application reads more than half of it in a round trip, as Linux's TCP
+//! does, up to the path's need. So streams that nobody reads hold little memory, and the sum of all windows has a limit.
+
+use std::sync::Arc;
+
+use rampmeter_control::AnyController;
+use rampmeter_manager::Share;
+use rampmeter_session::SessionId;
+use rampmeter_transport::{ConnectionId, State};
+use rampmeter_units::{Bytes, Duration, Time};
+
+use super::error::StreamEnd;
+use super::pipe::{CAPACITY, Pipe};
+use crate::host::Host;
+
+/// The first receive window of a stream.
+pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
+
+/// The largest receive window of a stream: 1 Gb/s over 130 ms.
+const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
+
+/// The receive windows of all streams.
+#[derive(Debug)]
+pub(super) struct Windows {
+    pub(super) max: Bytes,
+    pub(super) sum: Bytes,
+}
+
+impl Windows {
+    /// Adds `more` to the sum, if that is allowed.
+    pub(super) fn add(&mut self, more: Bytes) -> bool {
+        let fits = self.sum + more <= self.max;
+        if fits {
+            self.sum += more;
+        }
+        fits
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) session: SessionId,
+    pub(super) pipe: Arc<Pipe>,
+    window: Bytes,
+    /// Bytes read since this time.
+    read: (u64, Time),
+    finished: bool,
+}
+
+impl Entry {
+    pub(super) fn new(now: Time, session: SessionId, pipe: Arc<Pipe>) -> Self {
+        Self { session, pipe, window: FIRST_WINDOW, read: (0, now), finished: false }
+    }
+
+    /// Moves what can be moved. `class` has the streams of its session.
+    pub(super) fn advance(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        host: &mut Host<AnyController>,
+        windows: &mut Windows,
+        class: u32,
+    ) {
+        let mut state = self.pipe.lock();
+        state.queued = false;
+        if state.dropped && !state.finished {
+            drop(state);
+            host.abort(now, id);
+            return;
+        }
+        if let Some(weight) = state.weight.take() {
+            host.share(id, share(weight, class));
+        }
+        while !state.outgoing.is_empty() {
+            let (head, _) = state.outgoing.as_slices();
+            let (count, wanted) = (host.write(now, id, head), head.len());
+            state.outgoing.drain(..count);
+            if count < wanted {
+                break;
+            }
+        }
+        if state.finished && state.outgoing.is_empty() && !std::mem::replace(&mut self.finished, true) {
+            host.finish(now, id);
+        }
+        let mut moved = 0;
+        if !state.dropped {
+            let space = CAPACITY.saturating_sub(state.incoming.len());
+            if space > 0 {
+                moved = host.read_up_to(now, id, space, &mut state.incoming);
+            }
+            state.has_more = moved == space;
+            state.ended = host.is_read_to_end(id);
+        }
+        let woken = state.woken();
+        drop(state);
+        woken.wake();
+        self.raise_window(now, id, host, windows, moved as u64);
+    }
+
+    fn raise_window(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        host: &mut Host<AnyController>,
+        windows: &mut Windows,
+        moved: u64,
+    ) {
+        self.read.0 += moved;
+        let Some(rtt) = host.endpoint().connection(id).map(|connection| connection.statistics().smoothed_rtt) else {
+            return;
+        };
+        let elapsed = now.since(self.read.1);
+        if moved == 0 || elapsed < rtt.max(Duration::from_micros(100)) {
+            return;
+        }
+        let in_a_round_trip = self.read.0 as f64 * (rtt.as_secs_f64() / elapsed.as_secs_f64());
+        let wants_more = in_a_round_trip * 2.0 > self.window.as_u64() as f64;
+        if wants_more && self.window < MAX_WINDOW && windows.add(self.window) {
+            self.window = self.window * 2;
+            host.endpoint_mut().raise_receive_window(id, self.window);
+        }
+        self.read = (0, now);
+    }
+
+    /// Whether its owner has dropped it, all that it has written is delivered, and the peer still writes.
+    pub(super) fn is_abandoned(&self, id: ConnectionId, host: &Host<AnyController>) -> bool {
+        let Some(connection) = host.endpoint().connection(id) else { return false };
+        self.pipe.lock().dropped && connection.is_delivered() && connection.state() == State::Open
+    }
+
+    /// Whether something that its owner has written and finished is still to be delivered.
+    pub(super) fn is_delivering(&self, id: ConnectionId, host: &Host<AnyController>) -> bool {
+        let Some(connection) = host.endpoint().connection(id) else { return false };
+        self.pipe.lock().finished && !connection.is_delivered()
+    }
+
+    /// The connection has ended: what it has received is still read.
+    pub(super) fn end(
+        self,
+        now: Time,
+        id: ConnectionId,
+        host: &mut Host<AnyController>,
+        windows: &mut Windows,
+        end: StreamEnd,
+    ) {
+        let mut state = self.pipe.lock();
+        // Without a limit: it is in memory already, and no more follows.
+        host.read(now, id, &mut state.incoming);
+        (state.ended, state.has_more) = (host.is_read_to_end(id), false);
+        state.end.get_or_insert(end);
+        let woken = state.woken();
+        drop(state);
+        woken.wake();
+        windows.sum = windows.sum - self.window;
+    }
+
+    /// Its session has ended.
+    pub(super) fn set_end(&self, end: StreamEnd) {
+        self.pipe.lock().end.get_or_insert(end);
+    }
+}
+
+/// The share of a stream of the session of `class`: sessions have equal parts of a macroflow.
+pub(super) fn share(weight: f64, class: u32) -> Share {
+    Share { weight, class: Some((class, 1.0)), ..Share::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_all_windows_has_a_limit() {
+        let mut windows = Windows { max: Bytes::new(1000), sum: Bytes::ZERO };
+        assert!(windows.add(Bytes::new(600)) && !windows.add(Bytes::new(401)) && windows.add(Bytes::new(400)));
+        assert_eq!(windows.sum, windows.max);
+    }
+}

@@ -1,0 +1,102 @@
+//! Streams for asynchronous programs: reliable sequences of bytes over encrypted sessions, on tokio.
+//!
+//! ```text
+//! Server, Client   an engine in a thread of its own: sockets, sessions, precise timers
+//! Session          two hosts; both open streams in it
+//! Stream           AsyncRead and AsyncWrite, over the pipe to its connection
+//! ```
+//!
+//! Each stream is a connection of the transport, with a receive window of its own, so that a stream that nobody reads
+//! does not delay others. All streams to one host share a macroflow: one controller decides how much the path carries,
+//! and the manager's scheduler divides it by the weights of the streams, first equally among sessions.
+//!
+//! ```
+//! use rampmeter_net::{Client, ClientOptions, Server, ServerOptions};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let address = "127.0.0.1:0".parse().unwrap();
+//! let mut server = Server::bind(ServerOptions { address, ..ServerOptions::default() }).await?;
+//! let url = format!("{}?key={}", server.address(), server.key());
+//!
+//! // An echo for one stream.
+//! tokio::spawn(async move {
+//!     let mut stream = server.accept().await.unwrap();
+//!     let mut text = String::new();
+//!     stream.read_to_string(&mut text).await.unwrap();
+//!     stream.write_all(text.as_bytes()).await.unwrap();
+//!     stream.shutdown().await.unwrap();
+//!     server.close().await;
+//! });
+//!
+//! let client = Client::connect(&url, ClientOptions::default()).await?;
+//! let mut stream = client.open().await?;
+//! stream.set_weight(2.0);
+//! stream.write_all(b"to and fro").await?;
+//! stream.shutdown().await?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer).await?;
+//! assert_eq!(answer, "to and fro");
+//! client.close().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! The cost of another host is bounded: the number of sessions, of streams of each session, the bytes of each stream in
+//! memory, and the sum of all receive windows.
+
+mod client;
+mod dial;
+mod engine;
+mod entry;
+mod error;
+mod link;
+mod pipe;
+mod server;
+mod session;
+mod stream;
+
+use rampmeter_control::{AnyController, Registry};
+use rampmeter_manager::{Grouping, Scheduling, Sharing};
+use rampmeter_transport::{Config, Endpoint, EndpointConfig};
+use rampmeter_units::{Duration, Stream as Random};
+
+pub use client::{Client, ClientOptions};
+pub use error::StreamError;
+pub use server::{Server, ServerOptions};
+pub use session::Session;
+pub use stream::Stream;
+
+use crate::files::{fresh_seed, os_random};
+use crate::host::Limits;
+use crate::peer::Peer;
+
+/// The default port of servers of streams.
+pub const DEFAULT_PORT: u16 = 7268;
+
+/// The default transport settings of streams. A peer may be away for a minute or two.
+pub fn default_transport() -> Config {
+    Config { receive_window: entry::FIRST_WINDOW, max_timeouts: 8, ..crate::files::default_transport() }
+}
+
+/// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
+fn default_limits() -> Limits {
+    Limits { send_buffer: 16 << 20, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+}
+
+/// What makes an endpoint whose connections to one host share a macroflow, under the controller of this name.
+fn endpoint(
+    registry: &Registry,
+    controller: &str,
+    settings: &toml::Table,
+) -> Result<impl FnOnce(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, StreamError> {
+    let factory = registry.factory(controller, settings)?;
+    Ok(move |transport, max_connections| {
+        let mut seeds = Random::from_seed(fresh_seed());
+        let make = move || factory(Random::from_seed(seeds.below(u64::MAX)));
+        let sharing =
+            Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
+        let config = EndpointConfig { sharing, accept: Some(transport), max_connections, ..EndpointConfig::default() };
+        Endpoint::new(config, make, os_random())
+    })
+}

@@ -1,0 +1,165 @@
+//! A server: streams of many clients.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use rampmeter_control::Registry;
+use rampmeter_session::{Clients, KeyPair, PublicKey, Sessions, Suite};
+use rampmeter_transport::Config;
+use rampmeter_units::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::engine::{Engine, Settings};
+use super::error::StreamError;
+use super::link::{Command, Link};
+use super::stream::Stream;
+use super::{DEFAULT_PORT, default_limits, default_transport, endpoint};
+use crate::driver::EventLoop;
+use crate::files::{max_datagram, os_random};
+use crate::host::Host;
+use crate::socket::Socket;
+
+/// The options of a server.
+pub struct ServerOptions {
+    /// The address to listen on; by default only this machine's.
+    pub address: SocketAddr,
+    /// The server's key; by default a new one.
+    pub identity: KeyPair,
+    /// The clients that it serves; by default all.
+    pub clients: Clients,
+    /// The controller of what this server sends.
+    pub controller: String,
+    /// Its settings.
+    pub settings: toml::Table,
+    /// The available controllers.
+    pub registry: Registry,
+    /// The transport settings of streams.
+    pub transport: Config,
+    /// The maximum number of sessions.
+    pub max_sessions: usize,
+    /// The maximum number of streams of a session that its client has opened; further ones are reset.
+    pub max_streams: usize,
+    /// The maximum sum of the receive windows of all streams.
+    pub memory: Bytes,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+            identity: KeyPair::generate(&mut os_random()),
+            clients: Clients::Anyone,
+            controller: "newreno".into(),
+            settings: toml::Table::new(),
+            registry: Registry::default(),
+            transport: default_transport(),
+            max_sessions: 256,
+            max_streams: 256,
+            memory: Bytes::new(1 << 30),
+        }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("address", &self.address)
+            .field("controller", &self.controller)
+            .field("key", &self.identity.public())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server bound to its address, and the thread that carries its sessions.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    key: PublicKey,
+    incoming: mpsc::UnboundedReceiver<Stream>,
+    link: Arc<Link>,
+    /// Closed when the thread has ended.
+    done: oneshot::Receiver<()>,
+}
+
+impl Server {
+    /// Binds a server to its address, and serves.
+    pub async fn bind(options: ServerOptions) -> Result<Self, StreamError> {
+        options.transport.check().map_err(StreamError::BadOption)?;
+        let make = endpoint(&options.registry, &options.controller, &options.settings)?;
+        let refused = |reason| StreamError::listen(options.address, reason);
+        let socket = Socket::bind(options.address).map_err(refused)?;
+        let address = socket.local_address().map_err(refused)?;
+        let key = options.identity.public();
+        let (incoming_sender, incoming) = mpsc::unbounded_channel();
+        let (link_sender, link) = oneshot::channel();
+        let (done_sender, done) = oneshot::channel();
+        let body = move || {
+            let _done = done_sender;
+            let started = || -> Result<_, StreamError> {
+                let mut net = EventLoop::new(max_datagram(&options.transport))?;
+                let sessions = Sessions::new(
+                    rampmeter_session::Config {
+                        own: options.identity.clone(),
+                        clients: options.clients.clone(),
+                        suite: Suite::fastest(),
+                        max_sessions: options.max_sessions,
+                        max_half_open: options.max_sessions.div_ceil(4) + 16,
+                    },
+                    os_random(),
+                );
+                // Connections that have ended remain for a while, beside those that are open.
+                let max_connections = options.max_sessions.saturating_mul(options.max_streams).saturating_mul(2);
+                let endpoint = make(options.transport.clone(), max_connections);
+                let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
+                let link = Arc::new(Link::new(net.alarm()?));
+                let settings = Settings {
+                    transport: options.transport.clone(),
+                    max_streams: options.max_streams,
+                    spare: 0,
+                    memory: options.memory,
+                };
+                Ok((Engine::new(net, host, Arc::clone(&link), settings, incoming_sender), link))
+            };
+            match started() {
+                Ok((engine, link)) => {
+                    drop(link_sender.send(Ok(link)));
+                    engine.run();
+                }
+                Err(error) => drop(link_sender.send(Err(error))),
+            }
+        };
+        std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
+        let ended = || StreamError::System(std::io::Error::other("the thread of the server has ended"));
+        let link = link.await.map_err(|_| ended())??;
+        Ok(Self { address, key, incoming, link, done })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its public key.
+    pub fn key(&self) -> PublicKey {
+        self.key
+    }
+
+    /// The next stream that a client has opened, once its first byte has arrived; `None` after the end.
+    pub async fn accept(&mut self) -> Option<Stream> {
+        self.incoming.recv().await
+    }
+
+    /// Ends all sessions once everything that finished streams have written is delivered, after five seconds at most.
+    pub async fn close(mut self) {
+        self.link.push(Command::Stop);
+        let _ = (&mut self.done).await;
+    }
+}
+
+impl Drop for Server {
+    /// Ends all sessions in the same way, in the background.
+    fn drop(&mut self) {
+        self.link.push(Command::Stop);
+    }
+}

@@ -1,0 +1,79 @@
+//! A session: all streams between two hosts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rampmeter_control::AnyController;
+use rampmeter_session::{PublicKey, SessionId};
+use tokio::sync::{oneshot, watch};
+
+use super::error::StreamError;
+use super::link::{Command, Link};
+use super::stream::Stream;
+use crate::host::SessionEnd;
+
+/// A session with another host. Both ends open streams in it. It is a handle: its copies are of the same session.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    id: SessionId,
+    peer: PublicKey,
+    link: Arc<Link>,
+    ended: watch::Receiver<Option<SessionEnd>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("peer", &self.0.peer).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        id: SessionId,
+        peer: PublicKey,
+        link: Arc<Link>,
+        ended: watch::Receiver<Option<SessionEnd>>,
+    ) -> Self {
+        Self(Arc::new(Inner { id, peer, link, ended }))
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.0.link
+    }
+
+    /// The public key of the other host.
+    pub fn peer_key(&self) -> PublicKey {
+        self.0.peer
+    }
+
+    /// Opens a stream.
+    pub async fn open(&self) -> Result<Stream, StreamError> {
+        let (reply, answer) = oneshot::channel();
+        self.0.link.push(Command::Open(self.0.id, reply));
+        answer.await.unwrap_or(Err(StreamError::Ended(self.end())))
+    }
+
+    /// Replaces the controller of the session's macroflow, which this host's other sessions to the same address share.
+    pub fn set_controller(&self, controller: AnyController) {
+        self.0.link.push(Command::Control(self.0.id, Box::new(controller)));
+    }
+
+    /// Ends the session; streams that are still open fail.
+    pub fn close(&self) {
+        self.0.link.push(Command::Close(self.0.id));
+    }
+
+    /// Waits for the end of the session.
+    pub async fn ended(&self) -> SessionEnd {
+        let mut ended = self.0.ended.clone();
+        let end = ended.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        end.unwrap_or(SessionEnd::Finished)
+    }
+
+    /// Why it has ended, if it has.
+    fn end(&self) -> SessionEnd {
+        (*self.0.ended.borrow()).unwrap_or(SessionEnd::Finished)
+    }
+}
