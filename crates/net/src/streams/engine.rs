@@ -136,7 +136,9 @@ impl Engine {
             while let Some((_, event)) = self.net.poll_event() {
                 self.on_event(event);
             }
-            commands.into_iter().for_each(|command| self.on_command(command));
+            for command in commands {
+                self.on_command(command);
+            }
             let now = self.net.now();
             if self.next_sweep <= now {
                 self.next_sweep = now + SWEEP;
@@ -319,7 +321,7 @@ impl Engine {
             return;
         }
         if fits {
-            self.windows.sum = self.windows.sum - FIRST_WINDOW;
+            self.windows.sum -= FIRST_WINDOW;
         }
         if let Some(host) = self.net.host_mut(self.host) {
             host.abort(now, id);
@@ -357,7 +359,7 @@ impl Engine {
         else {
             return;
         };
-        self.windows.sum = self.windows.sum - FIRST_WINDOW;
+        self.windows.sum -= FIRST_WINDOW;
         if let Some(dial) = &self.dial {
             let error = StreamError::NoAnswer(dial.address);
             return self.try_next_address(now, error);
@@ -395,7 +397,7 @@ impl Engine {
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
-            self.windows.sum = self.windows.sum - FIRST_WINDOW * connections;
+            self.windows.sum -= FIRST_WINDOW * connections;
         }
     }
 

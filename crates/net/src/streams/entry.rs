@@ -153,7 +153,7 @@ impl Entry {
         let woken = state.woken();
         drop(state);
         woken.wake();
-        windows.sum = windows.sum - self.window;
+        windows.sum -= self.window;
     }
 
     /// Its session has ended.

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn received_bytes_come_before_the_end_and_the_end_before_an_error() {
+    fn received_bytes_come_before_the_end_or_an_error() {
         let mut state = State { ended: true, end: Some(StreamEnd::Reset), ..State::default() };
         state.incoming.extend([1, 2]);
         assert_eq!(read(&mut state, 9).0, 2);
