@@ -10,10 +10,12 @@ use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
 use rampmeter_manager::{Delivery, Share};
-use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
-use rampmeter_transport::{CloseReason, Config, Connection, ConnectionId, Endpoint, State, Statistics};
+use rampmeter_session::{
+    Event as SessionEvent, Goodbye, MAX_OVERHEAD, MIN_HELLO_BYTES, PublicKey, SessionId, Sessions,
+};
+use rampmeter_transport::{CloseReason, Config, Connection, ConnectionId, Endpoint, State, Statistics, Transmit};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, cm_encode, decode, decode_first, encode};
+use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, cm_encode, decode, decode_first, encode, encoded_len};
 
 use crate::clock::Clock;
 use crate::peer::Peer;
@@ -24,6 +26,9 @@ use crate::stream::{Arrivals, Stream, min_write_space, send_space};
 const BATCHES_A_RUN: usize = 4;
 
 const MIN_SEND_BUFFER: usize = 4096;
+
+/// The maximum size of acknowledgements in one datagram, which every path of QUIC carries (RFC 9000 section 14).
+const MAX_ACKS: usize = MIN_HELLO_BYTES - MAX_OVERHEAD;
 
 /// A session without connections and without packets is discarded after one to two of these.
 const SESSION_SWEEP: Duration = Duration::from_secs(15);
@@ -109,6 +114,13 @@ pub enum Event {
     SocketError(io::Error),
 }
 
+/// Acknowledgements for one peer, encoded, which leave in one datagram.
+#[derive(Debug, Default)]
+struct Acks {
+    to: Option<Peer>,
+    bytes: Vec<u8>,
+}
+
 /// One host.
 #[derive(Debug)]
 pub struct Host<C> {
@@ -120,6 +132,7 @@ pub struct Host<C> {
     /// Streams by the connection's number.
     streams: BTreeMap<u32, Stream>,
     outgoing: SendBatch,
+    acks: Acks,
     /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
     pub(crate) blocked: bool,
     pub(crate) events: VecDeque<Event>,
@@ -145,6 +158,7 @@ impl<C: Controller> Host<C> {
             limits: Limits { send_buffer: limits.send_buffer.max(MIN_SEND_BUFFER), ..limits },
             streams: BTreeMap::new(),
             outgoing: SendBatch::default(),
+            acks: Acks::default(),
             blocked: false,
             events: VecDeque::new(),
             next_sweep: Time::MAX,
@@ -389,13 +403,15 @@ impl<C: Controller> Host<C> {
                     return true;
                 }
             };
-            for (datagram, bytes) in batch.iter_mut() {
+            for (datagram, packets) in batch.iter_mut() {
                 let now = clock.now();
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
-                self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
-                // An acknowledgement has space for few receipts: it is encoded before the next packet is processed,
-                // even if the kernel returned many packets at once.
-                self.fill(now);
+                for bytes in packets {
+                    self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
+                    // An acknowledgement has space for few receipts: it is encoded before the next packet is
+                    // processed, even if the kernel returned many packets at once.
+                    self.acknowledge(now);
+                }
                 if self.outgoing.is_full() {
                     self.transmit(clock);
                 }
@@ -556,7 +572,41 @@ impl<C: Controller> Host<C> {
 
     /// Encodes packets that may be sent now, up to a full batch.
     fn fill(&mut self, now: Time) {
+        self.acknowledge(now);
+        self.seal_acks(now);
         while !self.blocked && !self.outgoing.is_full() && self.push_next(now) {}
+    }
+
+    /// Encodes the acknowledgements that are due. Those of one session leave together, in few datagrams.
+    fn acknowledge(&mut self, now: Time) {
+        while !self.blocked {
+            let Some(transmit) = self.endpoint.poll_control(now) else { break };
+            if matches!(transmit.to, Peer::Clear(_)) || transmit.packet.kind != Kind::Data {
+                self.push(now, &transmit);
+                continue;
+            }
+            let len = self.acks.bytes.len() + encoded_len(&transmit.packet);
+            if self.acks.to != Some(transmit.to) || len > MAX_ACKS {
+                self.seal_acks(now);
+            }
+            self.acks.to = Some(transmit.to);
+            encode(&transmit.packet, &mut self.acks.bytes);
+        }
+    }
+
+    /// Adds the encoded acknowledgements to the packets to send.
+    fn seal_acks(&mut self, now: Time) {
+        let (Some(Peer::Session(session, _)), Some(sessions)) = (self.acks.to.take(), &mut self.sessions) else {
+            return;
+        };
+        let acks = &self.acks.bytes;
+        self.outgoing.push(Ecn::NotEct, |bytes| {
+            sessions.seal(now, session, bytes, |bytes| {
+                bytes.extend_from_slice(acks);
+                true
+            })
+        });
+        self.acks.bytes.clear();
     }
 
     fn push_next(&mut self, now: Time) -> bool {
@@ -571,6 +621,12 @@ impl<C: Controller> Host<C> {
             return true;
         }
         let Some(transmit) = self.endpoint.poll_transmit(now) else { return self.push_message() };
+        self.push(now, &transmit);
+        true
+    }
+
+    /// Encodes and seals a packet.
+    fn push(&mut self, now: Time, transmit: &Transmit<Peer>) {
         let (packet, len) = (&transmit.packet, usize::from(transmit.packet.payload));
         let stream = self.streams.get(&transmit.connection.number());
         let write = |bytes: &mut Vec<u8>| {
@@ -581,7 +637,6 @@ impl<C: Controller> Host<C> {
             (Peer::Clear(address), _) => write(bytes).then_some(address),
             (Peer::Session(session, _), sessions) => sessions.as_mut()?.seal(now, session, bytes, write),
         });
-        true
     }
 
     fn push_message(&mut self) -> bool {

@@ -63,44 +63,68 @@ impl Default for Control {
 const WORD: usize = size_of::<usize>();
 const CONTROL_HEADER: usize = WORD + 8;
 
+/// What the kernel reports beside the bytes that it received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) ecn: Ecn,
+    /// The receive timestamp, in nanoseconds on the wall clock.
+    pub(crate) stamp: Option<u64>,
+    /// The size of each packet, if the kernel has coalesced several; the last one may be shorter.
+    pub(crate) segment: Option<usize>,
+}
+
 impl Control {
-    pub(crate) fn write_ecn(&mut self, to: SocketAddr, ecn: Ecn) -> usize {
+    /// Writes the messages for a packet or, with the size of a `segment`, for several that the kernel separates.
+    /// Returns their length.
+    pub(crate) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>) -> usize {
         // An IPv4-mapped IPv6 address is sent as IPv4.
         let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
         let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
-        let bytes = &mut self.0;
-        let len = CONTROL_HEADER + 4;
+        let end = self.push(0, level, kind, &c_int::from(ecn.bits()).to_ne_bytes());
+        segment.map_or(end, |size| self.push(end, libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes()))
+    }
+
+    /// Writes a message at `at`. Returns the place after it.
+    fn push(&mut self, at: usize, level: c_int, kind: c_int, data: &[u8]) -> usize {
+        let len = CONTROL_HEADER + data.len();
+        let bytes = &mut self.0[at..];
         bytes[..WORD].copy_from_slice(&len.to_ne_bytes());
         bytes[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
         bytes[WORD + 4..WORD + 8].copy_from_slice(&kind.to_ne_bytes());
-        bytes[CONTROL_HEADER..len].copy_from_slice(&c_int::from(ecn.bits()).to_ne_bytes());
-        len.next_multiple_of(WORD)
+        bytes[CONTROL_HEADER..len].copy_from_slice(data);
+        at + len.next_multiple_of(WORD)
     }
 
-    /// The ECN code and the timestamp in the control messages that the kernel wrote.
+    /// The control messages that the kernel wrote.
     #[allow(clippy::unnecessary_cast, reason = "the length's type is the C library's choice")]
-    pub(crate) fn read(&self, header: &libc::msghdr) -> (Ecn, Option<u64>) {
+    pub(crate) fn read(&self, header: &libc::msghdr) -> Received {
         self.read_first(header.msg_controllen as usize)
     }
 
-    fn read_first(&self, len: usize) -> (Ecn, Option<u64>) {
-        let (mut ecn, mut stamp) = (Ecn::NotEct, None);
+    fn read_first(&self, len: usize) -> Received {
+        let mut received = Received { ecn: Ecn::NotEct, stamp: None, segment: None };
         let mut rest = &self.0[..len.min(self.0.len())];
         while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {
             let length = header[..WORD].try_into().map_or(0, usize::from_ne_bytes);
             let number = |at: usize| header[at..at + 4].try_into().map_or(0, c_int::from_ne_bytes);
             let Some(data) = rest.get(CONTROL_HEADER..length) else { break };
+            let integer = || data.try_into().ok().map(c_int::from_ne_bytes);
             match (number(WORD), number(WORD + 4)) {
-                (libc::SOL_IP, libc::IP_TOS) => ecn = data.first().map_or(ecn, |&tos| Ecn::from_bits(tos)),
-                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
-                    ecn = data.try_into().map_or(ecn, |class| Ecn::from_bits(c_int::from_ne_bytes(class) as u8));
+                (libc::SOL_IP, libc::IP_TOS) => {
+                    received.ecn = data.first().map_or(received.ecn, |&tos| Ecn::from_bits(tos));
                 }
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => stamp = nanoseconds(data),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
+                    received.ecn = integer().map_or(received.ecn, |class| Ecn::from_bits(class as u8));
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    received.segment = integer().and_then(|size| usize::try_from(size).ok());
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.stamp = nanoseconds(data),
                 _ => {}
             }
             rest = rest.get(length.next_multiple_of(WORD)..).unwrap_or_default();
         }
-        (ecn, stamp)
+        received
     }
 }
 

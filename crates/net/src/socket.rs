@@ -1,6 +1,15 @@
 //! A thin layer over a UDP socket: sends batches with an ECN code for each packet, and receives batches with the code
-//! and the kernel's receive timestamp of each packet. Uses no segmentation or coalescing (no GSO, no GRO): a paced
-//! packet leaves alone, and each arrival has its own timestamp. All `unsafe` code of packet input and output is here.
+//! and the kernel's receive timestamp of each packet. All `unsafe` code of packet input and output is here.
+//!
+//! One buffer and one pass through the kernel carry many packets:
+//!
+//! * *sending* (generic segmentation offload, GSO): a run of packets in a batch with one receiver, one ECN code and one
+//!   size, the last of which may be shorter. Only packets that are due at the same time are in a batch, so a paced
+//!   packet leaves alone;
+//! * *receiving* (generic receive offload, GRO): packets with one sender, one ECN code and one size that reach the
+//!   kernel together. They have one timestamp, that of the first.
+//!
+//! Where the kernel or the interface refuses segmentation, the same packets are sent one by one.
 
 use std::io;
 use std::mem::{self, size_of};
@@ -10,10 +19,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libc::{c_int, c_void, iovec, mmsghdr};
 use rampmeter_units::Ecn;
 
-use crate::layout::{Control, RawAddress};
+use crate::layout::{Control, RawAddress, Received};
 
-/// The maximum number of packets of one system call.
-pub(crate) const BATCH: usize = 32;
+/// The maximum number of packets of a batch.
+pub(crate) const BATCH: usize = 64;
+
+/// The maximum number of buffers that a system call receives.
+const BUFFERS: usize = 16;
+
+/// The size of a buffer: the largest datagram, and the most that the kernel coalesces.
+const BUFFER: usize = 65_536;
+
+/// The maximum payload of the packets that one buffer carries to the kernel, with IPv4.
+const MAX_RUN_BYTES: usize = 65_507;
+
+/// The maximum number of these packets (`UDP_MAX_SEGMENTS`).
+const MAX_RUN: usize = 64;
 
 /// The size of the kernel's buffers, for bursts that arrive while the thread is busy.
 const KERNEL_BUFFER: c_int = 4 << 20;
@@ -22,6 +43,8 @@ const KERNEL_BUFFER: c_int = 4 << 20;
 #[derive(Debug)]
 pub struct Socket {
     inner: UdpSocket,
+    /// Whether the kernel and the interface separate the packets of a buffer.
+    segments: bool,
 }
 
 /// Packets to send, oldest first.
@@ -30,13 +53,22 @@ pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     packets: Vec<Outgoing>,
     sent: usize,
+    /// The packets before this one are sent one by one.
+    singly_before: usize,
 }
 
 #[derive(Debug)]
 struct Outgoing {
     to: SocketAddr,
     ecn: Ecn,
+    start: usize,
     end: usize,
+}
+
+impl Outgoing {
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
 }
 
 impl SendBatch {
@@ -44,7 +76,7 @@ impl SendBatch {
     pub(crate) fn push(&mut self, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddr>) {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
-            Some(to) => self.packets.push(Outgoing { to, ecn, end: self.bytes.len() }),
+            Some(to) => self.packets.push(Outgoing { to, ecn, start, end: self.bytes.len() }),
             None => self.bytes.truncate(start),
         }
     }
@@ -54,7 +86,30 @@ impl SendBatch {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.packets.len() >= BATCH
+        // A run and a part of the next one would need two buffers each time.
+        let last = self.packets.last().map_or(0, Outgoing::len);
+        self.packets.len() >= BATCH || self.bytes.len() + last > MAX_RUN_BYTES
+    }
+
+    /// The number of packets, from `first` on, that one buffer can carry, and the size of each if there are several.
+    fn run(&self, first: usize, segments: bool) -> (usize, Option<u16>) {
+        let head = &self.packets[first];
+        let size = head.len();
+        let mut count = 1;
+        if segments && first >= self.singly_before && size > 0 {
+            let fits = |next: &&Outgoing| {
+                (next.to, next.ecn) == (head.to, head.ecn)
+                    && (1..=size).contains(&next.len())
+                    && next.end - head.start <= MAX_RUN_BYTES
+            };
+            while let Some(next) = self.packets.get(first + count).filter(fits) {
+                count += 1;
+                if next.len() < size || count == MAX_RUN {
+                    break;
+                }
+            }
+        }
+        (count, u16::try_from(size).ok().filter(|_| count > 1))
     }
 }
 
@@ -72,9 +127,19 @@ pub(crate) enum SendResult {
 /// Received packets.
 #[derive(Debug)]
 pub(crate) struct ReceiveBatch {
+    /// The buffers, one after the other. Their memory is not touched, and takes no space, before packets arrive.
     bytes: Vec<u8>,
-    slot: usize,
-    datagrams: Vec<Datagram>,
+    largest: usize,
+    arrivals: Vec<Arrival>,
+}
+
+/// A buffer with one packet, or with several that the kernel has coalesced.
+#[derive(Debug)]
+struct Arrival {
+    datagram: Datagram,
+    index: usize,
+    len: usize,
+    segment: usize,
 }
 
 /// The metadata of a received packet.
@@ -84,22 +149,21 @@ pub(crate) struct Datagram {
     pub(crate) ecn: Ecn,
     /// The kernel's receive timestamp, in nanoseconds on the wall clock.
     pub(crate) stamp: Option<u64>,
-    len: usize,
-    index: usize,
 }
 
 impl ReceiveBatch {
     /// Buffers for packets of up to `largest` bytes; larger ones are dropped.
     pub(crate) fn new(largest: usize) -> Self {
-        Self { bytes: vec![0; largest * BATCH], slot: largest, datagrams: Vec::with_capacity(BATCH) }
+        Self { bytes: vec![0; BUFFER * BUFFERS], largest, arrivals: Vec::with_capacity(BUFFERS) }
     }
 
-    /// The packets, with their bytes, which may be decrypted in place.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Datagram, &mut [u8])> {
-        let mut slots = self.bytes.chunks_exact_mut(self.slot).enumerate();
-        self.datagrams.iter().filter_map(move |d| {
-            let (_, slot) = slots.find(|(index, _)| *index == d.index)?;
-            Some((d, &mut slot[..d.len]))
+    /// The packets that arrived together, in one buffer each time, with their bytes, which may be decrypted in place.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Datagram, impl Iterator<Item = &mut [u8]>)> {
+        let (mut buffers, largest) = (self.bytes.chunks_exact_mut(BUFFER).enumerate(), self.largest);
+        self.arrivals.iter().filter_map(move |arrival| {
+            let (_, buffer) = buffers.find(|(index, _)| *index == arrival.index)?;
+            let packets = buffer[..arrival.len].chunks_mut(arrival.segment);
+            Some((arrival.datagram, packets.filter(move |packet| packet.len() <= largest)))
         })
     }
 }
@@ -122,13 +186,16 @@ impl Socket {
     /// Takes over a socket that was made elsewhere, for example in another network namespace.
     pub fn new(inner: UdpSocket) -> io::Result<Self> {
         inner.set_nonblocking(true)?;
-        let socket = Self { inner };
+        let mut socket = Self { inner, segments: false };
         let v6 = socket.local_address()?.is_ipv6();
         socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set(libc::SOL_IP, libc::IP_RECVTOS, 1).or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
         if v6 {
             socket.set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         }
+        // Kernels before 4.18 and 5.0 do not know these.
+        socket.segments = socket.set(libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let _ = socket.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         // Root may exceed the system's limit; for other users the kernel applies the limit without an error.
         for (force, ask) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
             socket
@@ -154,61 +221,80 @@ impl Socket {
         self.inner.as_raw_fd()
     }
 
-    pub(crate) fn send(&self, batch: &mut SendBatch) -> SendResult {
+    pub(crate) fn send(&mut self, batch: &mut SendBatch) -> SendResult {
         while batch.sent < batch.packets.len() {
             match self.send_some(batch) {
                 Ok(count) => batch.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return SendResult::Blocked,
                 Err(error) => {
-                    batch.sent += 1;
-                    return SendResult::Refused(error);
+                    let (count, segment) = batch.run(batch.sent, self.segments);
+                    if segment.is_none() {
+                        batch.sent += 1;
+                        return SendResult::Refused(error);
+                    }
+                    self.on_refused_run(&error, batch.sent + count, batch);
                 }
             }
         }
         batch.bytes.clear();
         batch.packets.clear();
-        batch.sent = 0;
+        (batch.sent, batch.singly_before) = (0, 0);
         SendResult::Done
     }
 
+    /// The kernel refused the run that ends before packet `end`: its packets are sent one by one. EIO means that the
+    /// interface cannot separate packets at all. Other errors concern this receiver's path, such as a small MTU: a
+    /// peer must not slow the sending to others.
+    fn on_refused_run(&mut self, error: &io::Error, end: usize, batch: &mut SendBatch) {
+        batch.singly_before = end;
+        self.segments &= error.raw_os_error() != Some(libc::EIO);
+    }
+
+    /// Sends packets, and returns their number.
     fn send_some(&self, batch: &SendBatch) -> io::Result<usize> {
-        let mut start = batch.sent.checked_sub(1).map_or(0, |before| batch.packets[before].end);
-        let mut addresses = [RawAddress::default(); BATCH];
-        let mut controls = [Control::default(); BATCH];
-        let mut buffers = empty_buffers();
+        let mut addresses = [RawAddress::default(); BUFFERS];
+        let mut controls = [Control::default(); BUFFERS];
+        let mut buffers = [const { EMPTY_BUFFER }; BUFFERS];
         let mut messages = empty_messages();
-        let packets = batch.packets[batch.sent..].iter().take(BATCH);
-        let count = packets.len();
-        for (index, packet) in packets.enumerate() {
-            let name_len = addresses[index].write(packet.to);
-            let control_len = controls[index].write_ecn(packet.to, packet.ecn);
-            buffers[index] =
-                iovec { iov_base: batch.bytes[start..].as_ptr().cast_mut().cast(), iov_len: packet.end - start };
-            start = packet.end;
-            let header = &mut messages[index].msg_hdr;
-            header.msg_name = addresses[index].0.as_mut_ptr().cast();
+        let mut ends = [0; BUFFERS];
+        let (mut first, mut count) = (batch.sent, 0);
+        while first < batch.packets.len() && count < BUFFERS {
+            let (packets, segment) = batch.run(first, self.segments);
+            let head = &batch.packets[first];
+            first += packets;
+            let bytes = &batch.bytes[head.start..batch.packets[first - 1].end];
+            let name_len = addresses[count].write(head.to);
+            let control_len = controls[count].write(head.to, head.ecn, segment);
+            buffers[count] = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            ends[count] = first;
+            let header = &mut messages[count].msg_hdr;
+            header.msg_name = addresses[count].0.as_mut_ptr().cast();
             header.msg_namelen = name_len as libc::socklen_t;
-            header.msg_iov = &raw mut buffers[index];
+            header.msg_iov = &raw mut buffers[count];
             header.msg_iovlen = 1;
-            header.msg_control = controls[index].0.as_mut_ptr().cast();
+            header.msg_control = controls[count].0.as_mut_ptr().cast();
             header.msg_controllen = control_len as _;
+            count += 1;
         }
         // SAFETY: the first `count` messages point to addresses, controls, buffers and bytes that live, unmoved, until
         // the call returns, with their true lengths; the kernel writes only to `messages`.
         let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count as _, libc::MSG_DONTWAIT) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        match usize::try_from(sent) {
+            Ok(messages) => Ok(messages.checked_sub(1).map_or(0, |last| ends[last] - batch.sent)),
+            Err(_) => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Receives at most a batch of packets. True if there may be more.
     pub(crate) fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<bool> {
-        batch.datagrams.clear();
-        let mut addresses = [RawAddress::default(); BATCH];
-        let mut controls = [Control::default(); BATCH];
-        let mut buffers = empty_buffers();
+        batch.arrivals.clear();
+        let mut addresses = [RawAddress::default(); BUFFERS];
+        let mut controls = [Control::default(); BUFFERS];
+        let mut buffers = [const { EMPTY_BUFFER }; BUFFERS];
         let mut messages = empty_messages();
-        for (index, slot) in batch.bytes.chunks_exact_mut(batch.slot).enumerate() {
-            buffers[index] = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
+        for (index, buffer) in batch.bytes.chunks_exact_mut(BUFFER).enumerate() {
+            buffers[index] = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
             let header = &mut messages[index].msg_hdr;
             header.msg_name = addresses[index].0.as_mut_ptr().cast();
             header.msg_namelen = addresses[index].0.len() as libc::socklen_t;
@@ -218,7 +304,7 @@ impl Socket {
             header.msg_controllen = controls[index].0.len() as _;
         }
         let (all, flags) = (messages.len() as u32, libc::MSG_DONTWAIT);
-        // SAFETY: every message points to an address, a control buffer, an iovec and a slot of its own that live,
+        // SAFETY: every message points to an address, a control buffer, an iovec and a buffer of its own that live,
         // unmoved, until the call returns, with their true lengths; no timeout is given.
         let got = unsafe { libc::recvmmsg(self.fd(), messages.as_mut_ptr(), all, flags as _, std::ptr::null_mut()) };
         if got < 0 {
@@ -231,10 +317,12 @@ impl Socket {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue; // larger than the packets of any connection
             }
-            let (ecn, stamp) = controls[index].read(&message.msg_hdr);
-            batch.datagrams.push(Datagram { from, ecn, stamp, len: message.msg_len as usize, index });
+            let Received { ecn, stamp, segment } = controls[index].read(&message.msg_hdr);
+            let len = message.msg_len as usize;
+            let segment = segment.unwrap_or(len).max(1);
+            batch.arrivals.push(Arrival { datagram: Datagram { from, ecn, stamp }, index, len, segment });
         }
-        Ok(got as usize == BATCH)
+        Ok(got as usize == BUFFERS)
     }
 }
 
@@ -244,69 +332,155 @@ impl AsFd for Socket {
     }
 }
 
-fn empty_messages() -> [mmsghdr; BATCH] {
+const EMPTY_BUFFER: iovec = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+fn empty_messages() -> [mmsghdr; BUFFERS] {
     // SAFETY: an mmsghdr consists of integers and raw pointers, for which all zeros is a valid value.
     unsafe { mem::zeroed() }
-}
-
-fn empty_buffers() -> [iovec; BATCH] {
-    [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn exchange(ip: &str) {
-        let receiver = Socket::bind(format!("{ip}:0").parse().unwrap()).unwrap();
-        let sender = Socket::bind(format!("{ip}:0").parse().unwrap()).unwrap();
+    const CODES: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+
+    fn pair(ip: &str) -> (Socket, Socket) {
+        let bind = || Socket::bind(format!("{ip}:0").parse().unwrap()).unwrap();
+        (bind(), bind())
+    }
+
+    fn has_ipv6() -> bool {
+        UdpSocket::bind("[::1]:0").is_ok()
+    }
+
+    /// All packets that have arrived, with the number of packets in their buffer.
+    fn receive_all(receiver: &Socket) -> Vec<(Vec<u8>, Datagram, usize)> {
+        let mut batch = ReceiveBatch::new(1500);
+        let mut all = Vec::new();
+        loop {
+            let more = receiver.receive(&mut batch).unwrap();
+            for (datagram, packets) in batch.iter_mut() {
+                let packets: Vec<_> = packets.map(|packet| packet.to_vec()).collect();
+                let together = packets.len();
+                all.extend(packets.into_iter().map(|packet| (packet, datagram, together)));
+            }
+            if !more {
+                return all;
+            }
+        }
+    }
+
+    /// Sends a packet of each size with each code, in this order, and checks that each arrives as it was sent.
+    /// Returns the numbers of packets that arrived together.
+    fn exchange((sender, receiver): &mut (Socket, Socket), packets: &[(usize, Ecn)]) -> Vec<usize> {
         let mut out = SendBatch::default();
-        let codes = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
-        for (number, ecn) in codes.iter().cycle().take(20).enumerate() {
+        for (number, (size, ecn)) in packets.iter().enumerate() {
             out.push(*ecn, |bytes| {
-                bytes.extend([number as u8; 3]);
+                bytes.extend(std::iter::repeat_n(number as u8, *size));
                 receiver.local_address().ok()
             });
         }
         out.push(Ecn::Ce, |_| None);
         assert!(matches!(sender.send(&mut out), SendResult::Done));
         assert!(out.is_empty());
-
-        let mut batch = ReceiveBatch::new(100);
-        assert!(!receiver.receive(&mut batch).unwrap());
-        let got: Vec<_> = batch.iter_mut().collect();
-        assert_eq!(got.len(), 20);
-        for (number, (datagram, bytes)) in got.iter().enumerate() {
-            assert_eq!(**bytes, [number as u8; 3]);
-            assert_eq!(datagram.ecn, codes[number % 4], "packet {number}");
+        let got = receive_all(receiver);
+        assert_eq!(got.len(), packets.len());
+        for (number, ((size, ecn), (bytes, datagram, _))) in packets.iter().zip(&got).enumerate() {
+            assert_eq!(*bytes, vec![number as u8; *size]);
+            assert_eq!(datagram.ecn, *ecn, "packet {number}");
             assert_eq!(datagram.from, sender.local_address().unwrap());
             // Timestamps may be out of order: for a moment after the first socket of a machine enables them, the kernel
             // timestamps some packets as they arrive and others only as they are read.
             assert!(datagram.stamp.is_some(), "a receive timestamp");
         }
+        got.iter().map(|(_, _, together)| *together).collect()
     }
 
-    #[test]
-    fn each_packet_arrives_with_its_ecn_code_and_a_timestamp() {
-        exchange("127.0.0.1");
-    }
-
-    #[test]
-    fn ecn_codes_and_timestamps_arrive_over_ipv6() {
-        if UdpSocket::bind("[::1]:0").is_ok() {
-            exchange("[::1]");
+    fn check_codes(ip: &str) {
+        let singles: Vec<_> = CODES.iter().cycle().take(20).map(|ecn| (3, *ecn)).collect();
+        exchange(&mut pair(ip), &singles);
+        // In runs, each with its own code.
+        let runs: Vec<_> = CODES.iter().flat_map(|ecn| [(1200, *ecn); 12]).collect();
+        let mut sockets = pair(ip);
+        let together = exchange(&mut sockets, &runs);
+        if sockets.0.segments {
+            assert_eq!(together, [12; 48], "one code in each buffer");
+        } else {
+            eprintln!("skipped: the kernel does not separate packets");
         }
     }
 
     #[test]
-    fn a_packet_too_large_for_its_slot_is_dropped() {
+    fn each_packet_arrives_with_its_ecn_code_and_a_timestamp() {
+        check_codes("127.0.0.1");
+    }
+
+    #[test]
+    fn ecn_codes_and_timestamps_arrive_over_ipv6() {
+        if has_ipv6() {
+            check_codes("[::1]");
+        } else {
+            eprintln!("skipped: no IPv6");
+        }
+    }
+
+    #[test]
+    fn packets_of_all_sizes_arrive_as_they_were_sent() {
+        let sizes = [1200, 1200, 700, 1200, 1, 1, 1, 1400, 1200, 1200, 1200, 900, 900, 1300];
+        exchange(&mut pair("127.0.0.1"), &sizes.map(|size| (size, Ecn::Ect0)));
+        let full: Vec<_> = (0..BATCH).map(|_| (1000, Ecn::Ect1)).collect();
+        exchange(&mut pair("127.0.0.1"), &full);
+    }
+
+    #[test]
+    fn packets_to_several_receivers_reach_theirs() {
+        let (mut sender, first) = pair("127.0.0.1");
+        let (second, _) = pair("127.0.0.1");
+        let mut out = SendBatch::default();
+        for number in 0..12u8 {
+            let to = if number % 4 == 3 { &second } else { &first };
+            out.push(Ecn::Ect0, |bytes| {
+                bytes.extend([number; 100]);
+                to.local_address().ok()
+            });
+        }
+        assert!(matches!(sender.send(&mut out), SendResult::Done));
+        let numbers = |socket| receive_all(socket).iter().map(|(bytes, ..)| bytes[0]).collect::<Vec<_>>();
+        assert_eq!(numbers(&first), [0, 1, 2, 4, 5, 6, 8, 9, 10]);
+        assert_eq!(numbers(&second), [3, 7, 11]);
+    }
+
+    #[test]
+    fn packets_of_a_refused_run_are_sent_one_by_one() {
+        let mut sockets = pair("127.0.0.1");
+        // The kernel does not separate packets without checksums.
+        sockets.0.set(libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        let packets: Vec<_> = CODES.iter().flat_map(|ecn| [(1000, *ecn); 5]).collect();
+        assert_eq!(exchange(&mut sockets, &packets), [1; 20]);
+        assert_eq!(exchange(&mut sockets, &packets), [1; 20]);
+    }
+
+    #[test]
+    fn only_an_interface_without_segmentation_ends_it_for_good() {
+        let (mut socket, _) = pair("127.0.0.1");
+        socket.segments = true;
+        let mut batch = SendBatch::default();
+        socket.on_refused_run(&io::Error::from_raw_os_error(libc::EINVAL), 3, &mut batch);
+        assert!(socket.segments && batch.singly_before == 3);
+        socket.on_refused_run(&io::Error::from_raw_os_error(libc::EIO), 3, &mut batch);
+        assert!(!socket.segments);
+    }
+
+    #[test]
+    fn a_packet_larger_than_any_connections_is_dropped() {
         let receiver = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.send_to(&[1; 101], receiver.local_address().unwrap()).unwrap();
         sender.send_to(&[2; 100], receiver.local_address().unwrap()).unwrap();
         let mut batch = ReceiveBatch::new(100);
         receiver.receive(&mut batch).unwrap();
-        let got: Vec<_> = batch.iter_mut().map(|(_, bytes)| bytes.to_vec()).collect();
+        let got: Vec<_> = batch.iter_mut().flat_map(|(_, packets)| packets.map(|packet| packet.to_vec())).collect();
         assert_eq!(got, [vec![2; 100]]);
     }
 }

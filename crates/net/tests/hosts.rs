@@ -122,8 +122,11 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
             let delay = arrival.one_way_delay();
             assert!((0..5_000_000_000).contains(&delay), "{delay} ns");
         }
-        // The timestamps are the kernel's, not those of the reads: no two are equal.
-        assert!(arrivals.windows(2).all(|pair| pair[0].received_at < pair[1].received_at));
+        // The timestamps are the kernel's, not those of the reads: only packets that left together share one.
+        let left_together = |pair: &[Arrival]| pair[0].sent_at == pair[1].sent_at;
+        let is_later = |pair: &[Arrival]| pair[0].received_at < pair[1].received_at;
+        assert!(arrivals.windows(2).all(|pair| is_later(pair) || left_together(pair)));
+        assert!(arrivals.windows(2).filter(|pair| is_later(pair)).count() >= 10);
     }
 }
 

@@ -278,9 +278,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.free.push(slot.id);
     }
 
-    /// The next packet to send at `now`, if there is one.
-    #[inline]
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
+    /// The next packet to send at `now` that needs no grant, if there is one: of a handshake, an acknowledgement, a
+    /// reset. [`Endpoint::poll_transmit`] returns these, too.
+    pub fn poll_control(&mut self, now: Time) -> Option<Transmit<A>> {
         if let Some((to, packet, connection)) = self.resets.pop_front() {
             return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
         }
@@ -294,6 +294,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             if let Some(slot) = &mut self.slots[index as usize] {
                 slot.queued = false;
             }
+        }
+        None
+    }
+
+    /// The next packet to send at `now`, if there is one.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
+        if let Some(transmit) = self.poll_control(now) {
+            return Some(transmit);
         }
         while let Some(grant) = self.manager.grant(now) {
             if self.datagrams.on_grant(now, grant.flow, &mut self.manager) {
