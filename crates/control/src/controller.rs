@@ -21,12 +21,15 @@ pub struct Path {
     pub idle_for: Option<Duration>,
     /// The router feedback in the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
+    /// The minimum time between packets that this host spaces one by one. Packets that would leave closer together may
+    /// leave as a *bunch*, at most this long at the sending rate. Zero where every packet leaves at its own time.
+    pub bunch: Duration,
 }
 
 impl Path {
     /// A path whose handshake took `rtt`, without router feedback.
     pub fn new(packet: Bytes, rtt: Duration, history: Option<History>) -> Self {
-        Self { packet, rtt, history, idle_for: None, feedback: RouterFeedback::None }
+        Self { packet, rtt, history, idle_for: None, feedback: RouterFeedback::None, bunch: Duration::ZERO }
     }
 }
 

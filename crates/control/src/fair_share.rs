@@ -254,7 +254,10 @@ mod tests {
 
     fn sender_with(config: &Config, feedback: RouterFeedback) -> FairShare {
         let mut sender = FairShare::new(config, Stream::from_seed(1));
-        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, idle_for: None, feedback });
+        sender.on_path(
+            Time::ZERO,
+            &Path { packet: PACKET, rtt: RTT, history: None, idle_for: None, feedback, bunch: Duration::ZERO },
+        );
         sender
     }
 

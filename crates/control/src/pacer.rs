@@ -63,6 +63,20 @@ impl Pacer {
         (self.last, self.bytes, self.gap) = (due.max(now - time), bytes, time.min(self.max_gap));
     }
 
+    /// The first packet of a bunch of `bunch` bytes was sent at `now`, as with [`Pacer::sent_at`]. A bunch that was sent
+    /// less than its own time late does not delay later ones.
+    pub(crate) fn bunch_sent_at(&mut self, now: Time, bytes: Bytes, bunch: Bytes, rate: Rate) {
+        let due = self.next_at(rate);
+        self.schedule_after(due, now, bytes, rate);
+        self.last = due.max(now - time_to_send(rate, bunch)).min(now);
+    }
+
+    /// A packet was sent together with the one before.
+    pub(crate) fn add_to_bunch(&mut self, bytes: Bytes, rate: Rate) {
+        self.bytes += bytes;
+        self.gap = time_to_send(rate, self.bytes).min(self.max_gap);
+    }
+
     /// `bytes` that were reported as sent were not sent: the next packet may use their time.
     pub fn give_back(&mut self, bytes: Bytes, rate: Rate) {
         self.reset(self.next() - time_to_send(rate, bytes));

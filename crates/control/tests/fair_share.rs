@@ -128,8 +128,7 @@ impl Network {
         let rtt = now.since(packet.sent_at);
         let Some(number) = packet.number else {
             flow.is_open = true;
-            flow.sender
-                .on_path(now, &Path { packet: PACKET, rtt, history: None, idle_for: None, feedback: packet.feedback });
+            flow.sender.on_path(now, &Path { feedback: packet.feedback, ..Path::new(PACKET, rtt, None) });
             return;
         };
         flow.delivered += 1;

@@ -40,6 +40,8 @@ pub struct Sharing {
     pub half_life: HalfLife,
     /// Flows that the network treats worse than others to the same destination get a separate macroflow.
     pub segregation: bool,
+    /// The time between packets below which controllers may send bunches of packets ([`rampmeter_control::Path`]).
+    pub bunch: Duration,
 }
 
 /// A flow's share of its macroflow.

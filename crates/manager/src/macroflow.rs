@@ -112,6 +112,8 @@ pub(crate) struct Macroflow<C> {
     /// The last feedback ended a period of aging, and was late.
     was_late: bool,
     half_life: HalfLife,
+    /// The time between packets below which its controller may send bunches.
+    bunch: Duration,
     /// Kept where feedback has times instead of packet numbers.
     send_times: Option<Box<SendTimes>>,
 }
@@ -150,6 +152,7 @@ impl<C: Controller> Macroflow<C> {
             aging: None,
             was_late: false,
             half_life: sharing.half_life,
+            bunch: sharing.bunch,
             send_times: None,
         }
     }
@@ -169,7 +172,7 @@ impl<C: Controller> Macroflow<C> {
         if let Some(past) = path.history {
             self.rate_cap.raise_to(past.base_rate);
         }
-        self.controller.on_path(now, path);
+        self.controller.on_path(now, &Path { bunch: self.bunch, ..path.clone() });
     }
 
     /// Starts without a measured round trip: with that of `history`, or with a default. `last` is the measurement of an

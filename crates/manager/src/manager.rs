@@ -52,6 +52,12 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// Controllers of macroflows that are opened from now on may send packets that would leave less than `bunch` apart
+    /// in bunches.
+    pub fn allow_bunches(&mut self, bunch: Duration) {
+        self.sharing.bunch = bunch;
+    }
+
     /// Opens a flow to `destination` (`cm_open`). `make` creates the controller if the flow starts a macroflow.
     pub fn open(&mut self, now: Time, destination: Destination, make: impl FnOnce() -> C) -> FlowId {
         let known = self.destinations.enter(now, destination);
@@ -107,7 +113,7 @@ impl<C: Controller> Manager<C> {
         let known = self.destinations.0.get(&macroflow.destination);
         let history = known.and_then(|known| known.history);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
-        macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
+        macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback, bunch: Duration::ZERO });
         self.wake(index);
     }
 

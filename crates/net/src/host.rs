@@ -33,6 +33,10 @@ const MAX_ACKS: usize = MIN_HELLO_BYTES - MAX_OVERHEAD;
 /// A session without connections and without packets is discarded after one to two of these.
 const SESSION_SWEEP: Duration = Duration::from_secs(15);
 
+/// Packets that are due less than this apart may leave together: from 200 Mb/s on in packets of 1250 bytes. To space
+/// them one by one takes more time than everything else that a sender does.
+const BUNCH: Duration = Duration::from_micros(100);
+
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -144,7 +148,8 @@ pub struct Host<C> {
 
 impl<C: Controller> Host<C> {
     /// A host that sends and receives in encrypted sessions through `socket`.
-    pub fn new(endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
+    pub fn new(mut endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
+        endpoint.allow_bunches(BUNCH);
         let next_session_sweep = Time::ZERO + SESSION_SWEEP;
         Self { sessions: Some(sessions), next_session_sweep, ..Self::in_clear(endpoint, socket, limits) }
     }

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 
 use rampmeter_control::{Controller, History};
 use rampmeter_manager::{Destination, FlowId, Manager, Share, Timers, Update};
-use rampmeter_units::{Bytes, Ecn, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
 
@@ -96,6 +96,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
     pub fn import_history(&mut self, destination: Destination, history: History) {
         self.manager.import_history(destination, history);
+    }
+
+    /// See [`Manager::allow_bunches`].
+    pub fn allow_bunches(&mut self, bunch: Duration) {
+        self.manager.allow_bunches(bunch);
     }
 
     /// Opens a connection; `None` if there are too many.

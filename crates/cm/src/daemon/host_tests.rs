@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 use rampmeter_control::Registry;
 use rampmeter_manager::{HalfLife, OwnHeader, Scheduling};
-use rampmeter_units::Rate;
+use rampmeter_units::{Duration, Rate};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
@@ -32,6 +32,7 @@ const BY_WEIGHT: Sharing = Sharing {
     scheduling: Scheduling::RoundRobin,
     half_life: HalfLife::MinRtt,
     segregation: false,
+    bunch: Duration::ZERO,
 };
 
 fn host() -> Host {

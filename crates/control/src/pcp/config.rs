@@ -91,6 +91,9 @@ pub(super) const MISSING_RECEIPTS: usize = 1;
 /// One packet of a train is ignored if the other delays lie this many times closer to a line without it.
 pub(super) const OUTLIER: f64 = 4.0;
 
+/// The maximum number of packets in a bunch: what one buffer carries to the kernel.
+pub(super) const MAX_BUNCH: u64 = 50;
+
 /// The timeout for a train's receipts, in round trips after its last packet. It doubles with every train without any
 /// receipt.
 pub(super) const RECEIPT_TIMEOUT: f64 = 2.0;

@@ -57,11 +57,12 @@ impl Pcp {
         assumed.max(self.view.noise).max(jitter).max(RESOLUTION)
     }
 
-    /// The packet time at the bottleneck, at the best known rate, but at most the packet time at `rate`.
+    /// The packet time at the bottleneck, or that of a bunch, at the best known rate, but at most the packet time at `rate`.
     pub(super) fn packet_time(&self, rate: Rate) -> Duration {
+        let packet = self.packet * self.bunch_at(self.base);
         match self.path_history.best_rate() {
-            Some(best) => best.max(rate).time_to_send(self.packet),
-            None => rate.time_to_send(self.packet),
+            Some(best) => best.max(rate).time_to_send(packet),
+            None => rate.time_to_send(packet),
         }
     }
 

@@ -76,8 +76,8 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
-    OUTLIER, STANDING, TRAIN_PER_JITTER,
+    MAX_BACKOFF, MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
+    MISSING_RECEIPTS, OUTLIER, STANDING, TRAIN_PER_JITTER,
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
@@ -124,6 +124,10 @@ pub struct Pcp {
     host_jitter: HostJitter,
     path_history: PathHistory,
     pacer: Pacer,
+    /// The time between packets below which they leave in bunches.
+    bunch: Duration,
+    /// The number of packets that belong to the current bunch and have not left.
+    rest_of_bunch: u64,
     /// Consecutive trains without any receipt.
     unanswered_trains: u32,
     /// Packets sent since the last feedback.
@@ -161,6 +165,8 @@ impl Algorithm for Pcp {
             host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
             path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
+            bunch: Duration::ZERO,
+            rest_of_bunch: 0,
             unanswered_trains: 0,
             unanswered: 0,
             stall: None,
@@ -180,6 +186,11 @@ impl Pcp {
             return self.probe.rate();
         }
         self.base.scale(self.drain.share()).max(self.min_rate())
+    }
+
+    /// The number of packets that leave together at `rate`.
+    fn bunch_at(&self, rate: Rate) -> u64 {
+        (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
     }
 
     /// The minimum test rate, however low the base rate is, for all flows of the macroflow together.
@@ -203,7 +214,9 @@ impl Pcp {
             Phase::Waiting(until) if now >= until => match self.next_test(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
+                    self.probe.set_bunch(self.bunch_at(self.probe.rate()) as usize);
                     self.probe.add_pair();
+                    self.rest_of_bunch = 0;
                     self.pacer.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
                 }
@@ -218,7 +231,8 @@ impl Pcp {
     /// `MAX_TRAIN` packets are enough for that.
     fn train_length(&self, test: Rate) -> usize {
         let span = self.host_jitter.estimate.scale(TRAIN_PER_JITTER);
-        let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
+        let rate = self.base + test;
+        let packets = rate.bytes_in(span).as_u64() / (self.packet.as_u64().max(1) * self.bunch_at(rate));
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
 
@@ -258,6 +272,18 @@ impl Pcp {
         if self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
+    }
+
+    /// Schedules the packet after one of `bytes`, which leaves now.
+    fn space(&mut self, now: Time, bytes: Bytes) {
+        let pace = self.pace();
+        if self.rest_of_bunch > 0 {
+            self.rest_of_bunch -= 1;
+            return self.pacer.add_to_bunch(bytes, pace);
+        }
+        self.rest_of_bunch = self.bunch_at(pace) - 1;
+        let bunch = if self.rest_of_bunch == 0 { bytes } else { self.packet * (self.rest_of_bunch + 1) };
+        self.pacer.bunch_sent_at(now, bytes, bunch, pace);
     }
 
     /// Evaluates the train, applies the result, and schedules the next train.
@@ -332,6 +358,7 @@ impl Pcp {
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.packet = path.packet.max(Bytes::new(1));
+        (self.bunch, self.rest_of_bunch) = (path.bunch, 0);
         self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         self.last_rtt = self.rtt;
@@ -353,7 +380,7 @@ impl Controller for Pcp {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.unanswered += 1;
-        self.pacer.sent_at(now, sent.bytes, self.pace());
+        self.space(now, sent.bytes);
         if self.phase == Phase::Sending {
             self.probe.on_sent(now, sent.number, sent.bytes);
             if self.probe.is_sent() {
@@ -445,6 +472,7 @@ impl Controller for Pcp {
     }
 
     fn on_app_limited(&mut self, now: Time) {
+        self.rest_of_bunch = 0;
         if self.phase == Phase::Sending && self.probe.end_early() {
             self.listen(now);
         }
@@ -472,8 +500,13 @@ impl Controller for Pcp {
 
     fn departure(&self) -> Departure {
         let is_second = self.phase == Phase::Sending && self.probe.wants_second();
-        let spaced = self.pacer.next_at(self.pace());
-        let at = if is_second { Time::ZERO } else { spaced };
+        let at = if self.rest_of_bunch > 0 {
+            Time::ZERO
+        } else if is_second {
+            self.probe.second_at()
+        } else {
+            self.pacer.next_at(self.pace())
+        };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
 

@@ -16,6 +16,8 @@
 //! - One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
 //!   the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity
 //!   of the path (Keshav's packet pair, the paper's reference 35), and not the available rate, which the train shows.
+//! - On a fast path a host cannot space single packets. There a *bunch* of packets that leave together takes the place
+//!   of each packet of a train and of a pair: the delay of a bunch is that of its first packet to arrive.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
@@ -83,6 +85,8 @@ pub(crate) struct Probe {
     base: Rate,
     pub(crate) test: Rate,
     packets: usize,
+    /// The number of packets that leave together in place of each of these, if it is not one.
+    bunch: usize,
     /// When the train started.
     pub(crate) started: Time,
     first: u64,
@@ -104,8 +108,10 @@ pub(crate) struct Probe {
 /// The last packet of a train and the one right behind it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pair {
-    /// The number of the second packet, once it was sent.
+    /// The number of the second packet, once it was sent; of its bunch, that of the first.
     second: Option<u64>,
+    /// The number of packets sent in its place.
+    sent: usize,
     arrivals: [Option<Arrival>; 2],
     bytes: Bytes,
 }
@@ -125,7 +131,7 @@ impl Probe {
     /// A probe for trains of up to `max_packets` packets. One of them is ignored if the other delays lie `outlier`
     /// times closer to a line without it; 0: none is.
     pub(crate) fn new(max_packets: usize, outlier: f64) -> Self {
-        Self { outlier, receipts: vec![None; max_packets], ..Self::default() }
+        Self { outlier, receipts: vec![None; max_packets], bunch: 1, ..Self::default() }
     }
 
     /// Starts a new train of `packets` at `now`.
@@ -134,7 +140,12 @@ impl Probe {
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
         (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
-        (self.host_stalled, self.pair) = (false, None);
+        (self.host_stalled, self.pair, self.bunch) = (false, None, 1);
+    }
+
+    /// In place of each packet, `packets` leave together.
+    pub(super) fn set_bunch(&mut self, packets: usize) {
+        self.bunch = packets.max(1);
     }
 
     /// The new train ends with a pair.
@@ -150,24 +161,31 @@ impl Probe {
     /// Packet `number` was sent as part of the train.
     pub(crate) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
         if self.train_is_sent() {
-            self.pair = self.pair.map(|pair| Pair { second: Some(number), bytes, ..pair });
+            if let Some(pair) = &mut self.pair {
+                pair.second.get_or_insert(number);
+                pair.sent += 1;
+                pair.bytes += bytes;
+            }
             return;
         }
         if self.sent == 0 {
             (self.first, self.first_sent_at) = (number, now);
         }
+        if self.sent % self.bunch == 0 {
+            self.last_sent_at = now;
+            self.bytes += std::mem::take(&mut self.last_bytes);
+        }
         self.sent += 1;
-        self.last_sent_at = now;
-        self.bytes += self.last_bytes;
-        self.last_bytes = bytes;
+        self.last_bytes += bytes;
     }
 
     /// The application has no more data: ends the train here if enough packets were sent for a result. Returns whether
     /// it did.
     pub(super) fn end_early(&mut self) -> bool {
-        let enough = self.sent >= 3;
+        let sent = self.sent / self.bunch;
+        let enough = sent >= 3;
         if enough {
-            self.packets = self.sent;
+            self.packets = sent;
             self.pair = self.pair.filter(|pair| pair.second.is_some());
         }
         enough
@@ -180,11 +198,17 @@ impl Probe {
 
     /// Whether the next packet is to be sent right behind the last one.
     pub(super) fn wants_second(&self) -> bool {
-        self.train_is_sent() && self.pair.is_some_and(|pair| pair.second.is_none())
+        self.train_is_sent() && self.pair.is_some_and(|pair| pair.sent < self.bunch)
+    }
+
+    /// When that packet may leave. A bunch leaves after the one before, not in the same buffer: the kernel gives packets
+    /// that arrive in one buffer one timestamp.
+    pub(super) fn second_at(&self) -> Time {
+        if self.bunch == 1 { Time::ZERO } else { self.last_sent_at + Duration::from_nanos(1) }
     }
 
     fn train_is_sent(&self) -> bool {
-        self.sent >= self.packets
+        self.sent >= self.packets * self.bunch
     }
 
     /// Whether packet `number` belongs to it.
@@ -195,11 +219,12 @@ impl Probe {
     /// The index of packet `number` in the train.
     fn index(&self, number: u64) -> Option<usize> {
         let index = number.wrapping_sub(self.first);
-        (index < self.sent as u64).then_some(index as usize)
+        (index < self.sent as u64).then_some(index as usize / self.bunch)
     }
 
     fn is_second(&self, number: u64) -> bool {
-        self.pair.is_some_and(|pair| pair.second == Some(number))
+        let place = |pair: Pair| pair.second.map(|second| number.wrapping_sub(second) < pair.sent as u64);
+        self.pair.and_then(place).unwrap_or(false)
     }
 
     /// Whether any receipt arrived.
@@ -212,9 +237,9 @@ impl Probe {
         let (index, second) = (self.index(arrival.number), self.is_second(arrival.number));
         if let Some(pair) = &mut self.pair {
             if second {
-                pair.arrivals[1] = Some(*arrival);
+                pair.arrivals[1].get_or_insert(*arrival);
             } else if index.is_some_and(|index| index + 1 == self.packets) {
-                pair.arrivals[0] = Some(*arrival);
+                pair.arrivals[0].get_or_insert(*arrival);
             }
         }
         if let Some(receipt) = index.and_then(|index| self.receipts.get_mut(index)) {
@@ -454,6 +479,33 @@ mod tests {
         assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(40_000_000), weight: 1.0 }));
         assert_eq!((probe.median_delay(), probe.count_waits(|_| true).all), (50_000, 3));
         assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Accepted(TEST));
+    }
+
+    #[test]
+    fn bunches_take_the_place_of_packets() {
+        let mut probe = Probe::new(3, 0.0);
+        probe.start(Time::ZERO, BASE.scale(4.0), TEST.scale(4.0), 3); // four packets per millisecond
+        probe.set_bunch(4);
+        probe.add_pair();
+        let mut number = 0;
+        let mut send = |probe: &mut Probe, micros: u64, delay: i64| {
+            let sent_at = Time::ZERO + Duration::from_micros(micros);
+            for in_bunch in 0..4 {
+                probe.on_sent(sent_at, number, PACKET);
+                probe.on_arrival(&arrival(number, sent_at, delay + 50 * in_bunch));
+                number += 1;
+            }
+        };
+        for bunch in 0..3 {
+            assert!(!probe.wants_second());
+            send(&mut probe, bunch * 1000, 50);
+        }
+        assert!(probe.wants_second() && probe.second_at() > Time::ZERO + Duration::from_millis(2));
+        send(&mut probe, 2000, 250); // 32,000 bits, 0.2 ms behind the other bunch
+        assert!(probe.is_complete(0) && probe.contains(15) && !probe.contains(16));
+        assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(160_000_000), weight: 1.0 }));
+        assert_eq!((probe.median_delay(), probe.count_waits(|_| true).all), (50_000, 3));
+        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Accepted(TEST.scale(4.0)));
     }
 
     #[test]

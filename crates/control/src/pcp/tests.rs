@@ -67,6 +67,21 @@ fn a_flow_without_history_starts_with_ten_packets_per_rtt() {
 }
 
 #[test]
+fn packets_of_a_fast_flow_leave_in_bunches_where_allowed() {
+    for (bunch, together) in [(0, 1), (20, 2), (100, 12), (1_000_000, MAX_BUNCH)] {
+        let mut world = World::new();
+        let rate = Rate::from_bps(1_000_000_000);
+        let sender = &mut world.sender;
+        (sender.bunch, sender.base, sender.phase) = (Duration::from_micros(bunch), rate, Phase::Waiting(Time::MAX));
+        sender.pacer.reset(world.now);
+        let sent = world.send(4 * together as usize);
+        let starts: Vec<_> = sent.chunks(together as usize).map(|bunch| bunch[0].0).collect();
+        assert!(sent.chunks(together as usize).all(|bunch| bunch.iter().all(|packet| packet.0 == bunch[0].0)));
+        assert!(starts.windows(2).all(|pair| pair[1].since(pair[0]) == rate.time_to_send(PACKET * together)));
+    }
+}
+
+#[test]
 fn an_accepted_test_rate_is_used_at_once() {
     let world = World::established();
     let base = first_rate() + Rate::of(PACKET, RTT).scale(MIN_PROBE);

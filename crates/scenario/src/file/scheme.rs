@@ -105,5 +105,5 @@ fn sharing(section: &Section<'_>) -> Result<Sharing> {
     let advice = "use \"min-rtt\" or \"mean-rtt\": the time in which a rate halves while no feedback arrives";
     let half_life = section.or("half_life", HalfLife::MinRtt, |item| item.one_of(&half_lives, advice))?;
     let segregation = section.or("segregation", false, Item::boolean)?;
-    Ok(Sharing { grouping, scheduling, half_life, segregation })
+    Ok(Sharing { grouping, scheduling, half_life, segregation, ..Sharing::default() })
 }
