@@ -35,6 +35,8 @@
 //! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
 //! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
 //!   are the worst noise in its probes.
+//! - Where a host cannot space single packets, bunches of them take their place (`Path::bunch`, `probe`). In the
+//!   simulator a bunch is one packet.
 //! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those of
 //!   the train, by the jitter without a queue (`MAX_NOISE`), and by that of hosts (`host_jitter`).
 //! - One lost packet does not reject a train (`MISSING_RECEIPTS`). Two packets sent back to back end it and show the
