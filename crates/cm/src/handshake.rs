@@ -1,9 +1,9 @@
-//! The handshake between a client and the daemon over a Unix socket. Afterwards the socket only signals the end of
-//! either process.
+//! The handshake between a client and the daemon over a Unix socket. Afterwards a byte on the socket wakes the other
+//! process ([`crate::wakeup`]), and its end signals that of either process.
 //!
 //! ```text
 //! client: 16 bytes      "rampcm", version, the request
-//! daemon: 16 bytes      the same with its answer, and for a client three files: memory and the eventfds of both
+//! daemon: 16 bytes      the same with its answer, and for a client the file of the shared memory
 //! ```
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -17,6 +17,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
     sockopt,
 };
+use rampmeter_manager::Owner;
 use rampmeter_units::Duration;
 
 use crate::error::Error;
@@ -24,7 +25,7 @@ use crate::error::Error;
 const MAGIC: &[u8; 8] = b"rampcm\0\0";
 
 /// Increases with every change of the shared memory's layout or of a record.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The time after which a daemon without an answer counts as ended.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,14 +37,6 @@ pub(crate) enum ClientRequest {
     Connect,
     /// Read the status.
     Status,
-}
-
-/// The files of a client.
-#[derive(Debug)]
-pub(crate) struct Files {
-    pub(crate) memory: OwnedFd,
-    pub(crate) daemon_wakeup: OwnedFd,
-    pub(crate) client_wakeup: OwnedFd,
 }
 
 fn encode(number: u32) -> [u8; 16] {
@@ -97,22 +90,19 @@ pub(crate) fn read_request(socket: &mut UnixStream) -> Result<ClientRequest, Err
     }
 }
 
-/// Sends the daemon's answer: accepted, with files for a client, or the reason for a refusal.
-pub(crate) fn send_answer(socket: &UnixStream, answer: Result<Option<&Files>, Error>) -> io::Result<()> {
+/// Sends the daemon's answer: accepted, with the shared memory for a client, or the reason for a refusal.
+pub(crate) fn send_answer(socket: &UnixStream, answer: Result<Option<&OwnedFd>, Error>) -> io::Result<()> {
     match answer {
-        Ok(Some(files)) => {
-            let raw = [files.memory.as_raw_fd(), files.daemon_wakeup.as_raw_fd(), files.client_wakeup.as_raw_fd()];
-            send(socket, &encode(0), &raw)
-        }
+        Ok(Some(memory)) => send(socket, &encode(0), &[memory.as_raw_fd()]),
         Ok(None) => send(socket, &encode(0), &[]),
         Err(error) => send(socket, &encode(error.code().unsigned_abs()), &[]),
     }
 }
 
-/// Reads the daemon's answer and files.
-pub(crate) fn receive_files(socket: &UnixStream) -> Result<Files, Error> {
+/// Reads the daemon's answer, and returns the file of the shared memory.
+pub(crate) fn receive_memory(socket: &UnixStream) -> Result<OwnedFd, Error> {
     let mut bytes = [0; 16];
-    let mut room = cmsg_space!([RawFd; 3]);
+    let mut room = cmsg_space!([RawFd; 1]);
     let mut pieces = [IoSliceMut::new(&mut bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
     let message = loop {
@@ -133,8 +123,7 @@ pub(crate) fn receive_files(socket: &UnixStream) -> Result<Files, Error> {
         return Err(Error::Disconnected);
     }
     check_accepted(&bytes)?;
-    let [memory, daemon_wakeup, client_wakeup] = <[OwnedFd; 3]>::try_from(files).map_err(|_| Error::System)?;
-    Ok(Files { memory, daemon_wakeup, client_wakeup })
+    files.pop().ok_or(Error::System)
 }
 
 /// Reads the daemon's answer if it comes without files; more data may follow.
@@ -154,8 +143,8 @@ fn check_accepted(answer: &[u8; 16]) -> Result<(), Error> {
 fn send(socket: &UnixStream, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
     let rights = [ControlMessage::ScmRights(files)];
     let control = if files.is_empty() { &[][..] } else { &rights[..] };
-    let flags = MsgFlags::MSG_NOSIGNAL;
     // An empty socket takes so few bytes at once.
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, flags, None)?;
     Ok(())
 }
@@ -178,6 +167,11 @@ impl Peer {
         self.uid == nix::unistd::geteuid().as_raw() || self.uid == 0
     }
 
+    /// Whose flows those of the peer are. The daemon's user and root trust each other.
+    pub(crate) fn owner(self) -> Owner {
+        if self.is_trusted() { Owner::default() } else { Owner(self.uid) }
+    }
+
     /// A file that becomes readable when the process ends: its socket may stay open in a child. `None` on kernels
     /// without pidfds.
     pub(crate) fn pidfd(self) -> Option<OwnedFd> {
@@ -191,25 +185,19 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wakeup::Wakeup;
+    use crate::memory::Memory;
 
     #[test]
-    fn files_and_refusals_are_received() {
+    fn the_memory_and_refusals_are_received() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         send_request(&ours, ClientRequest::Connect).unwrap();
         assert_eq!(read_request(&mut theirs), Ok(ClientRequest::Connect));
-        let files = Files {
-            memory: crate::memory::Memory::create(64).unwrap().0,
-            daemon_wakeup: Wakeup::event_file().unwrap(),
-            client_wakeup: Wakeup::event_file().unwrap(),
-        };
-        send_answer(&theirs, Ok(Some(&files))).unwrap();
-        let got = receive_files(&ours).unwrap();
-        assert!(crate::memory::Memory::open(&got.memory, 64).is_ok());
+        send_answer(&theirs, Ok(Some(&Memory::create(64).unwrap().0))).unwrap();
+        assert!(Memory::open(&receive_memory(&ours).unwrap(), 64).is_ok());
         send_answer(&theirs, Err(Error::Denied)).unwrap();
-        assert_eq!(receive_files(&ours).unwrap_err(), Error::Denied);
+        assert_eq!(receive_memory(&ours).unwrap_err(), Error::Denied);
         drop(theirs);
-        assert_eq!(receive_files(&ours).unwrap_err(), Error::Disconnected);
+        assert_eq!(receive_memory(&ours).unwrap_err(), Error::Disconnected);
     }
 
     #[test]
@@ -221,7 +209,7 @@ mod tests {
         nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
         let socket = connect(&path, TIMEOUT).unwrap();
         send_request(&socket, ClientRequest::Connect).unwrap();
-        assert_eq!(receive_files(&socket).unwrap_err(), Error::Disconnected);
+        assert_eq!(receive_memory(&socket).unwrap_err(), Error::Disconnected);
         let waiting: Vec<_> = (0..5).map(|_| connect(&path, TIMEOUT)).collect();
         assert_eq!(waiting.last().unwrap().as_ref().unwrap_err(), &Error::Disconnected, "the backlog is full");
     }

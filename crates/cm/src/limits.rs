@@ -1,4 +1,5 @@
-//! The limits of one process, and the ids of its flows.
+//! The limits of one process and of all, and the ids of a process's flows. Of what all processes share, those of one
+//! user have four fifths at most ([`rampmeter_manager::Quotas`]).
 //!
 //! An id is a slot of a table and a generation. The generation separates the flows that have used the slot one after
 //! the other: an id is used again only after its slot has been used a hundred thousand times. Ids are positive, as
@@ -21,6 +22,12 @@ pub const MAX_QUEUED: u64 = 256 * 1024;
 
 /// The maximum number of waiting datagrams of `cm_send`, per flow.
 pub const MAX_DATAGRAMS: usize = 1024;
+
+/// The maximum number of open flows of all processes.
+pub(crate) const MAX_ALL_FLOWS: u64 = 1 << 14;
+
+/// The maximum number of waiting bytes of `cm_send`, of all flows.
+pub(crate) const MAX_ALL_QUEUED: u64 = 1 << 26;
 
 /// The maximum number of processes that a daemon serves at a time.
 pub const MAX_CLIENTS: usize = 1024;

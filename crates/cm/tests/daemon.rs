@@ -159,6 +159,48 @@ fn child() {
     }
 }
 
+/// A process of this user that opens a flow, or says that it may not; `None` unless this process may start it.
+fn of_another_user(running: &Running) -> Option<std::process::Child> {
+    const NOBODY: u32 = 65_534;
+    if !nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    // The directories of a test belong to its user.
+    let directory = running.path().parent().unwrap().to_owned();
+    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = directory.join("child");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["--exact", "child", "--ignored", "--nocapture"]).env("CHILD_OF", running.path());
+    command.current_dir("/").stdout(Stdio::piped()).stderr(Stdio::null());
+    Some(std::os::unix::process::CommandExt::uid(&mut command, NOBODY).spawn().unwrap())
+}
+
+#[test]
+fn programs_of_other_users_share_nothing() {
+    let private = Running::new();
+    let Some(mut refused) = of_another_user(&private) else {
+        return eprintln!("skipped programs_of_other_users_share_nothing: only root can start processes of others");
+    };
+    assert!(!refused.wait().unwrap().success());
+    let running = Running::public();
+    let client = running.client();
+    let flow = opened(&client);
+    transfer(&client, flow, 300, RTT);
+    let known = client.query(flow).unwrap();
+    let mut child = of_another_user(&running).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("granted")));
+    let macroflows = status(&running.path()).unwrap().macroflows;
+    assert_eq!(macroflows.iter().map(|macroflow| macroflow.flows).collect::<Vec<_>>(), [1, 1]);
+    assert!(macroflows.iter().any(|macroflow| macroflow.in_flight_bytes > 0), "the child has its window");
+    assert_eq!(client.query(flow), Ok(known));
+    client.request(flow).unwrap();
+    granted(&client);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_killed_process_frees_its_share() {
     // Only the grants of ended processes are revoked.

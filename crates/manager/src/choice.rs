@@ -104,12 +104,12 @@ impl<C: Controller> Manager<C> {
         make: impl FnOnce() -> C,
     ) -> Result<(), MacroflowError> {
         let (f, from) = self.of_flow(flow).ok_or(MacroflowError::Closed)?;
-        let (index, destination) = (f.macroflow, from.destination);
-        let shared = self.destinations.0.get(&destination).and_then(|known| known.macroflow);
+        let (index, place) = (f.macroflow, from.place);
+        let shared = self.destinations.0.get(&place).and_then(|known| known.macroflow);
         let to = match choice {
             MacroflowChoice::Of(other) => {
                 let (other, to) = self.of_flow(other).ok_or(MacroflowError::Closed)?;
-                if to.destination != destination {
+                if to.place != place {
                     return Err(MacroflowError::OtherDestination);
                 }
                 Some(other.macroflow)
@@ -139,9 +139,9 @@ impl<C: Controller> Manager<C> {
     /// the destination, which is that of flows treated as usual.
     fn add_macroflow(&mut self, now: Time, origin: u32, is_chosen: bool, controller: C) -> u32 {
         let Some(from) = &self.macroflows[origin as usize] else { return origin };
-        let mut new = Macroflow::new(from.destination, controller, self.sharing);
+        let mut new = Macroflow::new(from.place, controller, self.sharing);
         new.is_chosen = is_chosen;
-        let known = (!is_chosen).then(|| self.destinations.enter(now, from.destination));
+        let known = (!is_chosen).then(|| self.destinations.enter(now, from.place));
         let history = known.as_ref().and_then(|known| known.history);
         if let Some(measured) = from.measured() {
             new.start(now, &Path::new(from.packet, measured.smoothed, history));

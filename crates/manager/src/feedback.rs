@@ -128,7 +128,7 @@ impl<C: Controller> Manager<C> {
     fn report_to(&mut self, now: Time, index: u32, report: &Report) {
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         if let Some(rtt) = report.rtt.filter(|_| macroflow.assumed_rtt.is_some()) {
-            let history = self.destinations.0.get(&macroflow.destination).and_then(|known| known.history);
+            let history = self.destinations.0.get(&macroflow.place).and_then(|known| known.history);
             macroflow.start(now, &Path::new(macroflow.packet, rtt, history));
         }
         if macroflow.report(now, report) {

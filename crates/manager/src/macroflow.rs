@@ -10,7 +10,7 @@ use rampmeter_control::{Controller, History, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife, MAX_GAP};
-use crate::destinations::Destination;
+use crate::destinations::Place;
 use crate::flow::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
@@ -61,7 +61,7 @@ pub(crate) enum Attempt {
 
 #[derive(Debug)]
 pub(crate) struct Macroflow<C> {
-    pub(crate) destination: Destination,
+    pub(crate) place: Place,
     pub(crate) controller: C,
     pub(crate) started: bool,
     /// The flows that share it.
@@ -119,9 +119,9 @@ pub(crate) struct Macroflow<C> {
 }
 
 impl<C: Controller> Macroflow<C> {
-    pub(crate) fn new(destination: Destination, controller: C, sharing: Sharing) -> Self {
+    pub(crate) fn new(place: Place, controller: C, sharing: Sharing) -> Self {
         Self {
-            destination,
+            place,
             controller,
             started: false,
             members: Vec::new(),

@@ -7,7 +7,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::choice::Earlier;
-use crate::destinations::{Destination, Destinations};
+use crate::destinations::{Destination, Destinations, Owner, Place};
 use crate::flow::{Change, Flow, FlowId, Grant, Grouping, Share, Sharing};
 use crate::macroflow::{Attempt, Macroflow};
 use crate::timers::Timers;
@@ -60,10 +60,16 @@ impl<C: Controller> Manager<C> {
 
     /// Opens a flow to `destination` (`cm_open`). `make` creates the controller if the flow starts a macroflow.
     pub fn open(&mut self, now: Time, destination: Destination, make: impl FnOnce() -> C) -> FlowId {
-        let known = self.destinations.enter(now, destination);
+        self.open_for(now, destination, Owner::default(), make)
+    }
+
+    /// Opens a flow of `owner`, which shares no macroflow and no history with flows of other owners.
+    pub fn open_for(&mut self, now: Time, destination: Destination, owner: Owner, make: impl FnOnce() -> C) -> FlowId {
+        let place = Place { owner, destination };
+        let known = self.destinations.enter(now, place);
         let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
         let macroflow = shared.unwrap_or_else(|| {
-            let new = Macroflow::new(destination, make(), self.sharing);
+            let new = Macroflow::new(place, make(), self.sharing);
             insert(&mut self.macroflows, &mut self.free_macroflows, new)
         });
         known.macroflow = Some(macroflow);
@@ -110,7 +116,7 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.0.get(&macroflow.destination);
+        let known = self.destinations.0.get(&macroflow.place);
         let history = known.and_then(|known| known.history);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
         macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback, bunch: Duration::ZERO });
@@ -122,7 +128,7 @@ impl<C: Controller> Manager<C> {
     pub fn assume_path(&mut self, now: Time, flow: FlowId, packet: Bytes) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.0.get(&macroflow.destination);
+        let known = self.destinations.0.get(&macroflow.place);
         let (history, last) = known.map_or((None, None), |known| (known.history, known.round_trip));
         macroflow.assume(now, packet, history, last);
         self.wake(index);
@@ -145,7 +151,7 @@ impl<C: Controller> Manager<C> {
     pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.0.entry(macroflow.destination).or_default();
+        let known = self.destinations.0.entry(macroflow.place).or_default();
         if !macroflow.is_chosen {
             macroflow.remember(now, &mut known.history);
         }
@@ -251,9 +257,9 @@ impl<C: Controller> Manager<C> {
         self.destinations.import_history(destination, history);
     }
 
-    /// The history of a destination.
+    /// The history of a destination, of flows without a particular owner.
     pub fn history(&self, destination: Destination) -> Option<History> {
-        self.destinations.0.get(&destination).and_then(|known| known.history)
+        self.destinations.0.get(&destination.into()).and_then(|known| known.history)
     }
 
     /// Closes the flow (`cm_close`). A macroflow that other flows may join remains for a retransmission timeout after
@@ -278,7 +284,7 @@ impl<C: Controller> Manager<C> {
         if !macroflow.members.is_empty() {
             return self.wake(index);
         }
-        if let Some(known) = self.destinations.0.get_mut(&macroflow.destination).filter(|_| !macroflow.is_chosen) {
+        if let Some(known) = self.destinations.0.get_mut(&macroflow.place).filter(|_| !macroflow.is_chosen) {
             macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
@@ -306,7 +312,7 @@ impl<C: Controller> Manager<C> {
         self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let successor = self.remove_origin(index, &macroflow);
-        let known = self.destinations.0.get_mut(&macroflow.destination);
+        let known = self.destinations.0.get_mut(&macroflow.place);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
             known.macroflow = successor;
         }

@@ -17,6 +17,7 @@
 use rampmeter_control::Controller;
 use rampmeter_units::{Duration, Time};
 
+use crate::destinations::Place;
 use crate::flow::{FlowId, Grouping};
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
@@ -135,9 +136,9 @@ impl<C: Controller> Manager<C> {
             return; // the others have left
         }
         let part = flows.len() as f64 / macroflow.members.len() as f64;
-        let mut new = Macroflow::new(macroflow.destination, controller, self.sharing);
+        let mut new = Macroflow::new(macroflow.place, controller, self.sharing);
         new.split_from(now, macroflow, part);
-        let separation = self.separation_time(new.destination);
+        let separation = self.separation_time(new.place);
         new.segregation.origin = Some((index, now + separation));
         let position = insert(&mut self.macroflows, &mut self.free_macroflows, new);
         for flow in flows {
@@ -146,8 +147,8 @@ impl<C: Controller> Manager<C> {
     }
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
-    fn separation_time(&mut self, destination: crate::Destination) -> Duration {
-        let Some(known) = self.destinations.0.get_mut(&destination) else { return SEPARATION.0 };
+    fn separation_time(&mut self, place: Place) -> Duration {
+        let Some(known) = self.destinations.0.get_mut(&place) else { return SEPARATION.0 };
         let separation = known.separation.max(SEPARATION.0);
         known.separation = (separation * 2).min(SEPARATION.1);
         separation
@@ -174,7 +175,7 @@ impl<C: Controller> Manager<C> {
     fn merge(&mut self, now: Time, index: u32, origin: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
         let target = self.macroflows[origin as usize].as_ref();
-        if target.is_none_or(|target| target.destination != macroflow.destination) {
+        if target.is_none_or(|target| target.place != macroflow.place) {
             return;
         }
         let (members, number) = (macroflow.members.clone(), macroflow.next_number);

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! A [`Client`] can be cloned and used from any number of threads. No thread waits with the lock held: one thread polls
-//! the eventfd, the others wait for that thread. So a call first waits until there is room for its commands. Then,
+//! the files, the others wait for that thread. So a call first waits until there is room for its commands. Then,
 //! under one lock, it checks its arguments, updates the state and writes the commands: a call that fails has changed
 //! nothing.
 
@@ -36,14 +36,13 @@ mod state;
 mod tests;
 mod wait;
 
-use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use rampmeter_manager::Share;
 use rampmeter_units::Duration;
 
@@ -51,8 +50,8 @@ pub use self::own_socket::{HEADER_BYTES, Header};
 use self::state::State;
 use crate::error::Error;
 use crate::fork;
-use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, connect, receive_files, send_request};
-use crate::layout::{CLIENT_SLEEPS, DAEMON_SLEEPS, WORDS};
+use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, connect, receive_memory, send_request};
+use crate::layout::WORDS;
 use crate::memory::Memory;
 use crate::message::PathState;
 use crate::time::now;
@@ -106,17 +105,33 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Signaled when notices were read, or when the thread that polled the eventfd has stopped polling.
+    /// Signaled when notices were read, or when the thread that polled the files has stopped polling.
     changed: Condvar,
-    own_wakeup: Wakeup,
-    peer_wakeup: Wakeup,
-    socket: UnixStream,
+    /// By which the daemon wakes this process.
+    wakeup: Wakeup,
+    /// By which other threads of this process wake the one that polls.
+    own_event: EventFd,
     /// Readable when there are events or the daemon has ended: for the program's own poll loop.
     epoll: Epoll,
-    /// The program polls `epoll`: the eventfd must be written also while no thread waits here.
+    /// The program polls `epoll`: it must become readable also while no thread waits here.
     is_polled: AtomicBool,
     /// The process that made the connection.
     tag: u64,
+}
+
+impl Shared {
+    /// Ends the current or next sleep of the thread that polls.
+    fn wake_own(&self) {
+        // A full counter means that the file is readable already.
+        let _ = self.own_event.write(1);
+    }
+
+    /// Removes what has ended a sleep.
+    fn clear(&self) {
+        let _ = self.own_event.read();
+        // The end of the daemon is noticed when there are no more notices.
+        let _: bool = self.wakeup.clear();
+    }
 }
 
 /// The number of connections so far, so that each connection starts with other ids.
@@ -133,21 +148,21 @@ impl Client {
         let tag = fork::tag().map_err(|_| Error::System)?;
         let socket = connect(path, ANSWER_TIMEOUT)?;
         send_request(&socket, ClientRequest::Connect).map_err(|_| Error::Disconnected)?;
-        let files = receive_files(&socket)?;
-        let memory = Arc::new(Memory::open(&files.memory, WORDS).map_err(|_| Error::System)?);
-        let own_wakeup = Wakeup::new(Arc::clone(&memory), CLIENT_SLEEPS, files.client_wakeup);
-        let peer_wakeup = Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, files.daemon_wakeup);
+        let file = receive_memory(&socket)?;
+        let memory = Arc::new(Memory::open(&file, WORDS).map_err(|_| Error::System)?);
+        let wakeup = Wakeup::of_client(Arc::clone(&memory), socket);
+        let own_event =
+            EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(|_| Error::System)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|_| Error::System)?;
-        for file in [socket.as_fd(), own_wakeup.as_fd()] {
+        for file in [wakeup.as_fd(), own_event.as_fd()] {
             epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(|_| Error::System)?;
         }
         let state = State::new(memory, CONNECTIONS.fetch_add(1, Ordering::Relaxed).wrapping_mul(64));
         let shared = Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            own_wakeup,
-            peer_wakeup,
-            socket,
+            wakeup,
+            own_event,
             epoll,
             is_polled: AtomicBool::new(false),
             tag,
@@ -162,7 +177,7 @@ impl Client {
         let until = timeout.map(|timeout| now() + timeout);
         let mut is_last = false;
         if self.shared.is_polled.load(Ordering::Relaxed) {
-            self.shared.own_wakeup.clear();
+            self.shared.clear();
         }
         loop {
             state.read_notices();
@@ -197,8 +212,8 @@ impl Client {
             return;
         }
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).disconnected = true;
-        let _ = self.shared.socket.shutdown(Shutdown::Both);
-        self.shared.own_wakeup.notify_always();
+        let _ = self.shared.wakeup.end();
+        self.shared.wake_own();
         self.shared.changed.notify_all();
     }
 

@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) next_token: u64,
     /// The connection to the daemon has ended.
     pub(super) disconnected: bool,
-    /// A thread polls the eventfd; other threads wait for that thread.
+    /// A thread polls the files; other threads wait for that thread.
     pub(super) has_poller: bool,
     pub(super) spin: Spin,
 }

@@ -9,36 +9,29 @@ use rampmeter_units::Rate;
 
 use super::*;
 use crate::data::Reader;
-use crate::handshake::{Files, read_request, send_answer};
+use crate::handshake::{read_request, send_answer};
 use crate::layout::{COMMANDS, EVENTS, SLOTS};
 use crate::message::{Command, Notice};
 use crate::ring::{Consumer, Producer};
 
 struct Daemon {
-    _socket: UnixStream,
     commands: Consumer,
     notices: Producer,
     data: Reader,
-    own_wakeup: Wakeup,
-    peer_wakeup: Wakeup,
+    wakeup: Wakeup,
 }
 
 impl Daemon {
     fn new(mut socket: UnixStream) -> Self {
         assert_eq!(read_request(&mut socket), Ok(ClientRequest::Connect));
         let (file, memory) = Memory::create(WORDS).unwrap();
-        let (memory, daemon_wakeup, client_wakeup) =
-            (Arc::new(memory), Wakeup::event_file().unwrap(), Wakeup::event_file().unwrap());
-        let copy = |file: &std::os::fd::OwnedFd| file.try_clone().unwrap();
-        let files = Files { memory: file, daemon_wakeup: copy(&daemon_wakeup), client_wakeup: copy(&client_wakeup) };
-        send_answer(&socket, Ok(Some(&files))).unwrap();
+        let memory = Arc::new(memory);
+        send_answer(&socket, Ok(Some(&file))).unwrap();
         Self {
-            _socket: socket,
             commands: Consumer::new(Arc::clone(&memory), COMMANDS),
             notices: Producer::new(Arc::clone(&memory), EVENTS),
             data: Reader::new(Arc::clone(&memory)),
-            own_wakeup: Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_wakeup),
-            peer_wakeup: Wakeup::new(memory, CLIENT_SLEEPS, client_wakeup),
+            wakeup: Wakeup::of_daemon(memory, socket),
         }
     }
 
@@ -51,7 +44,7 @@ impl Daemon {
 
     fn send(&mut self, id: u32, notice: Notice) {
         assert_eq!(self.notices.push(&notice.encode(id)), Ok(true));
-        self.peer_wakeup.notify();
+        self.wakeup.notify();
     }
 }
 
@@ -72,7 +65,7 @@ fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
             match daemon.take() {
                 Some((id, Command::Open { .. }, _)) => break id,
                 Some(other) => panic!("{other:?}"),
-                None => daemon.own_wakeup.prepare_sleep(),
+                None => daemon.wakeup.prepare_sleep(),
             }
         };
         daemon.send(id, Notice::Opened { mtu: 1472, state: PathState::default() });

@@ -1,15 +1,14 @@
-//! Waiting for the daemon. One thread at a time polls the eventfd, without the lock; all other waiting threads wait for
+//! Waiting for the daemon. One thread at a time polls the files, without the lock; all other waiting threads wait for
 //! that thread.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rampmeter_units::{Duration, Time};
 
 use super::state::State;
-use super::{Client, Id};
+use super::{Client, Id, Shared};
 use crate::error::Error;
 use crate::handshake::ANSWER_TIMEOUT;
 use crate::message::Command;
@@ -58,13 +57,13 @@ impl Client {
         data: &[u8],
     ) -> Result<(), Error> {
         state.push_command(id, command, data)?;
-        self.shared.peer_wakeup.notify();
+        self.shared.wakeup.notify();
         Ok(())
     }
 
     /// Waits for a moment because the ring or the data area is full.
     fn wait_for_room<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
-        self.shared.peer_wakeup.notify();
+        self.shared.wakeup.notify();
         if now() >= until || self.is_disconnected() {
             state.disconnected |= self.is_disconnected();
             return Err(if state.disconnected { Error::Disconnected } else { Error::Full });
@@ -144,26 +143,25 @@ impl Client {
             }
             pause(time.since(start));
         }
-        let wakeup = &self.shared.own_wakeup;
+        let Shared { wakeup, own_event, .. } = &*self.shared;
         wakeup.prepare_sleep();
         let mut interrupted = false;
         if !has_new() {
             // The sleep is limited as a safeguard; no wakeup should get lost.
             let span = until.since(now()).min(Duration::from_secs(1));
-            interrupted = sleep(&[wakeup.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
-            wakeup.clear();
+            interrupted = sleep(&[wakeup.as_fd(), own_event.as_fd()], span).unwrap_or(true);
+            self.shared.clear();
         }
         wakeup.end_sleep();
         interrupted
     }
 
-    /// Whether the daemon has closed the socket.
+    /// Whether the daemon has ended the connection.
     fn is_disconnected(&self) -> bool {
-        let mut files = [PollFd::new(self.shared.socket.as_fd(), PollFlags::POLLIN)];
-        poll(&mut files, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        self.shared.wakeup.has_ended()
     }
 
-    /// A thread that waited for an answer has reset the eventfd and read other notices too: see [`Client::rearm_poll`].
+    /// A thread that waited for an answer has reset the files and read other notices too: see [`Client::rearm_poll`].
     fn rearm_poll_after_wait(&self) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
             self.rearm_poll(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
@@ -193,7 +191,7 @@ impl Client {
     fn wake_waiting(&self, state: &State) {
         self.shared.changed.notify_all();
         if state.has_poller {
-            self.shared.own_wakeup.notify_always();
+            self.shared.wake_own();
         }
         self.rearm_poll(state);
     }
@@ -202,9 +200,9 @@ impl Client {
     /// now if there are events.
     pub(super) fn rearm_poll(&self, state: &State) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
-            self.shared.own_wakeup.prepare_sleep();
+            self.shared.wakeup.prepare_sleep();
             if state.disconnected || !state.events.is_empty() || state.notices.has_more() {
-                self.shared.own_wakeup.notify_always();
+                self.shared.wake_own();
             }
         }
     }

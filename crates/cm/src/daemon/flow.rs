@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use rampmeter_manager::{Destination, FlowId};
+use rampmeter_manager::{Destination, FlowId, Owner};
 use rampmeter_units::{Bytes, Duration, Time};
 
 /// A grant without an answer.
@@ -32,6 +32,8 @@ pub(super) struct DaemonFlow {
     /// The flow's process, and the process's id of the flow.
     pub(super) client: u32,
     pub(super) id: u32,
+    /// The owner of the process.
+    pub(super) owner: Owner,
     pub(super) manager_id: FlowId,
     pub(super) destination: Destination,
     pub(super) to: SocketAddr,

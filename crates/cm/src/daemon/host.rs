@@ -13,19 +13,20 @@ mod buffered;
 mod missing_feedback;
 mod own_socket;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::AnyController;
 use rampmeter_control::registry::Factory;
 use rampmeter_manager::{
     Agent, AgentConfig, Destination, FlowId, Grant, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager,
-    Report, Share, Sharing, Thresholds, Timers,
+    Owner, Report, Share, Sharing, Thresholds, Timers,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
 use self::own_socket::OWN_HEADERS;
+use super::clients::Clients;
 use super::flow::{DaemonFlow, FeedbackSource, PendingGrant};
 use super::listeners::Listeners;
 use super::options::Limits;
@@ -68,8 +69,7 @@ pub(crate) struct Host {
     limits: Limits,
     /// The flows by the manager's index.
     flows: Vec<Option<DaemonFlow>>,
-    /// Each client's flows by the slot of the id: the manager's index plus one, zero for none.
-    indexes: HashMap<u32, Vec<u32>>,
+    clients: Clients,
     /// The timer of each flow.
     timers: Timers,
     actions: VecDeque<Action>,
@@ -94,7 +94,7 @@ impl Host {
             seeds: 0,
             limits,
             flows: Vec::new(),
-            indexes: HashMap::new(),
+            clients: Clients::new(),
             timers: Timers::default(),
             actions: VecDeque::new(),
         }
@@ -109,6 +109,11 @@ impl Host {
         self.manager.deadline().min(self.timers.next()).min(self.agent.deadline())
     }
 
+    /// A client of `owner` connects.
+    pub(crate) fn add_client(&mut self, client: u32, owner: Owner) {
+        self.clients.add(client, owner);
+    }
+
     /// `client` opens a flow; packets to its destination carry up to `mtu` bytes.
     pub(crate) fn open(
         &mut self,
@@ -119,13 +124,12 @@ impl Host {
         share: Share,
         mtu: Bytes,
     ) -> Result<(), Misuse> {
-        let slot = limits::slot(id);
-        let indexes = self.indexes.entry(client).or_default();
-        if indexes.len() <= slot {
-            indexes.resize(slot + 1, 0);
-        }
-        if indexes[slot] != 0 {
+        if self.clients.flow(client, id).is_some() {
             return Err(Misuse); // the library closes a flow before it uses the slot again
+        }
+        if !self.clients.may_open(client) {
+            self.notify_client(client, id, Notice::Ended(Error::TooManyFlows));
+            return Ok(());
         }
         if !is_one_host(to.ip()) {
             self.notify_client(client, id, Notice::Ended(Error::Destination));
@@ -135,12 +139,11 @@ impl Host {
         // For a flow that can send datagrams here, the MTU excludes the headers of the messages.
         let overhead = if to.port() == 0 { 0 } else { self.carriage.overhead(to.ip()) };
         let mtu = mtu.saturating_sub(Bytes::new(overhead as u64));
+        let owner = self.clients.owner(client);
         let (factory, seeds) = (&self.factory, &mut self.seeds);
-        let manager_id = self.manager.open(now, destination, || make(factory, seeds));
+        let manager_id = self.manager.open_for(now, destination, owner, || make(factory, seeds));
         let index = manager_id.index();
-        if let Some(indexes) = self.indexes.get_mut(&client) {
-            indexes[slot] = index as u32 + 1;
-        }
+        self.clients.opened(client, id, index);
         self.manager.share(manager_id, share);
         // There was no handshake: the path's state comes from the history, or is assumed until it is measured.
         self.manager.assume_path(now, manager_id, mtu);
@@ -152,6 +155,7 @@ impl Host {
         let flow = DaemonFlow {
             client,
             id,
+            owner,
             manager_id,
             destination,
             to,
@@ -214,10 +218,8 @@ impl Host {
     /// All flows of `client` end, without notices.
     pub(crate) fn remove_client(&mut self, now: Time, client: u32) {
         self.listeners.remove_client(client);
-        for entry in self.indexes.remove(&client).unwrap_or_default() {
-            if let Some(index) = entry.checked_sub(1) {
-                self.end(now, index as usize, None);
-            }
+        for index in self.clients.remove(client) {
+            self.end(now, index, None);
         }
     }
 
@@ -246,8 +248,7 @@ impl Host {
     }
 
     fn index(&self, client: u32, id: u32) -> Option<usize> {
-        let entry = *self.indexes.get(&client)?.get(limits::slot(id))?;
-        let index = entry.checked_sub(1)? as usize;
+        let index = self.clients.flow(client, id)?;
         self.flows.get(index)?.as_ref().filter(|flow| flow.id == id).map(|_| index)
     }
 
@@ -272,6 +273,7 @@ impl Host {
         if let Some(data) = flow.queue.pop_front() {
             let length = data.len() as u64;
             flow.queued -= length;
+            self.clients.dequeue(flow.owner, length);
             self.transmit(now, index, data);
             self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
         } else if flow.requests > 0 {
@@ -317,6 +319,7 @@ impl Host {
     fn update(&mut self, now: Time, index: usize, feedback: Feedback) {
         self.use_process_feedback(now, index);
         let Some(flow) = &mut self.flows[index] else { return };
+        let has_sent = flow.in_flight > Bytes::ZERO;
         // No more can be delivered or lost than was sent.
         let received = feedback.received.min(flow.in_flight);
         let lost = feedback.lost.min(flow.in_flight.saturating_sub(received));
@@ -326,7 +329,9 @@ impl Host {
         if late > Bytes::ZERO {
             self.manager.restore_in_flight(flow.manager_id, late);
         }
-        let (received, mode, rtt) = (received + late, feedback.mode, feedback.rtt.map(|rtt| rtt.max(MIN_RTT)));
+        // A flow without packets has lost none: its report would only lower the rate of others.
+        let mode = feedback.mode.filter(|_| has_sent || late > Bytes::ZERO);
+        let (received, rtt) = (received + late, feedback.rtt.map(|rtt| rtt.max(MIN_RTT)));
         let is_persistent = mode == Some(LossMode::Persistent);
         let repeated_timeout = flow.persistent_loss && is_persistent;
         let report = Report { received, lost, mode, repeated_timeout, rtt, sent_by: None };
@@ -340,8 +345,9 @@ impl Host {
         let Some(flow) = &mut self.flows[index] else { return };
         let length = data.len() as u64;
         let is_sendable = flow.to.port() != 0 && length <= flow.mtu.as_u64();
-        if !is_sendable || flow.queued + length > limits::MAX_QUEUED || flow.queue.len() >= limits::MAX_DATAGRAMS {
-            // The client library checks these limits itself.
+        let fits = flow.queued + length <= limits::MAX_QUEUED && flow.queue.len() < limits::MAX_DATAGRAMS;
+        if !(is_sendable && fits && self.clients.enqueue(flow.owner, length)) {
+            // The client library checks the limits of a flow itself. Beyond those of its owner datagrams are dropped.
             let (client, id) = (flow.client, flow.id);
             self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
             return;
@@ -409,11 +415,7 @@ impl Host {
         self.agent.close(flow.manager_id);
         self.after_agent();
         self.manager.close(now, flow.manager_id);
-        if let Some(entry) =
-            self.indexes.get_mut(&flow.client).and_then(|indexes| indexes.get_mut(limits::slot(flow.id)))
-        {
-            *entry = 0;
-        }
+        self.clients.ended(flow.client, flow.id, flow.owner, flow.queue.len(), flow.queued);
         if let Some(error) = error {
             self.notify_client(flow.client, flow.id, Notice::Ended(error));
         }

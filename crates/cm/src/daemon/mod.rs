@@ -9,6 +9,7 @@
 //! until a client wakes it, a client connects or ends, or the manager's next deadline comes.
 
 mod carrier;
+mod clients;
 mod flow;
 mod host;
 mod listeners;
@@ -17,17 +18,20 @@ mod output;
 mod protocol;
 mod session;
 mod status;
+mod turns;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use rampmeter_manager::{Owner, Quotas};
 use rampmeter_units::{Duration, Time};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -37,8 +41,9 @@ use self::host::{Action, Host};
 pub use self::options::{DaemonError, Limits, Options};
 use self::output::Output;
 pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
-use self::session::Session;
+use self::session::{MAX_PER_TURN, Session};
 pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
+use self::turns::Turns;
 use crate::error::Error;
 use crate::handshake::{ClientRequest, Peer, read_request, send_answer};
 use crate::limits::MAX_CLIENTS;
@@ -71,8 +76,9 @@ pub struct Daemon {
     next_number: u32,
     host: Host,
     output: Output,
-    /// One clone for each reader of the status.
-    readers: Arc<()>,
+    /// The readers of the status: whose they are, and a reference that each one holds until it ends.
+    readers: Vec<(Owner, Weak<()>)>,
+    turns: Turns,
     carrier: Carrier,
     spin: Spin,
     stop: Arc<AtomicBool>,
@@ -87,7 +93,10 @@ const CARRIER: u64 = u64::MAX - 16;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum number of simultaneous readers of the status.
-const MAX_READERS: usize = 16;
+const MAX_READERS: u64 = 16;
+
+/// The maximum number of clients accepted at a time, so that a flood of them does not stop the others.
+const MAX_ACCEPTED: usize = 64;
 
 #[derive(Debug)]
 struct PendingClient {
@@ -128,7 +137,8 @@ impl Daemon {
             next_number: 0,
             host: Host::new(factory, options.sharing, options.limits, &options.protocol, random),
             output: Output::new(address),
-            readers: Arc::default(),
+            readers: Vec::new(),
+            turns: Turns::default(),
             carrier,
             spin: Spin::new(SPIN),
             stop: options.stop,
@@ -164,9 +174,15 @@ impl Daemon {
     /// Does everything that can be done now; true if there was something.
     fn turn(&mut self, now: Time) -> bool {
         let (mut busy, mut failed) = (false, Vec::new());
-        for session in &mut self.sessions {
-            match session.take_commands(&mut self.host, now).and_then(|some| session.flush_unread().map(|()| some)) {
-                Ok(some) => busy |= some,
+        for index in self.turns.order(self.sessions.len()) {
+            let session = &mut self.sessions[index];
+            let max = self.turns.left(session.owner()).min(MAX_PER_TURN);
+            let taken = session.take_commands(&mut self.host, now, max);
+            match taken.and_then(|taken| session.flush_unread().map(|()| taken)) {
+                Ok(taken) => {
+                    busy |= taken > 0;
+                    self.turns.took(session.owner(), taken);
+                }
                 Err(_) => failed.push(session.number),
             }
         }
@@ -217,7 +233,7 @@ impl Daemon {
             pause(time.since(start));
         }
         for session in &self.sessions {
-            session.own_wakeup.prepare_sleep();
+            session.wakeup.prepare_sleep();
         }
         let has_unread = self.sessions.iter().any(|session| !session.unread.is_empty());
         let max_sleep = if has_unread { Duration::from_millis(1) } else { MAX_SLEEP };
@@ -228,7 +244,7 @@ impl Daemon {
             sleep(&[self.epoll.0.as_fd()], left.min(max_sleep)).map_err(io::Error::from)?;
         }
         for session in &self.sessions {
-            session.own_wakeup.end_sleep();
+            session.wakeup.end_sleep();
         }
         let waited = now().since(start);
         if !(timed && now() + MAX_WAKEUP_DELAY >= deadline) {
@@ -268,7 +284,7 @@ impl Daemon {
 
     /// Accepts waiting connections.
     fn accept_clients(&mut self) {
-        loop {
+        for _ in 0..MAX_ACCEPTED {
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -278,7 +294,7 @@ impl Daemon {
             let Ok(peer) = Peer::of(&socket) else { continue };
             let refusal = if !(self.public || peer.is_trusted()) {
                 Some(Error::Denied)
-            } else if self.sessions.len() + self.pending_clients.len() >= MAX_CLIENTS {
+            } else if !self.has_place(peer.owner()) {
                 Some(Error::Full)
             } else {
                 None
@@ -296,17 +312,23 @@ impl Daemon {
         }
     }
 
-    /// A file of this client is readable: `file` is 0 for its socket, 1 for its eventfd, 2 for its process.
+    /// Whether another client of this owner may connect.
+    fn has_place(&self, owner: Owner) -> bool {
+        let connected = self.sessions.iter().map(Session::owner);
+        let all = connected.chain(self.pending_clients.values().map(|client| client.peer.owner()));
+        Quotas::with_users(MAX_CLIENTS as u64, all).permits(owner, 1)
+    }
+
+    /// A file of this client is readable: `file` is 0 for its socket, 1 for its process.
     fn on_readable(&mut self, number: u32, file: u64) {
         if let Some(PendingClient { peer, socket, .. }) = self.pending_clients.remove(&number) {
             // If this fails, the socket is closed, which tells the client.
             let _ = self.epoll.delete(&socket);
             let _ = self.admit(number, peer, socket);
         } else if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
-            match file {
-                1 => self.sessions[index].own_wakeup.clear(),
-                // The socket and the process only signal the end.
-                _ => self.disconnect(now(), number),
+            let is_woken = file == 0 && self.sessions[index].wakeup.clear();
+            if !is_woken {
+                self.disconnect(now(), number);
             }
         }
     }
@@ -314,24 +336,28 @@ impl Daemon {
     fn admit(&mut self, number: u32, peer: Peer, mut socket: UnixStream) -> io::Result<()> {
         match read_request(&mut socket) {
             Err(error) => send_answer(&socket, Err(error)),
-            Ok(ClientRequest::Status) if Arc::strong_count(&self.readers) > MAX_READERS => {
-                send_answer(&socket, Err(Error::Full))
-            }
             Ok(ClientRequest::Status) => {
+                self.readers.retain(|(_, reader)| reader.strong_count() > 0);
+                let others = self.readers.iter().map(|(owner, _)| *owner);
+                if !Quotas::with_users(MAX_READERS, others).permits(peer.owner(), 1) {
+                    return send_answer(&socket, Err(Error::Full));
+                }
                 send_answer(&socket, Ok(None))?;
                 let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();
                 let status = status::describe(&self.host, now(), &self.controller, &pids, self.output.refused);
-                let readers = Arc::clone(&self.readers);
-                status::send(&status, socket, status::READ_TIMEOUT, readers);
+                let reader = Arc::new(());
+                self.readers.push((peer.owner(), Arc::downgrade(&reader)));
+                status::send(&status, socket, status::READ_TIMEOUT, reader);
                 Ok(())
             }
             Ok(ClientRequest::Connect) => {
                 let reply = socket.try_clone()?;
-                let (session, files) = Session::new(number, peer, socket)?;
+                let (session, memory) = Session::new(number, peer, socket)?;
                 for (file, kind) in session.files().zip(0_u64..) {
                     self.epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, kind << 32 | u64::from(number)))?;
                 }
-                send_answer(&reply, Ok(Some(&files)))?;
+                send_answer(&reply, Ok(Some(&memory)))?;
+                self.host.add_client(number, peer.owner());
                 let index = self.sessions.partition_point(|other| other.number < number);
                 self.sessions.insert(index, session);
                 Ok(())
@@ -351,7 +377,7 @@ impl Daemon {
     }
 }
 
-/// Raises the limit of open files: each client needs four, and the default limit is low.
+/// Raises the limit of open files: each client needs two, and the default limit is low.
 fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
@@ -371,3 +397,6 @@ impl Drop for Daemon {
         }
     }
 }
+
+#[cfg(test)]
+mod hostile_tests;

@@ -1,86 +1,78 @@
-//! The daemon's side of one client: its rings, its wakeup, and its socket, which signals its end.
+//! The daemon's side of one client: its rings and its socket, which wakes either side and signals its end.
 //!
 //! The client may be hostile: its records are copied, then checked. Anything that the client library would not write
 //! ends the session.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use rampmeter_manager::Owner;
 use rampmeter_units::Time;
 
 use super::host::{Host, Misuse};
 use super::output;
+use super::unread::Unread;
 use crate::data::Reader;
-use crate::handshake::{Files, Peer};
-use crate::layout::{CLIENT_SLEEPS, COMMANDS, DAEMON_SLEEPS, EVENTS, WORDS};
+use crate::handshake::Peer;
+use crate::layout::{COMMANDS, EVENTS, WORDS};
 use crate::memory::Memory;
 use crate::message::{Command, Notice};
 use crate::ring::{Broken, Consumer, Producer};
 use crate::wakeup::Wakeup;
 
 /// The maximum number of commands of one client in a turn.
-const MAX_PER_TURN: usize = 64;
-
-/// The maximum number of notices that wait for a client; beyond it the session ends.
-const MAX_UNREAD: usize = 64 * 1024;
+pub(super) const MAX_PER_TURN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) number: u32,
     pub(super) peer: Peer,
-    socket: UnixStream,
     /// Readable when the process has ended.
     process: Option<OwnedFd>,
     pub(super) commands: Consumer,
     notices: Producer,
-    /// Notices that did not fit into the ring, oldest first.
-    pub(super) unread: VecDeque<(u32, Notice)>,
+    /// Notices that did not fit into the ring.
+    pub(super) unread: Unread,
     data: Reader,
-    pub(super) own_wakeup: Wakeup,
-    peer_wakeup: Wakeup,
+    pub(super) wakeup: Wakeup,
     /// A notice was written since the client was last woken.
     has_new_notices: bool,
 }
 
 impl Session {
-    /// Creates a session and the files for the client.
-    pub(super) fn new(number: u32, peer: Peer, socket: UnixStream) -> io::Result<(Self, Files)> {
+    /// Creates a session and the file of the shared memory, for the client.
+    pub(super) fn new(number: u32, peer: Peer, socket: UnixStream) -> io::Result<(Self, OwnedFd)> {
         let (file, memory) = Memory::create(WORDS)?;
         let memory = Arc::new(memory);
-        let (daemon_wakeup, client_wakeup) = (Wakeup::event_file()?, Wakeup::event_file()?);
-        let files = Files {
-            memory: file,
-            daemon_wakeup: daemon_wakeup.try_clone()?,
-            client_wakeup: client_wakeup.try_clone()?,
-        };
         let session = Self {
             number,
             peer,
-            socket,
             process: peer.pidfd(),
             commands: Consumer::new(Arc::clone(&memory), COMMANDS),
             notices: Producer::new(Arc::clone(&memory), EVENTS),
-            unread: VecDeque::new(),
+            unread: Unread::default(),
             data: Reader::new(Arc::clone(&memory)),
-            own_wakeup: Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_wakeup),
-            peer_wakeup: Wakeup::new(memory, CLIENT_SLEEPS, client_wakeup),
+            wakeup: Wakeup::of_daemon(memory, socket),
             has_new_notices: false,
         };
-        Ok((session, files))
+        Ok((session, file))
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.peer.owner()
     }
 
     /// The files to poll: they are readable when there is a reason to check the session.
     pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.socket.as_fd(), self.own_wakeup.as_fd()].into_iter().chain(self.process.as_ref().map(AsFd::as_fd))
+        std::iter::once(self.wakeup.as_fd()).chain(self.process.as_ref().map(AsFd::as_fd))
     }
 
-    /// Executes the client's commands; true if there was one.
-    pub(super) fn take_commands(&mut self, host: &mut Host, now: Time) -> Result<bool, Misuse> {
-        for taken in 0..MAX_PER_TURN {
-            let Some(record) = self.commands.pop()? else { return Ok(taken > 0) };
+    /// Executes up to `max` of the client's commands, and returns how many.
+    pub(super) fn take_commands(&mut self, host: &mut Host, now: Time, max: usize) -> Result<usize, Misuse> {
+        for taken in 0..max {
+            let Some(record) = self.commands.pop()? else { return Ok(taken) };
             let (id, command) = Command::decode(&record).ok_or(Misuse)?;
             if id > i32::MAX as u32 {
                 return Err(Misuse);
@@ -104,7 +96,7 @@ impl Session {
                 _ => host.command(now, self.number, id, command, Vec::new()),
             }
         }
-        Ok(true)
+        Ok(max)
     }
 
     /// Sends a notice to the client, as soon as there is room.
@@ -113,17 +105,16 @@ impl Session {
         if self.unread.is_empty() && self.notices.push(&notice.encode(id))? {
             return Ok(());
         }
-        self.unread.push_back((id, notice));
-        if self.unread.len() > MAX_UNREAD { Err(Misuse) } else { self.flush_unread() }
+        if self.unread.push(id, notice) { self.flush_unread() } else { Err(Misuse) }
     }
 
     /// Moves waiting notices into the ring.
     pub(super) fn flush_unread(&mut self) -> Result<(), Misuse> {
-        while let Some((id, notice)) = self.unread.front() {
+        while let Some((id, notice)) = self.unread.first() {
             if !self.notices.push(&notice.encode(*id))? {
                 break;
             }
-            self.unread.pop_front();
+            self.unread.remove_first();
             self.has_new_notices = true;
         }
         Ok(())
@@ -132,7 +123,7 @@ impl Session {
     /// Wakes the client if there are new notices and it sleeps.
     pub(super) fn wake(&mut self) {
         if std::mem::take(&mut self.has_new_notices) {
-            self.peer_wakeup.notify();
+            self.wakeup.notify();
         }
     }
 }
@@ -155,6 +146,7 @@ mod tests {
     use crate::daemon::host::Action;
     use crate::daemon::options::Limits;
     use crate::daemon::protocol::{Carriage, Protocol};
+    use crate::daemon::unread::MAX_UNREAD;
     use crate::layout::{DATA_TAIL, SLOT};
 
     fn hosted(carriage: Carriage) -> (Host, Session, Memory) {
@@ -163,8 +155,8 @@ mod tests {
         let protocol = Protocol { carriage, ..Protocol::default() };
         let host = Host::new(factory, Sharing::default(), Limits::default(), &protocol, random);
         let (socket, _) = UnixStream::pair().unwrap();
-        let (session, files) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
-        (host, session, Memory::open(&files.memory, WORDS).unwrap())
+        let (session, file) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
+        (host, session, Memory::open(&file, WORDS).unwrap())
     }
 
     /// Valid or invalid records: the first word decides how far the decoding gets.
@@ -213,7 +205,7 @@ mod tests {
             }
             let now = Time::from_nanos(1);
             for _ in 0..40 {
-                if session.take_commands(&mut host, now).is_err() {
+                if session.take_commands(&mut host, now, MAX_PER_TURN).is_err() {
                     break;
                 }
                 host.advance(now);

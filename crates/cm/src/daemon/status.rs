@@ -123,13 +123,13 @@ pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const CHUNK: usize = 16 * 1024;
 
 /// Sends `status` in its own thread, so that a slow reader delays no other client. The thread ends after `within` at
-/// the latest, and holds `readers` until then.
-pub(super) fn send(status: &Status, socket: UnixStream, within: Duration, readers: Arc<()>) {
+/// the latest, and holds `reader` until then.
+pub(super) fn send(status: &Status, socket: UnixStream, within: Duration, reader: Arc<()>) {
     let Ok(text) = serde_json::to_string(status) else { return };
     // A reader that closes the socket needs no error.
     let _ = std::thread::Builder::new().name("status".into()).spawn(move || {
         let _ = write(text.as_bytes(), socket, Instant::now() + within);
-        drop(readers);
+        drop(reader);
     });
 }
 

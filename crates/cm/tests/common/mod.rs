@@ -43,6 +43,11 @@ impl Running {
         running
     }
 
+    /// A daemon that serves all users.
+    pub(crate) fn public() -> Self {
+        Self::of(|path, stop| Options { public: true, ..options(path, Limits::default(), stop) })
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("cm.sock")
     }

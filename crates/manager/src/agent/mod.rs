@@ -39,6 +39,7 @@ use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedbac
 use rand::RngCore;
 
 use self::own_names::OWN;
+pub use self::own_names::is_own_name;
 use self::own_socket::OwnFlow;
 pub use self::own_socket::OwnHeader;
 use self::prober::{Due, Prober};
@@ -62,6 +63,9 @@ const MAX_WAITING: usize = 4096;
 
 /// A `Reset` may refer to this many numbers before the last one sent.
 const RECENT: u32 = 1024;
+
+/// The maximum weight that a receiver can give a flow, so that the others keep a share.
+const MAX_HINTED_WEIGHT: u32 = 1_000_000;
 
 /// The settings of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,9 +102,17 @@ struct Member {
 struct Peer<A> {
     address: A,
     prober: Prober,
-    members: Vec<FlowId>,
+    /// The open flows to it, by name.
+    members: BTreeMap<u32, FlowId>,
     /// Bytes that arrived and bytes that were lost.
     outcomes: (Bytes, Bytes),
+}
+
+impl<A> Peer<A> {
+    /// The flow that has this name on the wire. Takes no longer with more flows: the receiver chooses the names.
+    fn named(&self, name: u32) -> Option<FlowId> {
+        if is_own_name(name) { self.prober.probes.own_names.flow(name) } else { self.members.get(&name).copied() }
+    }
 }
 
 /// One host's side of the protocol.
@@ -161,6 +173,9 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         manager: &mut Manager<C>,
     ) {
         let index = self.peer(peer, random);
+        while self.peers[index as usize].members.contains_key(&self.next_name) {
+            self.next_name = (self.next_name + 1) % OWN; // names begin again after a long time
+        }
         let name = Name { wire: self.next_name, flow };
         self.next_name = (self.next_name + 1) % OWN;
         let number = flow.index();
@@ -172,7 +187,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if peer.members.is_empty() {
             peer.prober.resume(now);
         }
-        peer.members.push(flow);
+        peer.members.insert(name.wire, flow);
         match peer.prober.rtt {
             Some(rtt) => manager.on_path(now, flow, packet, rtt, RouterFeedback::None),
             None => manager.assume_path(now, flow, packet),
@@ -186,7 +201,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         let mut prober = Prober::new(random.next_u64());
         prober.min_timeout = self.min_timeout;
-        let new = Peer { address, prober, members: Vec::new(), outcomes: Default::default() };
+        let new = Peer { address, prober, members: BTreeMap::new(), outcomes: Default::default() };
         let full = self.peers.len() >= MAX_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
@@ -203,7 +218,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     pub fn close(&mut self, flow: FlowId) {
         let Some(member) = self.members.get_mut(flow.index()).and_then(Option::take) else { return };
         let peer = &mut self.peers[member.peer as usize];
-        peer.members.retain(|other| *other != flow);
+        peer.members.remove(&member.name.wire);
         // Its number may be reused soon; no bytes must be removed from the next flow.
         peer.prober.without_header.remove(&member.name);
         self.refused.retain(|refused| *refused != flow);
@@ -212,15 +227,6 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             peer.prober.probes.own_names.release(name);
             self.assign_own_names(member.peer);
         }
-    }
-
-    /// The flow that has this name on the wire.
-    fn named(&self, peer: &Peer<A>, name: u32) -> Option<FlowId> {
-        let has_name = |flow: &&FlowId| {
-            let member = self.members.get(flow.index()).and_then(Option::as_ref);
-            member.is_some_and(|member| member.has_name(name))
-        };
-        peer.members.iter().find(has_name).copied()
     }
 
     /// The flow's name on the wire.
@@ -305,12 +311,12 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return;
         }
         let is_own = |flow: &&FlowId| self.members[flow.index()].as_ref().is_some_and(|member| member.own.is_some());
-        self.changed.extend(members.iter().filter(is_own));
+        self.changed.extend(members.values().filter(is_own));
         for (name, bytes) in std::mem::take(&mut prober.without_header) {
             manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
         }
         if let Some(rtt) = prober.rtt {
-            for &flow in members.iter() {
+            for &flow in members.values() {
                 manager.on_path(now, flow, manager.mtu(flow), rtt, RouterFeedback::None);
             }
         }
@@ -357,7 +363,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                         }
                         flow.into_iter().collect()
                     }
-                    None => one_per_macroflow(members, manager),
+                    None => one_per_macroflow(members.values(), manager),
                 };
                 for flow in flows {
                     manager.report(now, flow, &report);
@@ -398,7 +404,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             let action = prober.reordering.on_response(now, answer.rtt, answer.sent, answer.received);
             on_loss = on_loss.filter(|_| action == reordering::WindowAction::Reduce);
             if action == reordering::WindowAction::Undo {
-                for flow in one_per_macroflow(members, manager) {
+                for flow in one_per_macroflow(members.values(), manager) {
                     manager.undo(now, flow);
                 }
             }
@@ -406,7 +412,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         // The round trip and the congestion are reported to every macroflow of these flows.
         let sent_by = Some(answer.requested_at);
         let report = Report { mode: congestion_of(response), rtt: Some(answer.rtt), sent_by, ..Report::default() };
-        for flow in one_per_macroflow(members, manager) {
+        for flow in one_per_macroflow(members.values(), manager) {
             manager.report(now, flow, &report);
         }
         self.report_outcomes(now, on_loss, &answer.outcomes, manager);
@@ -414,14 +420,14 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     fn on_hints<C: Controller>(&mut self, from: A, probe: u32, weights: &[Count], manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
-        let Peer { prober, members, .. } = &self.peers[index as usize];
-        if !prober.probes.is_recent(probe) {
+        let peer = &self.peers[index as usize];
+        if !peer.prober.probes.is_recent(probe) {
             return;
         }
-        for &flow in members {
-            let Some(Some(member)) = self.members.get(flow.index()) else { continue };
-            if let Some(hint) = weights.iter().find(|hint| member.has_name(hint.flow)) {
-                manager.set_weight(flow, f64::from(hint.count));
+        // The first of several hints about a flow counts.
+        for hint in weights.iter().rev() {
+            if let Some(flow) = peer.named(hint.flow) {
+                manager.set_weight(flow, f64::from(hint.count.min(MAX_HINTED_WEIGHT)));
             }
         }
     }
@@ -501,7 +507,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 enqueue(&mut self.waiting, address, probe);
             }
             Due::FeedbackOverdue(requested_at) => {
-                for flow in one_per_macroflow(members, manager) {
+                for flow in one_per_macroflow(members.values(), manager) {
                     manager.on_feedback_overdue(now, flow, requested_at);
                 }
             }
@@ -535,10 +541,13 @@ fn congestion_of(response: &Response) -> Option<LossMode> {
 }
 
 /// One flow of each macroflow among the flows to one host.
-fn one_per_macroflow<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<FlowId> {
+fn one_per_macroflow<'a, C: Controller>(
+    members: impl IntoIterator<Item = &'a FlowId>,
+    manager: &Manager<C>,
+) -> Vec<FlowId> {
     let mut seen = BTreeSet::new();
     let is_new = |flow: &FlowId| manager.macroflow_of(*flow).is_some_and(|macroflow| seen.insert(macroflow));
-    members.iter().copied().filter(is_new).collect()
+    members.into_iter().copied().filter(is_new).collect()
 }
 
 fn enqueue<A>(waiting: &mut VecDeque<(A, CmMessage)>, to: A, message: CmMessage) {

@@ -9,7 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::destinations::Owner;
 use crate::flow::FlowId;
+use crate::quotas::Quotas;
 
 /// The maximum number of such flows from one host to another.
 pub(crate) const SLOTS: usize = 256;
@@ -20,8 +22,8 @@ pub(crate) const OWN: u32 = 1 << 31;
 /// Uses of all slots until another handshake is needed.
 const MAX_USES: u32 = 1 << 23;
 
-/// Whether the program of a flow with this name sends from a socket of its own.
-pub(crate) fn is_own(name: u32) -> bool {
+/// Whether the program of a flow with this name on the wire sends from a socket of its own.
+pub fn is_own_name(name: u32) -> bool {
     name & OWN != 0
 }
 
@@ -31,19 +33,29 @@ pub(crate) fn slot(name: u32) -> u8 {
 }
 
 /// The names assigned to flows to one receiver. They remain over handshakes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OwnNames {
-    flows: BTreeMap<u8, (u32, FlowId)>,
+    flows: BTreeMap<u8, (u32, FlowId, Owner)>,
+    slots: Quotas,
     uses: u32,
 }
 
+impl Default for OwnNames {
+    fn default() -> Self {
+        Self { flows: BTreeMap::new(), slots: Quotas::new(SLOTS as u64), uses: 0 }
+    }
+}
+
 impl OwnNames {
-    /// Assigns a name; none if there are too many flows.
-    pub(crate) fn assign(&mut self, flow: FlowId) -> Option<u32> {
-        let slot = (0..=u8::MAX).find(|slot| !self.flows.contains_key(slot)).filter(|_| !self.are_used_up())?;
+    /// Assigns a name; none if there are too many flows, of its owner or of all.
+    pub(crate) fn assign(&mut self, flow: FlowId, owner: Owner) -> Option<u32> {
+        if self.are_used_up() || !self.slots.take(owner, 1) {
+            return None;
+        }
+        let slot = (0..=u8::MAX).find(|slot| !self.flows.contains_key(slot))?;
         let name = OWN | self.uses << 8 | u32::from(slot);
         self.uses += 1;
-        self.flows.insert(slot, (name, flow));
+        self.flows.insert(slot, (name, flow, owner));
         Some(name)
     }
 
@@ -53,12 +65,14 @@ impl OwnNames {
     }
 
     pub(crate) fn release(&mut self, name: u32) {
-        self.flows.remove(&slot(name));
+        if let Some((_, _, owner)) = self.flows.remove(&slot(name)) {
+            self.slots.give_back(owner, 1);
+        }
     }
 
     /// The flow that has this name.
     pub(crate) fn flow(&self, name: u32) -> Option<FlowId> {
-        self.flows.get(&slot(name)).filter(|(own, _)| *own == name).map(|(_, flow)| *flow)
+        self.flows.get(&slot(name)).filter(|(own, ..)| *own == name).map(|(_, flow, _)| *flow)
     }
 }
 
@@ -77,11 +91,15 @@ mod tests {
     #[test]
     fn a_name_belongs_to_one_flow_only() {
         let mut names = OwnNames::default();
-        let first: Vec<u32> = (0..256).map(|flow| names.assign(FlowId(flow)).unwrap()).collect();
-        assert_eq!(names.assign(FlowId(256)), None);
-        assert!(first.iter().zip(0..).all(|(name, flow)| is_own(*name) && names.flow(*name) == Some(FlowId(flow))));
+        let first: Vec<u32> = (0..204).map(|flow| names.assign(FlowId(flow), Owner(1)).unwrap()).collect();
+        assert_eq!(names.assign(FlowId(256), Owner(1)), None);
+        let others = (300..400).map_while(|flow| names.assign(FlowId(flow), Owner(2)));
+        assert_eq!(others.count(), 41, "of the 52 that one owner must leave");
+        assert!(
+            first.iter().zip(0..).all(|(name, flow)| is_own_name(*name) && names.flow(*name) == Some(FlowId(flow)))
+        );
         names.release(first[7]);
-        let next = names.assign(FlowId(256)).unwrap();
+        let next = names.assign(FlowId(256), Owner(2)).unwrap();
         assert!(slot(next) == slot(first[7]) && next > first[7]);
         assert_eq!((names.flow(first[7]), names.flow(next)), (None, Some(FlowId(256))));
     }
@@ -90,9 +108,9 @@ mod tests {
     fn names_are_used_up_before_they_repeat() {
         let mut names = OwnNames::default();
         names.use_up();
-        let last = names.assign(FlowId(0)).unwrap();
-        assert!(is_own(last) && names.are_used_up());
+        let last = names.assign(FlowId(0), Owner(1)).unwrap();
+        assert!(is_own_name(last) && names.are_used_up());
         names.release(last);
-        assert_eq!(names.assign(FlowId(0)), None);
+        assert_eq!(names.assign(FlowId(0), Owner(1)), None);
     }
 }

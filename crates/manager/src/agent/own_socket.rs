@@ -22,6 +22,7 @@ use rampmeter_wire::CmHeader;
 use super::own_names::OwnNames;
 use super::responder::Action;
 use super::{Agent, Delivery, Member, RECENT, enqueue};
+use crate::destinations::Owner;
 use crate::flow::FlowId;
 
 /// The maximum number of packets that a program may have sent and not reported yet.
@@ -58,18 +59,20 @@ pub(super) struct OwnFlow {
     name: Option<u32>,
     /// The number of packets with headers that its program has sent.
     sent: u32,
+    /// The owner of the program.
+    owner: Owner,
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
     /// The program of `flow` sends from a socket of its own. If too many do so to one host, the flow waits for a name,
     /// and its packets get no header.
-    pub fn use_own_socket(&mut self, flow: FlowId) {
+    pub fn use_own_socket(&mut self, flow: FlowId, owner: Owner) {
         let Some(Some(member)) = self.members.get_mut(flow.index()) else { return };
         if member.own.is_some() {
             return;
         }
         let names = &mut self.peers[member.peer as usize].prober.probes.own_names;
-        member.own = Some(OwnFlow { name: names.assign(flow), sent: 0 });
+        member.own = Some(OwnFlow { name: names.assign(flow, owner), sent: 0, owner });
         let index = member.peer;
         self.arm(index);
     }
@@ -77,11 +80,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// Assigns names to flows to a receiver that have none. If the last name is used, the handshake is due.
     pub(super) fn assign_own_names(&mut self, index: u32) {
         let peer = &mut self.peers[index as usize];
-        for &flow in &peer.members {
+        for &flow in peer.members.values() {
             let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
             if own.name.is_none() {
-                let Some(name) = peer.prober.probes.own_names.assign(flow) else { break };
-                *own = OwnFlow { name: Some(name), sent: 0 };
+                let Some(name) = peer.prober.probes.own_names.assign(flow, own.owner) else { continue };
+                *own = OwnFlow { name: Some(name), sent: 0, ..*own };
                 self.changed.push(flow);
             }
         }
@@ -95,10 +98,10 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if names.are_used_up() {
             *names = OwnNames::default();
         }
-        for &flow in &peer.members {
+        for &flow in peer.members.values() {
             let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
             let name = own.name.filter(|name| names.flow(*name) == Some(flow));
-            *own = OwnFlow { name: name.or_else(|| names.assign(flow)), sent: 0 };
+            *own = OwnFlow { name: name.or_else(|| names.assign(flow, own.owner)), sent: 0, ..*own };
             self.changed.push(flow);
         }
     }
@@ -175,12 +178,14 @@ mod tests {
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
     use rampmeter_units::{Duration, Stream};
-    use rampmeter_wire::{CmKind, CmMessage};
+    use rampmeter_wire::{CmKind, CmMessage, Count};
 
-    use super::super::own_names::SLOTS;
     use super::*;
     use crate::destinations::Destination;
     use crate::{AgentConfig, Manager, Sharing};
+
+    /// Four fifths of all names: those of one owner.
+    const MAX_OF_ONE: usize = 204;
 
     #[test]
     fn tags_and_first_numbers_differ_by_secret_and_flow() {
@@ -209,7 +214,7 @@ mod tests {
     fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
         let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
         agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
-        agent.use_own_socket(flow);
+        agent.use_own_socket(flow, Owner::default());
         flow
     }
 
@@ -222,17 +227,57 @@ mod tests {
         syn
     }
 
+    /// Hints of the receiver with these weights.
+    fn hint(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, probe: u32, weights: &[(u32, u32)]) {
+        let weights = weights.iter().map(|&(flow, count)| Count { flow, count }).collect();
+        agent.receive(Time::ZERO, 1, &CmMessage::Hints { probe, weights }, 0, Ecn::NotEct, manager);
+    }
+
+    #[test]
+    fn hinted_weights_are_those_of_the_first_hint_and_limited() {
+        let (mut agent, mut manager, flows) = agent_with_flows(3);
+        let syn = handshake(&mut agent, &mut manager);
+        let names = [0, 1, 2].map(|flow| agent.name(flows[flow]).unwrap());
+        let own = agent.own_header(flows[2]).unwrap().flow;
+        let hints = [(names[0], 5), (names[1], u32::MAX), (own, 7), (names[0], 9), (12_345, 3)];
+        hint(&mut agent, &mut manager, syn.sequence, &hints);
+        let weight = |flow: FlowId| manager.of_flow(flow).unwrap().0.share().weight;
+        assert_eq!(flows.iter().map(|flow| weight(*flow)).collect::<Vec<_>>(), [5.0, 1e6, 7.0]);
+    }
+
+    #[test]
+    fn unknown_names_cost_no_more_with_many_flows() {
+        let cost = |flows: usize| {
+            let (mut agent, mut manager, _) = agent_with_flows(flows);
+            let syn = handshake(&mut agent, &mut manager);
+            let names: Vec<_> = (0..180).map(|n| (1_000_000 + n, 3)).collect();
+            let refusal = CmHeader { kind: CmKind::Reset, protocol: 17, flow: 1_000_000, sequence: syn.sequence };
+            let one = |_| {
+                let begin = std::time::Instant::now();
+                (0..20).for_each(|_| hint(&mut agent, &mut manager, syn.sequence, &names));
+                for _ in 0..1000 {
+                    agent.receive(Time::ZERO, 1, &CmMessage::Header(refusal), 0, Ecn::NotEct, &mut manager);
+                }
+                begin.elapsed()
+            };
+            (0..10).map(one).min().unwrap()
+        };
+        let (few, many) = (cost(8), cost(8192));
+        println!("{few:?} with 8 flows, {many:?} with 8192");
+        assert!(many < few * 20, "{many:?} instead of {few:?}");
+    }
+
     #[test]
     fn a_limited_number_of_flows_has_headers() {
-        let (mut agent, mut manager, flows) = agent_with_flows(SLOTS + 1);
+        let (mut agent, mut manager, flows) = agent_with_flows(MAX_OF_ONE + 1);
         handshake(&mut agent, &mut manager);
         let has_header = |agent: &Agent<u8>, flow: &FlowId| agent.own_header(*flow).is_some();
-        assert!(flows[..SLOTS].iter().all(|flow| has_header(&agent, flow)));
-        assert!(!has_header(&agent, &flows[SLOTS]));
+        assert!(flows[..MAX_OF_ONE].iter().all(|flow| has_header(&agent, flow)));
+        assert!(!has_header(&agent, &flows[MAX_OF_ONE]));
         while agent.poll_changed().is_some() {}
         agent.close(flows[0]);
-        assert!(has_header(&agent, &flows[SLOTS]), "in place of the closed one");
-        assert_eq!((agent.poll_changed(), agent.poll_changed()), (Some(flows[SLOTS]), None));
+        assert!(has_header(&agent, &flows[MAX_OF_ONE]), "in place of the closed one");
+        assert_eq!((agent.poll_changed(), agent.poll_changed()), (Some(flows[MAX_OF_ONE]), None));
     }
 
     #[test]
@@ -253,7 +298,7 @@ mod tests {
 
     #[test]
     fn flows_that_wait_get_names_after_the_last_one_was_used() {
-        let (mut agent, mut manager, flows) = agent_with_flows(SLOTS + 2);
+        let (mut agent, mut manager, flows) = agent_with_flows(MAX_OF_ONE + 2);
         handshake(&mut agent, &mut manager);
         agent.peers[0].prober.probes.own_names.use_up();
         agent.close(flows[0]); // the first of the two gets the last name
@@ -261,7 +306,7 @@ mod tests {
         assert_eq!(agent.deadline(), Time::ZERO, "at once");
         handshake(&mut agent, &mut manager);
         let names = flows[2..].iter().map(|flow| agent.own_header(*flow).unwrap().flow);
-        assert_eq!(names.collect::<BTreeSet<_>>().len(), SLOTS);
+        assert_eq!(names.collect::<BTreeSet<_>>().len(), MAX_OF_ONE);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Response;
 
 use super::differences::Differences;
-use super::own_names::{OwnNames, is_own};
+use super::own_names::{OwnNames, is_own_name};
 use super::parts::Parts;
 use crate::flow::FlowId;
 
@@ -240,7 +240,7 @@ impl Probes {
             (sum_sent, sum_received) = (sum_sent + flow.payload, sum_received + count);
             // A program reports its packets in order, so these are first of all those that were counted before. Bytes
             // that it has not reported yet are then among those counted now, however long it has been behind.
-            let is_own = is_own(flow.name.wire);
+            let is_own = is_own_name(flow.name.wire);
             let early = if is_own { self.early_arrivals.take(flow.name, flow.payload).0 } else { 0 };
             let count = count + early;
             let mut left = flow;
@@ -274,7 +274,7 @@ impl Probes {
         let own_missed = std::mem::take(&mut self.missed);
         self.missing.retain(|missing| {
             let name = missing.sent.name;
-            let missed = if is_own(name.wire) { own_missed.contains(&name.wire) } else { missed };
+            let missed = if is_own_name(name.wire) { own_missed.contains(&name.wire) } else { missed };
             let is_lost = missed || missing.age > RESPONSES_TO_SETTLE;
             if is_lost {
                 let lost = Bytes::new(missing.sent.wire_bytes);
@@ -282,7 +282,7 @@ impl Probes {
             }
             !is_lost
         });
-        let max_age = |name: Name| if is_own(name.wire) { RESPONSES_TO_REPORT } else { RESPONSES_TO_SETTLE };
+        let max_age = |name: Name| if is_own_name(name.wire) { RESPONSES_TO_REPORT } else { RESPONSES_TO_SETTLE };
         self.early_arrivals.retain(|early| early.age <= max_age(early.sent.name));
     }
 
@@ -340,6 +340,7 @@ mod tests {
     use rampmeter_wire::Count;
 
     use super::*;
+    use crate::destinations::Owner;
 
     const PAYLOAD: u64 = 1000;
     const WHOLE: u64 = 1040;
@@ -383,7 +384,10 @@ mod tests {
 
     /// The names of two flows whose programs send from sockets of their own.
     fn own_names(probes: &mut Probes) -> [Name; 2] {
-        [1, 2].map(|flow| Name { wire: probes.own_names.assign(FlowId(flow)).unwrap(), flow: FlowId(flow) })
+        [1, 2].map(|flow| Name {
+            wire: probes.own_names.assign(FlowId(flow), Owner::default()).unwrap(),
+            flow: FlowId(flow),
+        })
     }
 
     #[test]

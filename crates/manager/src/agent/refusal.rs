@@ -26,7 +26,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     pub(super) fn on_refusal(&mut self, from: A, header: &CmHeader) {
         let Some(&index) = self.by_address.get(&from) else { return };
         let peer = &self.peers[index as usize];
-        let Some(flow) = self.named(peer, header.flow) else { return };
+        let Some(flow) = peer.named(header.flow) else { return };
         let is_ours = peer.prober.is_ours(header.sequence) || self.is_of_program(flow, header.sequence);
         if is_ours && !self.refused.contains(&flow) {
             self.refused.push(flow);

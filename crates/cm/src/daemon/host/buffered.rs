@@ -165,7 +165,8 @@ impl Host {
 
     /// `client` requests this weight for flows from `peer` to `port`.
     pub(crate) fn hint(&mut self, client: u32, peer: IpAddr, port: u16, weight: u32) -> Result<(), Error> {
-        for (sender, hints) in self.listeners.hint(client, peer, port, weight)? {
+        let owner = self.clients.owner(client);
+        for (sender, hints) in self.listeners.hint((client, owner), peer, port, weight)? {
             self.agent.hint(sender, &hints);
         }
         Ok(())

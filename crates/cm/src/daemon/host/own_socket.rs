@@ -32,9 +32,9 @@ impl Host {
         // Programs cannot send IP packets of another protocol.
         if matches!(self.carriage, Carriage::Udp(_)) {
             flow.own_socket = true;
-            let flow = flow.manager_id;
+            let (flow, owner) = (flow.manager_id, flow.owner);
             self.use_agent_feedback(now, index);
-            self.agent.use_own_socket(flow);
+            self.agent.use_own_socket(flow, owner);
             self.send_own_header(index);
         }
         Ok(())
