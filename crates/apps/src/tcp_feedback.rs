@@ -5,6 +5,7 @@
 //! loss recovery starts                       lost, TRANSIENT      once per recovery
 //! retransmissions                            lost, and as many sent        with the next cm_notify
 //! the retransmission timer expires           all lost, PERSISTENT
+//! written, but the receiver has no room      not in flight until sent
 //! packets arrived with marks                 ECN
 //! ```
 //!
@@ -22,6 +23,8 @@ pub(crate) struct Reading {
     arrived: u64,
     /// Retransmitted bytes.
     retransmitted: u64,
+    /// Bytes that were written and not sent.
+    unsent: u64,
     /// Packets that arrived with marks.
     marked: u32,
     /// The state of loss recovery ([`TcpInfo::RECOVERY`] and so on).
@@ -36,6 +39,7 @@ impl From<&TcpInfo> for Reading {
         Self {
             arrived: info.acked_bytes + u64::from(info.sacked) * u64::from(info.segment),
             retransmitted: info.retransmitted_bytes,
+            unsent: info.unsent.into(),
             marked: info.marked,
             recovery_state: info.ca_state,
             backoff: info.backoff,
@@ -57,8 +61,11 @@ pub(crate) struct ByteCounts {
     arrived: u64,
     /// The congestion manager's bytes in flight.
     in_flight: u64,
-    /// Retransmitted bytes that are not reported to the congestion manager yet.
+    /// Bytes sent, or sent again, that are not reported to the congestion manager yet.
     unreported: u64,
+    /// Bytes that the kernel has not sent because the receiver has no room: a receiver that reads nothing must not occupy
+    /// the window that it shares with others.
+    unsent: u64,
     last: Reading,
 }
 
@@ -100,7 +107,9 @@ impl ByteCounts {
         self.in_flight -= received;
         let retransmitted = now.retransmitted.saturating_sub(last.retransmitted);
         let begins = |state| now.recovery_state == state && last.recovery_state != state;
-        let (mode, mut lost) = if begins(TcpInfo::LOSS) || now.backoff > last.backoff {
+        // The timer that asks a receiver for room backs off, too.
+        let has_timed_out = now.recovery_state == TcpInfo::LOSS && now.backoff > last.backoff;
+        let (mode, mut lost) = if begins(TcpInfo::LOSS) || has_timed_out {
             (Some(LossMode::Persistent), self.in_flight)
         } else if now.recovery_state == TcpInfo::RECOVERY || last.recovery_state == TcpInfo::RECOVERY {
             (begins(TcpInfo::RECOVERY).then_some(LossMode::Transient), retransmitted.min(self.in_flight))
@@ -113,8 +122,14 @@ impl ByteCounts {
         if now.recovery_state >= TcpInfo::RECOVERY || last.recovery_state >= TcpInfo::RECOVERY {
             self.unreported += retransmitted;
         }
-        self.unreported = self.unreported.min(self.unacknowledged());
-        lost = lost.max(self.in_flight.saturating_sub(self.unacknowledged() - self.unreported));
+        // With a closed window all that was sent has arrived.
+        let is_closed = now.unsent >= self.unacknowledged();
+        let held = if is_closed { self.unacknowledged() } else { 0 };
+        let unsent = std::mem::replace(&mut self.unsent, held);
+        self.unreported += unsent.saturating_sub(self.unsent);
+        let sent = self.unacknowledged() - self.unsent;
+        self.unreported = self.unreported.min(sent);
+        lost = lost.max(self.in_flight.saturating_sub(sent - self.unreported));
         self.in_flight -= lost;
         (received > 0 || lost > 0 || mode.is_some()).then(|| Feedback {
             received: Bytes::new(received),
@@ -184,6 +199,23 @@ mod tests {
         assert_eq!(counts.read(reading(0, 1000, TcpInfo::OPEN)), None);
         let marked = Reading { marked: 1, ..reading(1000, 1000, TcpInfo::REDUCED) };
         assert_eq!(counts.read(marked), feedback(1000, 0, Some(LossMode::Ecn)));
+    }
+
+    #[test]
+    fn a_receiver_without_room_has_nothing_in_flight_and_no_losses() {
+        let mut counts = ByteCounts::default();
+        counts.on_sent(3000);
+        let full = Reading { unsent: 1000, ..reading(1000, 0, TcpInfo::OPEN) };
+        assert_eq!(counts.read(full), feedback(1000, 0, None), "1000 of 2000 have been sent");
+        let closed = Reading { unsent: 1000, ..reading(2000, 0, TcpInfo::OPEN) };
+        assert_eq!(counts.read(closed), feedback(1000, 1000, None));
+        assert_eq!(counts.in_flight, 0);
+        for backoff in 1..9 {
+            assert_eq!(counts.read(Reading { backoff, ..closed }), None, "the kernel asks for room");
+        }
+        assert_eq!(counts.read(reading(2000, 0, TcpInfo::OPEN)), None);
+        assert_eq!((counts.has_unreported(), counts.on_sent(0)), (true, 1000), "there is room, and they are sent");
+        assert_eq!(counts.read(reading(3000, 0, TcpInfo::OPEN)), feedback(1000, 0, None));
     }
 
     proptest! {

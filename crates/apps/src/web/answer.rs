@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 use std::fs::{File, Metadata};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration as Span, SystemTime};
 
-use rampmeter_cm::{Error, PathState};
+use rampmeter_cm::PathState;
 use rampmeter_net::files::{Directory, Refusal};
 use rampmeter_units::{Bytes, Duration};
 use rampmeter_workload::representations::choose;
 
+use super::range::Range;
 use super::representation::{LEVELS, name};
 use super::request::Request;
 use super::status::Status;
@@ -19,8 +21,9 @@ pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The header, and the text of a refusal.
     pub(crate) head: Vec<u8>,
-    pub(crate) file: Option<File>,
-    /// The number of bytes of the file to send.
+    pub(crate) file: Option<Arc<File>>,
+    /// The first byte of the file to send, and the number of bytes.
+    pub(crate) first: u64,
     pub(crate) length: u64,
     /// The file's name, if there is a file.
     pub(crate) name: Option<String>,
@@ -39,76 +42,107 @@ struct Found {
 }
 
 impl Answer {
-    /// The answer to `request`; `query` is called for the flow's path state if there are several representations.
-    pub(crate) fn to(
-        request: &Request,
-        directory: &Directory,
-        within: Duration,
-        query: impl FnOnce() -> Result<PathState, Error>,
-    ) -> Result<Self, Error> {
-        let found = match find(&request.object, directory, within, query)? {
+    /// The answer to `request` of a flow whose path has this state.
+    pub(crate) fn to(request: &Request, directory: &Directory, within: Duration, path: PathState) -> Self {
+        let found = match find(&request.object, directory, within, path) {
             Ok(found) => found,
-            Err(Refusal::Unreadable) => return Ok(Self::refusal(Status::FORBIDDEN, Some(request))),
-            Err(_) => return Ok(Self::refusal(Status::NOT_FOUND, Some(request))),
+            Err(Refusal::Unreadable) => return Self::refusal(Status::FORBIDDEN, Some(request)),
+            Err(_) => return Self::refusal(Status::NOT_FOUND, Some(request)),
         };
-        let length = found.metadata.len();
-        let mut head = begin(Status::FINE);
-        let _ = write!(head, "Content-Type: {}\r\nContent-Length: {length}\r\n", media_type(&found.name));
-        if let Ok(modified) = found.metadata.modified() {
-            let _ = write!(head, "Last-Modified: {}\r\n", httpdate::fmt_http_date(modified));
+        let whole = found.metadata.len();
+        let (mut status, mut first, mut length, mut content_range) = (Status::FINE, 0, whole, String::new());
+        if let Some(range) = requested_range(request, &found) {
+            let Some(part) = range.of(whole) else { return Self::no_such_range(request, whole) };
+            (status, (first, length)) = (Status::PARTIAL, part);
+            content_range = format!("Content-Range: bytes {first}-{}/{whole}\r\n", first + length - 1);
         }
+        let mut head = begin(status);
+        let media_type = media_type(&found.name);
+        let _ = write!(head, "Content-Type: {media_type}\r\nContent-Length: {length}\r\n{content_range}");
+        if let Ok(modified) = found.metadata.modified() {
+            let tag = entity_tag(whole, modified);
+            let _ = write!(head, "Last-Modified: {}\r\nETag: {tag}\r\n", httpdate::fmt_http_date(modified));
+        }
+        head.push_str("Accept-Ranges: bytes\r\n");
         if found.path.is_some() {
             // The choice depends on the path, which is in no header of a request (RFC 9110, section 12.5.5).
             let _ =
                 write!(head, "Content-Location: /{}\r\nVary: *\r\nCache-Control: no-cache\r\n", encoded(&found.name));
         }
         finish(&mut head, request.keeps_alive, request.is_old);
-        let file = (!request.is_head).then_some(found.file);
-        Ok(Self {
-            status: Status::FINE,
+        let file = (!request.is_head).then(|| Arc::new(found.file));
+        Self {
+            status,
             head: head.into_bytes(),
+            first,
             length: if file.is_some() { length } else { 0 },
             file,
             name: Some(found.name),
             path: found.path,
             keeps_alive: request.keeps_alive,
-        })
+        }
+    }
+
+    /// The refusal of a range of which a file of `length` bytes has no byte.
+    fn no_such_range(request: &Request, length: u64) -> Self {
+        Self::refusal_with(Status::NO_SUCH_RANGE, Some(request), &format!("Content-Range: bytes */{length}\r\n"))
     }
 
     /// A refusal; without a valid request it also ends the connection.
     pub(crate) fn refusal(status: Status, request: Option<&Request>) -> Self {
+        let allowed = if status == Status::NO_SUCH_METHOD { "Allow: GET, HEAD\r\n" } else { "" };
+        Self::refusal_with(status, request, allowed)
+    }
+
+    /// A refusal with these headers.
+    fn refusal_with(status: Status, request: Option<&Request>, headers: &str) -> Self {
         let Status(number, words) = status;
         let body = format!("{number} {words}\n");
         let keeps_alive = request.is_some_and(|request| request.keeps_alive);
         let mut head = begin(status);
-        let _ = write!(head, "Content-Type: text/plain\r\nContent-Length: {}\r\n", body.len());
-        if status == Status::NO_SUCH_METHOD {
-            head.push_str("Allow: GET, HEAD\r\n");
-        }
+        let _ = write!(head, "Content-Type: text/plain\r\nContent-Length: {}\r\n{headers}", body.len());
         finish(&mut head, keeps_alive, request.is_some_and(|request| request.is_old));
         if !request.is_some_and(|request| request.is_head) {
             head.push_str(&body);
         }
-        Self { status, head: head.into_bytes(), file: None, length: 0, name: None, path: None, keeps_alive }
+        let (file, name, path) = (None, None, None);
+        Self { status, head: head.into_bytes(), file, first: 0, length: 0, name, path, keeps_alive }
     }
 }
 
+/// The range of the file that a request asks for. A later request may get another representation, so parts of them do
+/// not fit together unless the request names the one that it means.
+fn requested_range(request: &Request, found: &Found) -> Option<Range> {
+    let (range, condition) = request.range.as_ref()?;
+    let is_met = match condition {
+        None => found.path.is_none(),
+        Some(condition) => found.metadata.modified().is_ok_and(|modified| {
+            // A file can change twice in the second of a date (RFC 9110, section 8.8.2.2).
+            let is_old = modified.elapsed().is_ok_and(|age| age >= Span::from_secs(2));
+            *condition == entity_tag(found.metadata.len(), modified)
+                || is_old && found.path.is_none() && *condition == httpdate::fmt_http_date(modified)
+        }),
+    };
+    // There is no range of no bytes.
+    (is_met && found.metadata.len() > 0).then_some(*range)
+}
+
+/// The entity tag of a file of `length` bytes.
+fn entity_tag(length: u64, modified: SystemTime) -> String {
+    let nanos = modified.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("\"{length:x}-{nanos:x}\"")
+}
+
 /// One of the representations of `object`, if it has any; otherwise the file of that name.
-fn find(
-    object: &str,
-    directory: &Directory,
-    within: Duration,
-    query: impl FnOnce() -> Result<PathState, Error>,
-) -> Result<Result<Found, Refusal>, Error> {
+fn find(object: &str, directory: &Directory, within: Duration, path: PathState) -> Result<Found, Refusal> {
     let open = |name: String| directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None });
     let mut found: Vec<Found> = LEVELS.iter().filter_map(|level| open(name(object, level)).ok()).collect();
     let sizes: Vec<Bytes> = found.iter().map(|found| Bytes::new(found.metadata.len())).collect();
     if sizes.is_empty() {
-        return Ok(open(object.to_owned()));
+        return open(object.to_owned());
     }
-    let path = query()?;
     let index = choose(&sizes, path.rate, path.srtt, within).unwrap_or(0);
-    Ok(Ok(Found { path: Some(path), ..found.swap_remove(index) }))
+    Ok(Found { path: Some(path), ..found.swap_remove(index) })
 }
 
 fn begin(status: Status) -> String {
@@ -166,11 +200,14 @@ mod tests {
     use super::*;
 
     fn answer(directory: &Directory, line: &str, kbps: u64) -> (Answer, String) {
-        let Parsed::Complete(request, _) = parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()) else {
-            panic!("{line}")
-        };
+        answer_with(directory, line, "", kbps)
+    }
+
+    fn answer_with(directory: &Directory, line: &str, headers: &str, kbps: u64) -> (Answer, String) {
+        let text = format!("{line} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
+        let Parsed::Complete(request, _) = parse(text.as_bytes()) else { panic!("{text}") };
         let path = PathState { rate: Rate::from_bps(kbps * 1000), srtt: Duration::from_millis(100) };
-        let answer = Answer::to(&request, directory, Duration::from_secs(2), || Ok(path)).unwrap();
+        let answer = Answer::to(&request, directory, Duration::from_secs(2), path);
         let head = String::from_utf8(answer.head.clone()).unwrap();
         (answer, head)
     }
@@ -191,6 +228,38 @@ mod tests {
         let (answer, head) = answer(&directory, "HEAD /a%20photo.low.jpg", 9000);
         assert!(answer.file.is_none() && answer.length == 0 && head.contains("Content-Length: 10000"), "{head}");
         assert!(!head.contains("Vary"), "requested by its own name: {head}");
+    }
+
+    #[test]
+    fn a_range_is_sent_if_its_condition_is_met() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, length) in [("file", 1000), ("empty", 0), ("photo.low.jpg", 500)] {
+            let file = File::create(directory.path().join(name)).unwrap();
+            file.set_len(length).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Span::from_secs(784_111_777)).unwrap();
+        }
+        let directory = Directory::open(directory.path(), false).unwrap();
+        let get = |target: &str, headers: &str| answer_with(&directory, &format!("GET {target}"), headers, 9000);
+        let (partial, head) = get("/file", "Range: bytes=990-2000\r\n");
+        assert_eq!((partial.status, partial.first, partial.length), (Status::PARTIAL, 990, 10));
+        assert!(head.contains("\r\nContent-Length: 10\r\nContent-Range: bytes 990-999/1000\r\n"), "{head}");
+        let (none, head) = get("/file", "Range: bytes=1000-\r\n");
+        assert!(none.status == Status::NO_SUCH_RANGE && head.contains("Content-Range: bytes */1000\r\n"), "{head}");
+        let whole = |(answer, _): (Answer, String)| answer.status == Status::FINE && answer.first == 0;
+        assert!(whole(get("/empty", "Range: bytes=0-\r\n")) && whole(get("/empty", "Range: bytes=-5\r\n")));
+        assert!(whole(get("/file", "Range: bytes=0-1,5-6\r\n")));
+
+        let (_, head) = get("/photo.jpg", "");
+        let tag = |head: &str| head.split("ETag: ").nth(1).unwrap().split("\r\n").next().unwrap().to_owned();
+        let if_range = |condition: &str| format!("Range: bytes=7-8\r\nIf-Range: {condition}\r\n");
+        assert!(whole(get("/photo.jpg", "Range: bytes=7-8\r\n")), "the next one may be another representation");
+        assert_eq!(get("/photo.jpg", &if_range(&tag(&head))).0.status, Status::PARTIAL);
+        assert_eq!(get("/file", &if_range("Sun, 06 Nov 1994 08:49:37 GMT")).0.status, Status::PARTIAL);
+        assert!(
+            whole(get("/file", &if_range("Sun, 06 Nov 1994 08:49:38 GMT")))
+                && whole(get("/file", &if_range(&tag(&head))))
+        );
+        assert!(whole(get("/file", &if_range(&format!("W/{}", tag(&get("/file", "").1))))), "no weak tags");
     }
 
     #[test]

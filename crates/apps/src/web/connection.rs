@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request header ────► Answer ──► cm_request ... cmapp_send ──► a packet to the kernel, cm_notify
-//!                                  TCP_INFO, 16 times a round trip ──► cm_update
+//!                      by `disk`   TCP_INFO, 16 times a round trip ──► cm_update
 //! ```
 //!
 //! The kernel's send buffer stays empty: the kernel accepts a packet only while it has no unsent data
@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rampmeter_cm::{Client, Error, Feedback, Id};
@@ -22,6 +23,9 @@ use super::answer::Answer;
 use super::line::Line;
 use super::request::MAX_HEAD;
 use crate::tcp_feedback::{ByteCounts, Reading};
+
+/// Files are read so many bytes at a time, when fewer than half of them are left to send.
+const CHUNK: usize = 64 * 1024;
 
 /// The number of requests that wait at the congestion manager: enough that it need not wait for this process.
 const MAX_REQUESTS: u64 = 4;
@@ -41,9 +45,12 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// An answer that is being sent.
 #[derive(Debug)]
 struct Sending {
-    file: Option<File>,
-    /// Bytes of the file that are not read yet.
+    file: Option<Arc<File>>,
+    /// The next byte to read, and the number of bytes that are not read yet.
+    next: u64,
     left: u64,
+    /// A part of them is being read.
+    is_reading: bool,
     line: Line,
     started: Instant,
     /// The position of the first byte in the connection's stream.
@@ -67,6 +74,8 @@ pub(crate) struct Connection {
     /// The next bytes of the answer.
     output: Vec<u8>,
     sending: Option<Sending>,
+    /// The answer to a request is being prepared.
+    pub(crate) is_preparing: bool,
     /// The number of requests at the congestion manager.
     pending_requests: u64,
     /// The number of bytes written to the kernel.
@@ -102,6 +111,7 @@ impl Connection {
             is_half_closed: false,
             output: Vec::new(),
             sending: None,
+            is_preparing: false,
             pending_requests: 0,
             written: 0,
             is_blocked: false,
@@ -112,12 +122,13 @@ impl Connection {
 
     /// Whether the connection waits for a request: all data is written.
     pub(crate) fn is_listening(&self) -> bool {
-        self.sending.as_ref().is_none_or(|sending| sending.keeps_alive && self.to_write(sending) == 0)
+        !self.is_preparing
+            && self.sending.as_ref().is_none_or(|sending| sending.keeps_alive && self.to_write(sending) == 0)
     }
 
-    /// Whether an answer is being sent.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.sending.is_some()
+    /// Whether an answer is being prepared or sent.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.is_preparing || self.sending.is_some()
     }
 
     /// Reads what the client has sent.
@@ -147,10 +158,11 @@ impl Connection {
     pub(crate) fn start_answer(&mut self, client: &Client, answer: Answer, line: Line) -> Result<(), Error> {
         let now = Instant::now();
         self.output = answer.head;
-        let (file, left) = (answer.file, answer.length);
+        let (file, next, left) = (answer.file, answer.first, answer.length);
         let first = self.written;
+        self.is_preparing = false;
         let keeps_alive = answer.keeps_alive && !self.is_half_closed;
-        self.sending = Some(Sending { file, left, line, started: now, first, keeps_alive });
+        self.sending = Some(Sending { file, next, left, is_reading: false, line, started: now, first, keeps_alive });
         (self.last_progress, self.next_poll) = (now, Some(now + MIN_POLL_INTERVAL));
         self.request_grants(client)
     }
@@ -159,10 +171,12 @@ impl Connection {
         self.output.len() as u64 + sending.left
     }
 
-    /// Sends requests for the packets to send, up to a limit.
+    /// Sends requests for the packets that are ready, up to a limit.
     pub(crate) fn request_grants(&mut self, client: &Client) -> Result<(), Error> {
-        let Some(sending) = self.sending.as_ref().filter(|_| !self.is_blocked) else { return Ok(()) };
-        let wanted = self.to_write(sending).div_ceil(self.segment as u64).min(MAX_REQUESTS);
+        if self.sending.is_none() || self.is_blocked {
+            return Ok(());
+        }
+        let wanted = (self.output.len().div_ceil(self.segment) as u64).min(MAX_REQUESTS);
         while self.pending_requests < wanted {
             client.request(self.flow)?;
             self.pending_requests += 1;
@@ -174,7 +188,7 @@ impl Connection {
     pub(crate) fn send(&mut self, client: &Client, bytes: u32) -> Result<(), Failure> {
         self.pending_requests = self.pending_requests.saturating_sub(1);
         let max = self.segment.min(bytes as usize);
-        let sent = match self.fill(max).and_then(|()| self.write(max)) {
+        let sent = match self.write(max) {
             Ok(sent) => sent,
             Err(error) => {
                 client.notify(self.flow, self.counts.on_sent(0))?;
@@ -185,19 +199,23 @@ impl Connection {
         Ok(self.request_grants(client)?)
     }
 
-    /// Reads from the file until `max` bytes are ready, or as many as are left.
-    fn fill(&mut self, max: usize) -> io::Result<()> {
-        let Some(Sending { file: Some(file), left, .. }) = &mut self.sending else { return Ok(()) };
-        while self.output.len() < max && *left > 0 {
-            let wanted = (*left).min((max - self.output.len()) as u64);
-            // A file that has become shorter cannot be sent as announced.
-            let read = file.take(wanted).read_to_end(&mut self.output)? as u64;
-            if read < wanted {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            *left -= read;
-        }
-        Ok(())
+    /// The part of the file that is to be read now, if any: its first byte and its length.
+    pub(crate) fn next_read(&mut self) -> Option<(Arc<File>, u64, usize)> {
+        let sending = self.sending.as_mut().filter(|sending| !sending.is_reading && sending.left > 0)?;
+        let file = sending.file.as_ref().filter(|_| self.output.len() < CHUNK / 2)?;
+        sending.is_reading = true;
+        Some((Arc::clone(file), sending.next, sending.left.min(CHUNK as u64) as usize))
+    }
+
+    /// The bytes have been read. A file that has become shorter cannot be sent as announced.
+    pub(crate) fn on_read(&mut self, client: &Client, bytes: io::Result<Vec<u8>>) -> Result<(), Failure> {
+        let bytes = bytes?;
+        let Some(sending) = &mut self.sending else { return Ok(()) };
+        sending.is_reading = false;
+        sending.next += bytes.len() as u64;
+        sending.left = sending.left.saturating_sub(bytes.len() as u64);
+        self.output.extend(bytes);
+        Ok(self.request_grants(client)?)
     }
 
     fn write(&mut self, max: usize) -> io::Result<u64> {

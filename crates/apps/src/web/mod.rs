@@ -8,16 +8,19 @@
 //! feedback                 cm_update with the values of TCP_INFO                             (`tcp_feedback`)
 //! ```
 //!
-//! One thread serves all connections. The cost of a client is bounded: a header of 8 kB within ten seconds, a
-//! connection without progress for a minute, a maximum number of connections. Only regular files below the directory
-//! are sent.
+//! One thread serves all connections and never waits: not for a client, and not for a disk, which other threads read
+//! (`disk`). The cost of a client is bounded: a header of 8 kB within ten seconds, a connection without progress for a
+//! minute, a maximum number of connections, of which one network has four fifths at most. Only regular files below the
+//! directory are sent.
 //!
 //! *Deviation*: the kernel retransmits at times of its own, and its congestion window still applies where it is smaller
 //! than the flow's share; [`Line::held_up`] counts how often.
 
 mod answer;
 mod connection;
+mod disk;
 mod line;
+mod range;
 pub mod representation;
 mod request;
 mod status;
@@ -33,13 +36,13 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_cm::{Client, Error, Event, Id};
-use rampmeter_net::files::Directory;
+use rampmeter_net::files::{Directory, has_place};
 
 use self::answer::Answer;
 use self::connection::{Connection, Failure};
+use self::disk::{Disk, Done, Work};
 pub use self::line::Line;
 use self::request::{Parsed, parse};
-use self::status::Status;
 use crate::AppError;
 
 /// The maximum sleep, after which `stop` and the timeouts are checked.
@@ -50,6 +53,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 const LISTENER: u64 = 0;
 const MANAGER: u64 = 1;
+const DISK: u64 = 2;
+
+/// The maximum number of connections accepted at a time, so that a flood of them does not stop the others.
+const MAX_ACCEPTED: usize = 64;
 
 /// The options of a server.
 #[derive(Debug, Clone)]
@@ -70,7 +77,7 @@ pub struct Options {
 pub struct Server<'a> {
     options: Options,
     client: Client,
-    directory: Directory,
+    disk: Disk,
     listener: TcpListener,
     epoll: Epoll,
     connections: BTreeMap<u64, Connection>,
@@ -90,15 +97,17 @@ impl<'a> Server<'a> {
         let readable = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
         epoll.add(&listener, readable(LISTENER)).map_err(std::io::Error::from)?;
         epoll.add(client.file()?, readable(MANAGER)).map_err(std::io::Error::from)?;
+        let disk = Disk::new(directory, options.within)?;
+        epoll.add(&disk, readable(DISK)).map_err(std::io::Error::from)?;
         Ok(Self {
             options,
             client,
-            directory,
+            disk,
             listener,
             epoll,
             connections: BTreeMap::new(),
             by_flow: HashMap::new(),
-            next: MANAGER + 1,
+            next: DISK + 1,
             tell: Box::new(tell),
         })
     }
@@ -142,6 +151,7 @@ impl<'a> Server<'a> {
                 match event.data() {
                     LISTENER => self.accept_clients()?,
                     MANAGER => self.handle_events()?,
+                    DISK => self.handle_disk()?,
                     number => self.on_ready(number, event.events())?,
                 }
             }
@@ -159,7 +169,7 @@ impl<'a> Server<'a> {
             let _ = self.epoll.delete(&self.listener);
         }
         let since = *stopped_at.get_or_insert_with(Instant::now);
-        if since.elapsed() < STOP_TIMEOUT && self.connections.values().any(Connection::is_sending) {
+        if since.elapsed() < STOP_TIMEOUT && self.connections.values().any(Connection::is_answering) {
             return Ok(false);
         }
         let left: Vec<u64> = self.connections.keys().copied().collect();
@@ -180,9 +190,21 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
+    /// Handles the results of other threads.
+    fn handle_disk(&mut self) -> Result<(), AppError> {
+        self.disk.clear();
+        while let Some((number, done)) = self.disk.next() {
+            match done {
+                Done::Answer(answer, target) => self.start_answer(number, answer, target)?,
+                Done::Read(bytes) => self.with(number, |connection, client| connection.on_read(client, bytes))?,
+            }
+        }
+        Ok(())
+    }
+
     /// Accepts waiting connections.
     fn accept_clients(&mut self) -> Result<(), AppError> {
-        loop {
+        for _ in 0..MAX_ACCEPTED {
             let (socket, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -193,7 +215,8 @@ impl<'a> Server<'a> {
                     return Ok(());
                 }
             };
-            if self.connections.len() >= self.options.max_connections {
+            let connected = self.connections.values().map(|connection| connection.peer.ip());
+            if !has_place(peer.ip(), self.options.max_connections, connected) {
                 continue;
             }
             let Some(connection) = unless_broken(Connection::new(socket, peer, &self.client))? else { continue };
@@ -204,6 +227,7 @@ impl<'a> Server<'a> {
             self.by_flow.insert(connection.flow, number);
             self.connections.insert(number, connection);
         }
+        Ok(())
     }
 
     /// A connection is readable or writable.
@@ -224,7 +248,7 @@ impl<'a> Server<'a> {
             // A request usually acknowledges the previous answer.
             self.poll_connection(number, Instant::now())?;
             self.answer(number)?;
-            let stays = |connection: &Connection| connection.is_sending() || !connection.is_half_closed;
+            let stays = |connection: &Connection| connection.is_answering() || !connection.is_half_closed;
             if !self.connections.get(&number).is_some_and(stays) {
                 return self.disconnect(number);
             }
@@ -239,24 +263,33 @@ impl<'a> Server<'a> {
         if connection.input.is_empty() {
             return Ok(());
         }
-        let (answer, target) = match parse(&connection.input) {
-            Parsed::Incomplete => return Ok(()),
-            Parsed::Refused(status, target) => {
-                connection.input.clear();
-                (Answer::refusal(status, None), target)
-            }
-            Parsed::Complete(request, length) => {
-                connection.input.drain(..length);
-                let flow = connection.flow;
-                let answer = Answer::to(&request, &self.directory, self.options.within, || self.client.query(flow));
-                // A closed flow has no path; its connection ends anyway.
-                let answer = unless_broken(answer.map_err(Failure::from))?;
-                (answer.unwrap_or_else(|| Answer::refusal(Status::BAD_REQUEST, None)), request.target)
-            }
-        };
+        let parsed = parse(&connection.input);
+        if parsed == Parsed::Incomplete {
+            return Ok(());
+        }
         if let Some(line) = connection.finish(Instant::now()) {
             (self.tell)(&line);
         }
+        match parsed {
+            Parsed::Incomplete => Ok(()),
+            Parsed::Refused(status, target) => {
+                connection.input.clear();
+                self.start_answer(number, Answer::refusal(status, None), target)
+            }
+            Parsed::Complete(request, length) => {
+                connection.input.drain(..length);
+                connection.is_preparing = true;
+                let path = unless_broken(self.client.query(connection.flow).map_err(Failure::from))?;
+                // A closed flow has no path; its connection ends.
+                let started = path.is_some_and(|path| self.disk.start(number, Work::Answer(request, path)));
+                if started { Ok(()) } else { self.disconnect(number) }
+            }
+        }
+    }
+
+    /// Starts to send an answer to a request for `target`.
+    fn start_answer(&mut self, number: u64, answer: Answer, target: String) -> Result<(), AppError> {
+        let Some(connection) = self.connections.get(&number) else { return Ok(()) };
         let line = Line::new(connection.peer, target, &answer);
         self.with(number, |connection, client| Ok(connection.start_answer(client, answer, line)?))
     }
@@ -300,10 +333,14 @@ impl<'a> Server<'a> {
         work: impl FnOnce(&mut Connection, &Client) -> Result<(), Failure>,
     ) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
-        match unless_broken(work(connection, &self.client))? {
-            Some(()) => self.watch(number),
-            None => self.disconnect(number)?,
+        let mut works = unless_broken(work(connection, &self.client))?.is_some();
+        if let Some((file, first, length)) = connection.next_read().filter(|_| works) {
+            works = self.disk.start(number, Work::Read(file, first, length));
         }
+        if !works {
+            return self.disconnect(number);
+        }
+        self.watch(number);
         Ok(())
     }
 
@@ -312,7 +349,7 @@ impl<'a> Server<'a> {
         let Some(connection) = self.connections.get(&number) else { return };
         let mut interest = EpollFlags::empty();
         interest.set(EpollFlags::EPOLLIN, connection.is_listening() && !connection.is_half_closed);
-        interest.set(EpollFlags::EPOLLOUT, connection.is_blocked && connection.is_sending());
+        interest.set(EpollFlags::EPOLLOUT, connection.is_blocked && connection.is_answering());
         let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(interest, number));
     }
 

@@ -1,6 +1,7 @@
 //! Parses requests from untrusted bytes with `httparse`. Requests beyond its limits, or that this server does not
 //! support, are refused with a status.
 
+use super::range::Range;
 use super::status::Status;
 
 /// The maximum size of a request's header.
@@ -21,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) keeps_alive: bool,
     /// The request is HTTP/1.0: the answer has to say that the connection stays open.
     pub(crate) is_old: bool,
+    /// The range of the file that is requested, and the condition under which the rest is not (`If-Range`).
+    pub(crate) range: Option<(Range, Option<String>)>,
 }
 
 /// The result of parsing a buffer.
@@ -74,7 +77,16 @@ fn read(head: &httparse::Request<'_, '_>, target: &str) -> Result<Request, Statu
         |word: &[u8]| connection.split(|b| *b == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word));
     let keeps_alive = if is_old { has_option(b"keep-alive") } else { !has_option(b"close") };
     let object = object(target).ok_or(Status::BAD_REQUEST)?;
-    Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old })
+    // Ranges are defined for GET only (RFC 9110, section 14.2).
+    let range = match (&values("range")[..], &values("if-range")[..]) {
+        ([range], []) if !is_head => Range::parse(range).map(|range| (range, None)),
+        ([range], [condition]) if !is_head => {
+            let condition = String::from_utf8_lossy(condition).into_owned();
+            Range::parse(range).map(|range| (range, Some(condition)))
+        }
+        _ => None,
+    };
+    Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old, range })
 }
 
 /// The file of a target: `/a%20b/?x` is `a b/index.html`.
@@ -122,6 +134,17 @@ mod tests {
         assert!(!complete("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: Foo, Close\r\n\r\n").keeps_alive);
         assert!(!complete("GET / HTTP/1.0\r\n\r\n").keeps_alive);
         assert!(complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keeps_alive);
+    }
+
+    #[test]
+    fn one_range_with_its_condition_is_parsed() {
+        let range =
+            |method: &str, headers: &str| complete(&format!("{method} / HTTP/1.1\r\nHost: x\r\n{headers}\r\n")).range;
+        assert_eq!(range("GET", "Range: bytes=2-3\r\n"), Some((Range::From(2, Some(3)), None)));
+        let conditional = range("GET", "range: bytes=-1\r\nIf-Range: \"a\"\r\n");
+        assert_eq!(conditional, Some((Range::Last(1), Some("\"a\"".into()))));
+        assert_eq!(range("HEAD", "Range: bytes=2-3\r\n"), None);
+        assert_eq!(range("GET", "Range: bytes=2-3\r\nRange: bytes=4-5\r\n"), None);
     }
 
     #[test]

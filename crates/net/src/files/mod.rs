@@ -40,6 +40,7 @@ pub use client::{GetOptions, GetReport, Trust, get};
 pub use directory::Directory;
 pub use error::{KeyChanged, NetError, Received};
 pub use part::STANDARD_OUTPUT;
+pub use places::has_place;
 pub use protocol::Refusal;
 pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
 

@@ -22,7 +22,7 @@ fn network(ip: IpAddr) -> u64 {
 }
 
 /// Whether a client at `ip` gets one of `all` places beside the clients at `taken`.
-pub(crate) fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) -> bool {
+pub fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) -> bool {
     let network_of = network(ip);
     let (mut used, mut own) = (0, 0);
     for other in taken {
