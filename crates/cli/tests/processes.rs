@@ -163,9 +163,40 @@ fn an_interrupted_emulation_ends_at_once_and_cleans_up() {
     assert!(took < Duration::from_secs(20), "{took:?}"); // of 600
     assert_eq!(points(&workspace.0.join("kept")).len(), 0);
     assert_eq!(traces(), before);
+    assert_eq!(left_in(&made), Vec::<PathBuf>::new(), "still in the run's networks");
+}
+
+/// The processes, except this one and its threads, that have one of these network namespaces.
+fn left_in(made: &BTreeSet<u64>) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let left: Vec<_> = processes.filter(|process| !namespaces(process).is_disjoint(&made)).collect();
-    assert!(left.is_empty(), "{left:?} are still in the run's networks");
+    processes.filter(|process| !namespaces(process).is_disjoint(made)).collect()
+}
+
+#[test]
+fn a_killed_emulation_leaves_nothing_behind() {
+    let _alone = REAL.lock();
+    let workspace = Workspace::new("killed_emulation");
+    if let Some(reason) = refusal(workspace.command(&[])) {
+        return eprintln!("skipped a_killed_emulation_leaves_nothing_behind: {reason}");
+    }
+    let long = SMALL.replace("duration = \"3 s\"", "duration = \"600 s\"");
+    fs::write(workspace.0.join("long.toml"), long).unwrap();
+    let before = traces();
+    // A program in the background, one in a session of its own, and one that ignores signals.
+    let left = "sleep 601 & setsid sleep 602 & trap '' TERM HUP; touch left; while :; do sleep 603; done";
+    let right = "while ! test -e left; do sleep 0.05; done; touch right; sleep 604";
+    let child = start(workspace.command(&["emulate", "long.toml", "--left", left, "--right", right]));
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    until("start of both commands", || workspace.0.join("right").exists().then_some(()));
+    let own = namespaces(Path::new("/proc/self"));
+    let made: BTreeSet<u64> = namespaces(&process).difference(&own).copied().collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    assert!(left_in(&made).len() >= 6, "two shells, four programs: {:?}", left_in(&made));
+
+    assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
+    assert!(!child.wait_with_output().unwrap().status.success());
+    until("end of all processes", || left_in(&made).is_empty().then_some(()));
+    assert_eq!(traces(), before);
 }
 
 /// A command that runs `rampmeter` as the user nobody, with access to `/dev/net/tun` by a device node in a mount

@@ -1,7 +1,7 @@
 //! Two programs on the two hosts: real clients and servers around an emulated network.
 //!
-//! Each command runs in a shell and a process group of its own, so that all its processes end with it. It reads the
-//! addresses of the hosts from its environment. The client runs on the right host: when it ends, the left command gets
+//! Each command runs in a shell and a process group of its own, so that all its processes end with it; if this process
+//! is killed, a [`Keeper`] ends them. It reads the addresses of the hosts from its environment. The client runs on the right host: when it ends, the left command gets
 //! SIGTERM and the run ends. Without a command on the right host the run ends with the left one.
 
 use std::io;
@@ -17,6 +17,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use rampmeter_scenario::{NodeId, Plan};
 
+use crate::keeper::Keeper;
 use crate::run_state::RunState;
 
 /// The variables with the addresses of both hosts, for both commands.
@@ -76,6 +77,7 @@ impl Commands {
     /// Runs the commands until they end, one fails, the run ends or `interrupted` is set.
     pub(crate) fn run(&self, run: &RunState<'_>, interrupted: &AtomicBool) -> io::Result<Status> {
         let _ = nix::sys::prctl::set_child_subreaper(true);
+        let _keeper = Keeper::new(run.hosts.map(|host| &host.namespace))?;
         let mut left = self.left.as_deref().map(|line| self.start(run, self.between.0, line)).transpose()?;
         let mut right = self.right.as_deref().map(|line| self.start(run, self.between.1, line)).transpose()?;
         let mut status = Status::default();

@@ -22,6 +22,7 @@ mod departure_delays;
 mod endpoints;
 mod host;
 mod interface;
+mod keeper;
 mod kernel;
 mod namespace;
 mod network;

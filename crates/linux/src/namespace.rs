@@ -1,8 +1,8 @@
 //! Network namespaces without names.
 //!
 //! A thread unshares its network namespace and opens the file that refers to the new one. The namespace exists as long
-//! as that file, or a socket or device inside it, is open. The system closes all of them when the process ends, so no
-//! clean-up is needed.
+//! as that file, or a socket or device inside it, is open, and as long as a process runs in it. The system closes all of
+//! these files when the process ends; [`Keeper`](crate::keeper::Keeper) ends the processes.
 
 use std::fs::File;
 use std::io;
@@ -20,6 +20,11 @@ impl Namespace {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net").map(Self)
         })
+    }
+
+    /// The file that refers to the namespace.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
     }
 
     /// Moves this thread into the namespace. Sockets and devices that it creates from now on belong there.
