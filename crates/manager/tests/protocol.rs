@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Agent, AgentConfig, Delivery, Destination, FlowId, Grouping, Manager, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Streams, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Streams, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count};
 
 const PAYLOAD: usize = 1000;
@@ -37,6 +37,9 @@ struct Network {
     now: Time,
     faults: Faults,
     one_way: Duration,
+    /// The bottleneck: its rate, the longest time that a packet may wait there, and the time at which it is free.
+    link: (Rate, Duration),
+    free_at: Time,
     random: Stream,
     /// Sorted by time: arrival, whether to the receiver, message, payload.
     in_transit: Vec<(Time, bool, CmMessage, usize, Ecn)>,
@@ -58,6 +61,8 @@ impl Network {
             now: Time::ZERO,
             faults,
             one_way: ONE_WAY,
+            link: (Rate::MAX, Duration::MAX),
+            free_at: Time::ZERO,
             random: streams.stream("network", 0),
             in_transit: Vec::new(),
             sender: Agent::new(config),
@@ -78,10 +83,19 @@ impl Network {
     }
 
     fn put(&mut self, to_receiver: bool, message: &CmMessage, payload: usize) {
+        let mut wait = Duration::ZERO;
+        if to_receiver {
+            let free_at = self.free_at.max(self.now);
+            if free_at.since(self.now) > self.link.1 {
+                return;
+            }
+            self.free_at = free_at + self.link.0.time_to_send(Bytes::new(payload as u64 + 40));
+            wait = self.free_at.since(self.now);
+        }
         let duplication = 1 + usize::from(self.random.uniform() < self.faults.duplication);
         for _ in 0..duplication {
             if self.random.uniform() >= self.faults.loss {
-                let at = self.now + self.one_way + self.faults.jitter.scale(self.random.uniform());
+                let at = self.now + wait + self.one_way + self.faults.jitter.scale(self.random.uniform());
                 let marked = payload > 0 && self.random.uniform() < self.faults.marks;
                 let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
                 let place = self.in_transit.partition_point(|(other, ..)| *other <= at);
@@ -220,6 +234,49 @@ fn the_rate_ages_without_the_receiver_and_recovers_with_it() {
     network.faults.loss = 0.0;
     network.run(ms(3000), true);
     assert!(network.sent_between(7000, 8000) > 50);
+}
+
+/// A bottleneck of 10 Mb/s with a queue of 100 ms, and a round trip of 20 ms without it. Returns the mean rate that a
+/// flow is given and the rate that it delivers, after a minute and for another; `clocked`: it sends at the rate that it
+/// is given, without requests.
+fn given_and_delivered(clocked: bool) -> (f64, f64) {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
+    (network.one_way, network.link) = (ms(10), (Rate::from_bps(10_000_000), ms(100)));
+    let flow = network.open();
+    let (mut given, mut credit) = (0.0, Bytes::ZERO);
+    for step in 0..120_000 {
+        if step == 60_000 {
+            network.delivered.clear();
+            given = 0.0;
+        }
+        let rate = network.manager.query(network.now, flow).unwrap().rate;
+        given += rate.as_bps_f64() / 60_000.0;
+        credit += rate.bytes_in(ms(1));
+        while clocked && credit >= PACKET {
+            credit -= PACKET;
+            if let Some(header) = network.sender.send(network.now, flow, 17, PAYLOAD, &mut network.manager) {
+                network.put(true, &CmMessage::Header(header), PAYLOAD);
+            }
+        }
+        network.run(ms(1), !clocked);
+    }
+    (given, (network.delivered.len() as u64 * PACKET.as_u64() * 8) as f64 / 60.0)
+}
+
+/// Section 4.1: the rate is the window per round trip. A packet counts as in flight for a round trip after the next
+/// probe, so that at the time of a response three half round trips of packets are in flight.
+#[test]
+fn probes_let_a_window_pass_in_one_and_a_half_round_trips() {
+    let (given, delivered) = given_and_delivered(false);
+    assert!((given / delivered - 1.5).abs() < 0.1, "{given} given, {delivered} delivered");
+}
+
+/// The window then ends at the rate that the path delivers, not at the bytes that wait for feedback.
+#[test]
+fn a_flow_that_sends_at_the_rate_it_is_given_delivers_it() {
+    let (given, delivered) = given_and_delivered(true);
+    assert!((given / delivered - 1.0).abs() < 0.05, "{given} given, {delivered} delivered");
+    assert!(delivered > 9e6, "{delivered} of 10 Mb/s");
 }
 
 #[test]
