@@ -88,8 +88,7 @@ impl Flow {
         }
         // A loss concerns the macroflow of the lost bytes; the round trip is that of the last packet.
         let there = Report { received, lost, mode: report.mode.filter(|_| lost > Bytes::ZERO), rtt: None, ..*report };
-        let mode = report.mode.filter(|_| rest.lost > Bytes::ZERO || lost == Bytes::ZERO);
-        ((taken > Bytes::ZERO).then_some((macroflow, there)), Some(Report { mode, ..rest }))
+        ((taken > Bytes::ZERO).then_some((macroflow, there)), Some(rest))
     }
 }
 

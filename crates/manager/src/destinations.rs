@@ -103,6 +103,8 @@ impl Destinations {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Rate;
+
     use super::*;
 
     #[test]
@@ -117,5 +119,24 @@ mod tests {
         }
         assert_eq!(destinations.0.len(), MAX_DESTINATIONS);
         assert!((0..10).all(|n| destinations.0.contains_key(&place(1, n))));
+    }
+
+    #[test]
+    fn a_full_table_replaces_the_destination_unused_for_longest() {
+        let mut destinations = Destinations::default();
+        let history = History::new(Rate::from_bps(1000), Duration::from_millis(1));
+        for n in 0..=MAX_DESTINATIONS as u128 {
+            destinations.import_history(Destination(n), history);
+        }
+        assert_eq!(destinations.0.len(), MAX_DESTINATIONS, "an import replaces none");
+        let place = |n: u128| Place::from(Destination(n));
+        assert_eq!(destinations.0[&place(0)].history, Some(history));
+        for n in 0..MAX_DESTINATIONS as u128 {
+            destinations.enter(Time::from_nanos(1 + n as u64), place(n));
+        }
+        assert_eq!(destinations.0.len(), MAX_DESTINATIONS, "all of them were known");
+        destinations.enter(Time::MAX, place(u128::MAX));
+        assert_eq!(destinations.0.len(), MAX_DESTINATIONS);
+        assert!(!destinations.0.contains_key(&place(0)) && destinations.0.contains_key(&place(1)));
     }
 }

@@ -159,6 +159,6 @@ mod tests {
     fn a_change_is_reported_when_it_is_large_enough() {
         let watch = ShareWatch { thresholds: Thresholds::default(), reported: Rate::from_bps(1000) };
         let crossed = |bps| watch.exceeds_threshold(Rate::from_bps(bps));
-        assert!(!crossed(900) && !crossed(1100) && crossed(800) && crossed(1200));
+        assert!(!crossed(875) && !crossed(1125) && crossed(874) && crossed(1126));
     }
 }

@@ -74,4 +74,13 @@ mod tests {
         rtt.sample(Duration::from_millis(10));
         assert_eq!(rtt.min(), Duration::from_millis(10));
     }
+
+    /// RFC 6298 (2.2), (2.3) after 100 ms and 200 ms: RTTVAR = 3/4 * 50 + 1/4 * 100, SRTT = 7/8 * 100 + 1/8 * 200.
+    #[test]
+    fn a_longer_round_trip_counts_an_eighth_its_deviation_a_quarter() {
+        let mut rtt = RttEstimator::default();
+        (1..=2).for_each(|n| rtt.sample(Duration::from_millis(100 * n)));
+        assert_eq!(rtt.smoothed(), Duration::from_micros(112_500));
+        assert_eq!(rtt.timeout(Duration::ZERO, Duration::ZERO), Duration::from_micros(112_500 + 4 * 62_500));
+    }
 }

@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(weights.share_of(within(7, 3.0, 2.0), true), 0.5);
         assert_eq!(weights.share_of(flow(1.0), false), 0.2, "a fifth share");
         assert_eq!(weights.share_of(within(8, 4.0, 9.0), false), 0.5, "a class of its own");
+        assert_eq!(weights.share_of(within(7, 3.0, 3.0), false), 0.375, "half of a class with three quarters");
         assert_eq!(Weights::default().share_of(flow(3.0), false), 1.0);
     }
 }

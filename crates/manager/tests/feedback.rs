@@ -1,9 +1,10 @@
 //! Flows without per-packet feedback: growth of the window by reports, aging, changes of shares.
 
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_control::{Algorithm, Arrival};
+use rampmeter_control::{Algorithm, Arrival, History};
 use rampmeter_manager::{
-    Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Share, Sharing, Thresholds, Update,
+    Destination, FlowId, Grouping, HalfLife, LossMode, MacroflowChoice, Manager, Report, Scheduling, Share, Sharing,
+    Thresholds, Update,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -269,4 +270,254 @@ fn a_mark_reaches_the_controller_with_its_packet() {
     assert_eq!(update(100, &[arrival(0, Ecn::Ect0)]), 4);
     assert_eq!(update(101, &[arrival(1, Ecn::Ce), arrival(2, Ecn::Ect0)]), 2);
     assert_eq!(update(102, &[arrival(3, Ecn::Ce)]), 2, "of the same window");
+}
+
+/// A program reports that nothing arrives. RFC 6298 (5.5): each timeout doubles the time to the next packet. One round
+/// trip of 100 ms was measured, so the timeout is R + 4 R/2 = 300 ms.
+#[test]
+fn reports_of_no_feedback_back_off_like_a_timer() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
+    let timeout = Duration::from_millis(300);
+    manager.report(at(1000), flow, &lost(4, LossMode::Persistent));
+    assert_eq!(rate(&manager, 1000), Rate::of(PACKET, RTT), "a window of one packet");
+    manager.report(at(1299), flow, &lost(0, LossMode::Persistent));
+    assert_eq!(rate(&manager, 1299), Rate::of(PACKET, RTT));
+    manager.report(at(1300), flow, &lost(0, LossMode::Persistent));
+    assert_eq!(rate(&manager, 1300), Rate::of(PACKET, timeout * 2));
+    assert_eq!(rate(&manager, 1600), Rate::of(PACKET, Duration::from_secs(1)), "but at least a packet a second");
+    manager.report(at(1700), flow, &lost(0, LossMode::Persistent));
+    send(&mut manager, at(1700), flow, 1);
+    manager.report(at(1800), flow, &received(1));
+    assert_eq!(rate(&manager, 1800), Rate::of(PACKET * 2, RTT));
+    manager.report(at(2000), flow, &lost(0, LossMode::Persistent));
+    assert_eq!(rate(&manager, 2000), Rate::of(PACKET, RTT), "the feedback ended the count of timeouts");
+}
+
+#[test]
+fn congestion_is_persistent_after_a_timeout_without_feedback() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.on_feedback_overdue(at(100), flow, at(0));
+    manager.on_deadline(at(399));
+    assert_eq!(window(&manager, flow), 4);
+    manager.on_deadline(at(400));
+    assert_eq!(window(&manager, flow), 1, "the timeout is R + 4 R/2");
+}
+
+#[test]
+fn a_half_life_is_the_minimum_or_the_mean_round_trip() {
+    let measured = |half_life| {
+        let mut manager = Manager::new(Sharing { half_life, ..Sharing::default() });
+        let flow = open(&mut manager);
+        // RFC 6298: the smoothed round trip is 7/8 * 100 + 1/8 * 180 ms.
+        send(&mut manager, at(0), flow, 1);
+        manager.report(at(180), flow, &Report { rtt: Some(Duration::from_millis(180)), ..received(1) });
+        manager.on_feedback_overdue(at(1000), flow, at(500));
+        manager.on_deadline(at(1000));
+        manager.deadline()
+    };
+    assert_eq!(measured(HalfLife::MinRtt), at(1100));
+    assert_eq!(measured(HalfLife::MeanRtt), at(1110));
+    let mut manager = manager();
+    let flow = manager.open(at(0), HERE, cm);
+    manager.assume_path(at(0), flow, PACKET);
+    send(&mut manager, at(0), flow, 1);
+    manager.on_feedback_overdue(at(1500), flow, at(0));
+    let rate = |ms| manager.query(at(ms), flow).unwrap().rate;
+    assert_eq!((rate(2499), rate(2500)), (rate(1500), rate(1500).scale(0.5)), "the assumed round trip is a second");
+}
+
+#[test]
+fn a_watching_flow_gets_each_halving_of_its_share() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.watch(at(0), flow, Thresholds::default());
+    let full = Rate::of(PACKET * 4, RTT);
+    manager.on_feedback_overdue(at(100), flow, at(0));
+    let mut shares = vec![(100, manager.poll_change().unwrap().share)];
+    for _ in 0..2 {
+        let now = manager.deadline();
+        manager.on_deadline(now);
+        shares.extend(manager.poll_change().map(|change| (now.as_nanos() / 1_000_000, change.share)));
+    }
+    assert_eq!(shares, [(100, full.scale(0.5)), (200, full.scale(0.25)), (300, full.scale(0.125))]);
+}
+
+#[test]
+fn an_update_without_a_delivery_does_not_end_aging() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
+    manager.on_feedback_overdue(at(100), flow, at(0));
+    manager.update(at(110), flow, &Update { lost: PACKET, ..Update::default() });
+    assert_eq!(rate(&manager, 110), Rate::of(PACKET * 2, RTT));
+    manager.update(at(120), flow, &Update { arrived_in_flight: PACKET, delivered: PACKET, ..Update::default() });
+    assert!(rate(&manager, 120) >= Rate::of(PACKET * 4, RTT));
+}
+
+#[test]
+fn all_late_feedback_of_one_response_counts_as_late() {
+    for (second, ages) in [(180, true), (181, false)] {
+        let mut manager = manager();
+        let (one, two) = (open(&mut manager), open(&mut manager));
+        for flow in [one, two] {
+            send(&mut manager, at(0), flow, 2);
+        }
+        manager.on_feedback_overdue(at(150), one, at(0));
+        let report = |sent_by| Report { sent_by: Some(at(sent_by)), ..received(1) };
+        manager.report(at(180), one, &report(0));
+        manager.report(at(second), two, &report(if second == 180 { 0 } else { 150 }));
+        let full = manager.query(at(185), one).unwrap().rate;
+        manager.on_feedback_overdue(at(185), one, at(60));
+        assert_eq!(
+            manager.query(at(185), one).unwrap().rate,
+            if ages { full.scale(0.5) } else { full },
+            "at {second} ms"
+        );
+    }
+}
+
+#[test]
+fn changes_are_reported_twice_a_round_trip_at_most() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 20);
+    let report = |manager: &mut Manager<Cm>, ms| {
+        manager.report(at(ms), flow, &received(1));
+        manager.poll_change().map(|change| change.share)
+    };
+    assert_eq!(report(&mut manager, 99), None, "nobody watches");
+    manager.watch(at(99), flow, Thresholds::default());
+    assert_eq!(report(&mut manager, 100), Some(Rate::of(PACKET * 6, RTT)), "not delayed by the report before it");
+    assert_eq!(report(&mut manager, 110), None);
+    assert_eq!(report(&mut manager, 149), None);
+    assert_eq!(report(&mut manager, 150), Some(Rate::of(PACKET * 9, RTT)));
+}
+
+#[test]
+fn a_watching_flow_is_notified_in_its_next_macroflow_too() {
+    let mut manager = manager();
+    let (stays, moves) = (open(&mut manager), open(&mut manager));
+    manager.watch(at(0), moves, Thresholds::default());
+    manager.set_macroflow(at(0), moves, MacroflowChoice::New, cm).unwrap();
+    while manager.poll_change().is_some() {}
+    for flow in [stays, moves] {
+        send(&mut manager, at(100), flow, 4);
+        manager.report(at(200), flow, &received(4));
+    }
+    let change = manager.poll_change().unwrap();
+    assert_eq!((change.flow, change.share), (moves, Rate::of(PACKET * 8, RTT)));
+    assert_eq!(manager.poll_change(), None);
+}
+
+#[test]
+fn a_closed_flow_takes_only_its_own_changes_with_it() {
+    let mut manager = manager();
+    let (closed, kept) = (open(&mut manager), open(&mut manager));
+    for flow in [closed, kept] {
+        manager.watch(at(0), flow, Thresholds::default());
+        send(&mut manager, at(0), flow, 2);
+    }
+    manager.on_feedback_overdue(at(100), kept, at(0));
+    manager.close(at(100), closed);
+    assert_eq!(manager.poll_change().map(|change| change.flow), Some(kept));
+    assert_eq!(manager.poll_change(), None);
+}
+
+#[test]
+fn a_report_of_more_than_was_sent_counts_as_all_of_it() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.report(at(100), flow, &Report { lost: PACKET * 3, mode: Some(LossMode::Transient), ..received(3) });
+    let status = manager.query(at(100), flow).unwrap();
+    assert_eq!((status.in_flight, manager.in_flight(flow)), (Bytes::ZERO, Bytes::ZERO));
+    send(&mut manager, at(100), flow, 1);
+    assert_eq!(manager.in_flight(flow), PACKET);
+}
+
+/// Section 4.2.2: packets that had been reported lost were reordered.
+#[test]
+fn a_reduction_is_undone_where_the_packets_were_sent() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 8);
+    manager.report(at(100), flow, &received(4));
+    manager.report(at(110), flow, &lost(1, LossMode::Transient));
+    assert_eq!(window(&manager, flow), 4);
+    manager.undo(at(120), flow);
+    assert_eq!(window(&manager, flow), 8);
+}
+
+#[test]
+fn a_round_trip_is_assumed_until_one_is_measured() {
+    let mut manager = manager();
+    let unused = manager.open(at(0), HERE, cm);
+    assert_eq!(manager.round_trip(unused), None);
+    manager.close(at(0), unused);
+    manager.on_deadline(at(10_000));
+    let flow = manager.open(at(10_000), HERE, cm);
+    manager.assume_path(at(10_000), flow, PACKET);
+    let second = Duration::from_secs(1);
+    assert_eq!(manager.round_trip(flow), Some((second, second * 3)), "R + 4 R/2 of one second");
+    manager.on_path(at(10_100), flow, PACKET, RTT, RouterFeedback::None);
+    assert_eq!(manager.round_trip(flow), Some((RTT, RTT * 3)));
+}
+
+#[test]
+fn a_macroflow_ends_at_its_deadline() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    let before = manager.macroflow_of(flow);
+    manager.close(at(0), flow);
+    assert_eq!(manager.deadline(), at(300), "a timeout after its last flow");
+    manager.on_deadline(at(300));
+    let other = manager.open(at(300), Destination(2), cm);
+    assert_eq!(manager.macroflow_of(other), before, "its place is free");
+}
+
+#[test]
+fn an_imported_history_is_used_and_replaces_none() {
+    let mut manager = manager();
+    let imported = History::new(Rate::of(PACKET * 10, RTT), RTT);
+    manager.import_history(HERE, imported);
+    assert_eq!(manager.history(HERE), Some(imported));
+    let flow = open(&mut manager);
+    assert_eq!(window(&manager, flow), 10);
+    manager.import_history(HERE, History::new(Rate::from_bps(1), RTT));
+    assert_eq!(manager.history(HERE), Some(imported));
+}
+
+/// With packet numbers the window may be used for the first time; the cap is for feedback without them.
+#[test]
+fn the_delivery_rate_cap_applies_only_with_reports() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    let mut at_ms = 0;
+    let mut round = |manager: &mut Manager<Cm>, packets: u64| {
+        send(manager, at(at_ms), flow, packets);
+        at_ms += 100;
+        let bytes = PACKET * packets;
+        manager.update(at(at_ms), flow, &Update { arrived_in_flight: bytes, delivered: bytes, ..Update::default() });
+        let status = manager.query(at(at_ms), flow).unwrap();
+        (status.rate, Rate::of(status.window, RTT))
+    };
+    (0..6).for_each(|_| _ = round(&mut manager, 20));
+    (0..20).for_each(|_| _ = round(&mut manager, 1));
+    let (rate, permitted) = round(&mut manager, 1);
+    assert_eq!(rate, permitted);
+    // 20 packets a round trip have been delivered, then reports begin: four times what they deliver.
+    manager.report(at(5000), flow, &received(0));
+    for ms in (5100..6000).step_by(100) {
+        send(&mut manager, at(ms - 100), flow, 1);
+        manager.report(at(ms), flow, &received(1));
+    }
+    let rate = manager.query(at(6000), flow).unwrap().rate;
+    assert_eq!(rate, Rate::of(PACKET * 4, RTT));
 }

@@ -41,11 +41,36 @@ impl LossDetector {
         let mut missing = false;
         for _ in 0..ahead.min(64) {
             self.arrived <<= 1;
-            self.highest = self.highest.wrapping_add(1);
             missing |= self.arrived & (1 << REORDERING_THRESHOLD) == 0;
         }
         self.highest = number;
         self.arrived |= 1;
-        missing || ahead > 64
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether each of these numbers reveals a loss, after all up to 100 have arrived.
+    fn losses(numbers: &[u32]) -> Vec<bool> {
+        let mut detector = LossDetector::new(100);
+        numbers.iter().map(|number| detector.detects_loss(*number)).collect()
+    }
+
+    #[test]
+    fn a_packet_is_missing_when_one_three_numbers_higher_arrives() {
+        assert_eq!(losses(&[101, 103, 104, 105, 106]), [false, false, false, true, false], "102, once");
+        assert_eq!(losses(&[103, 101, 102, 104, 105]), [false; 5], "reordered by two");
+        assert_eq!(losses(&[104]), [true]);
+        assert_eq!(losses(&[1000]), [true], "hundreds of them");
+    }
+
+    #[test]
+    fn numbers_far_from_the_last_one_are_ignored() {
+        assert_eq!(losses(&[100 + MAX_JUMP]), [true]);
+        assert_eq!(losses(&[100 + MAX_JUMP + 1, 101]), [false, false]);
+        assert_eq!(losses(&[100 - 64, 100 - 65, 101]), [false; 3], "too old");
     }
 }

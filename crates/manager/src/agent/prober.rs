@@ -420,6 +420,7 @@ mod tests {
         assert_eq!(sent, [0, 1000, 3000]);
         assert_eq!(prober.state, State::NoCm { until: at(15_000) });
         assert_eq!(prober.send(at(13_000), NAME, 1000), (None, 1028));
+        assert_eq!(prober.due(at(15_999)), None, "no round trip is known: RFC 6298's timeout of one of a second");
         assert_eq!(prober.due(at(16_000)), Some(Due::UnknownOutcome(at(13_000))), "its outcome remains unknown");
     }
 
@@ -482,6 +483,7 @@ mod tests {
             }
         }
         assert!((19..=20).contains(&probes), "{probes}");
+        assert_eq!(prober.counts, (probes, probes));
     }
 
     #[test]
@@ -531,7 +533,8 @@ mod tests {
             }
         }
         let gaps: Vec<Duration> = probed_at.windows(2).map(|pair| pair[1].since(pair[0])).collect();
-        assert!(gaps[..63].iter().all(|gap| *gap == MIN_GAP) && gaps[63] > MIN_GAP, "{gaps:?}");
+        assert!(gaps[..63].iter().all(|gap| *gap == MIN_GAP), "{gaps:?}");
+        assert_eq!(gaps[63], MIN_GAP * 63 / 8, "an eighth of the time since the first of 64");
         assert!(gaps.iter().all(|gap| *gap <= MAX_GAP), "{gaps:?}");
         assert!(now.since(at(100)) >= LONG_TIMEOUT);
     }
@@ -541,6 +544,7 @@ mod tests {
         let mut prober = prober_with_cm();
         let number = prober.send(at(100), NAME, 1000).0.unwrap();
         assert!(prober.is_ours(number) && !prober.is_ours(number.wrapping_add(5000)));
+        assert!(prober.is_ours(number.wrapping_sub(RECENT - 1)) && !prober.is_ours(number.wrapping_sub(RECENT)));
         assert!(!prober.may_restart(at(1099)) && prober.may_restart(at(1100)), "once a second");
     }
 
@@ -574,5 +578,60 @@ mod tests {
         prober.restart();
         secrets.insert((prober.syn().sequence, prober.syn().flow));
         assert_eq!(secrets.len(), 8, "seven handshakes without an answer, of three SYNs each, and one more");
+    }
+
+    #[test]
+    fn data_before_the_handshake_is_unknown_after_three_seconds() {
+        let (mut prober, mut seen) = (Prober::new(7), Vec::new());
+        prober.send(at(0), NAME, 1000);
+        for ms in 0..10_000 {
+            while let Some(due) = prober.due(at(ms)) {
+                if due == Due::UnknownOutcome(at(0)) {
+                    prober.without_header.clear(); // as its owner does
+                }
+                seen.push((ms, matches!(due, Due::Send(_))));
+            }
+        }
+        assert_eq!(seen, [(0, true), (1000, true), (3000, true), (3000, false)]);
+        assert_eq!(prober.state, State::NoCm { until: at(15_000) }, "four seconds after the third SYN, for eight");
+    }
+
+    /// A prober on a steady path, one probe of which was sent at 10 s and is unanswered.
+    fn steady() -> Prober {
+        let mut prober = prober_with_cm();
+        (0..100).for_each(|_| prober.on_rtt(RTT));
+        prober.on_response(at(9_900));
+        prober.send(at(9_900), NAME, 1000);
+        prober.probes.probe(at(10_000));
+        prober.on_probe_sent(at(10_000));
+        prober
+    }
+
+    #[test]
+    fn on_a_steady_path_feedback_is_overdue_after_a_quarter_more() {
+        let mut prober = steady();
+        assert_eq!(prober.due(at(10_124)), None);
+        assert_eq!(prober.due(at(10_125)), Some(Due::FeedbackOverdue(at(10_000))));
+    }
+
+    #[test]
+    fn feedback_is_not_overdue_shortly_after_a_response() {
+        let mut prober = steady();
+        assert_eq!(prober.next_overdue(), at(10_125));
+        prober.on_response(at(10_120));
+        assert_eq!(prober.next_overdue(), at(10_170), "half a round trip after it");
+    }
+
+    #[test]
+    fn a_host_that_may_stall_repeats_probes_later() {
+        let mut prober = prober_with_cm();
+        prober.min_timeout = Duration::from_secs(1);
+        prober.send(at(100), NAME, 1000);
+        prober.probes.probe(at(200));
+        prober.on_probe_sent(at(200));
+        // The timeout is R + 4 R/2 = 300 ms, half of the minimum 500 ms; both double after one unanswered probe.
+        assert_eq!(prober.next_probe(), at(1200));
+        prober.min_timeout = Duration::ZERO;
+        assert_eq!(prober.next_probe(), at(800));
     }
 }

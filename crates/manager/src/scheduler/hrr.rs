@@ -285,16 +285,16 @@ mod tests {
         let mut hrr = with(4);
         hrr.classify(0, Some((7, 3.0)));
         hrr.classify(1, Some((7, 3.0)));
-        hrr.classify(2, Some((8, 1.0)));
+        hrr.classify(2, Some((8, 2.0)));
         hrr.set_weight(1, 2.0);
-        hrr.set_weight(3, 2.0);
+        hrr.set_weight(2, 9.0);
         let all = grants(&mut hrr, &[0, 1, 2, 3], 6000);
-        assert_eq!([0, 1, 2, 3].map(|flow| count(&all, flow)), [1000, 2000, 1000, 2000]);
+        assert_eq!([0, 1, 2, 3].map(|flow| count(&all, flow)), [1000, 2000, 2000, 1000]);
         // The other flows share what an idle class does not use.
         hrr.leave(0);
         hrr.leave(1);
         let rest = grants(&mut hrr, &[], 3000);
-        assert!([1000, 2000].iter().zip([2, 3]).all(|(turns, flow)| count(&rest, flow).abs_diff(*turns) <= 2));
+        assert!([2000, 1000].iter().zip([2, 3]).all(|(turns, flow)| count(&rest, flow).abs_diff(*turns) <= 2));
     }
 
     #[test]
@@ -317,5 +317,26 @@ mod tests {
         hrr.join(5);
         hrr.request(5);
         assert_eq!(hrr.next(PACKET), Some(5));
+    }
+
+    #[test]
+    fn a_flow_that_leaves_its_class_takes_no_turn_of_the_others() {
+        let mut hrr = with(3);
+        (0..2).for_each(|flow| hrr.classify(flow, Some((7, 1.0))));
+        (0..3).for_each(|flow| hrr.request(flow));
+        hrr.leave(0);
+        assert_eq!([hrr.next(PACKET), hrr.next(PACKET), hrr.next(PACKET)], [Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn classes_and_flows_that_ended_take_no_memory() {
+        let mut hrr = with(1);
+        for class in 0..100 {
+            hrr.join(1);
+            hrr.classify(1, Some((class, 1.0)));
+            hrr.classify(0, Some((class, 1.0)));
+            hrr.leave(1);
+        }
+        assert!(hrr.nodes.len() <= 5, "two flows, two classes and the macroflow: {}", hrr.nodes.len());
     }
 }

@@ -218,4 +218,13 @@ mod tests {
             assert!(curves.eligible(0) <= curves.deadline(service(Bytes::MAX)));
         }
     }
+
+    #[test]
+    fn only_a_concave_curve_has_a_burst() {
+        let curve = |m1, d: u64, m2| ServiceCurve { m1: Rate::from_bps(m1), d: MS * d, m2: Rate::from_bps(m2) };
+        assert_eq!(audio().burst(), Some(KB));
+        for other in [curve(800_000, 1, 800_000), curve(80_000, 10, 800_000), curve(800_000, 0, 80_000)] {
+            assert_eq!(other.burst(), None, "{other:?}");
+        }
+    }
 }

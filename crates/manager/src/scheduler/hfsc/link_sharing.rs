@@ -264,3 +264,21 @@ impl Node {
 fn step(weight: f64) -> u64 {
     (BYTE / weight).round().clamp(1.0, BYTE * BYTE / 4.0) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_and_flows_that_ended_take_no_memory() {
+        let mut sharing = LinkSharing::new();
+        let stays = sharing.join(0);
+        for class in 0..100 {
+            let flow = sharing.join(1);
+            sharing.classify(flow, Some((class, 1.0)));
+            sharing.classify(stays, Some((class, 1.0)));
+            sharing.leave(flow);
+        }
+        assert!(sharing.nodes.len() <= 5, "two flows, two classes and the macroflow: {}", sharing.nodes.len());
+    }
+}

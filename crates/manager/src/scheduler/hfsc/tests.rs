@@ -173,18 +173,18 @@ fn guarantees_are_kept_and_the_rest_is_shared_by_weight() {
 #[test]
 fn a_class_shares_what_it_has_among_its_flows() {
     let mut link = Link::new(Scheduling::ServiceCurves);
-    let [a, b, c, _] = [1.0, 2.0, 1.0, 2.0].map(|weight| link.greedy(weight));
-    for (flow, class) in [(a, (7, 3.0)), (b, (7, 3.0)), (c, (8, 1.0))] {
+    let [a, b, c, _] = [1.0, 2.0, 9.0, 1.0].map(|weight| link.greedy(weight));
+    for (flow, class) in [(a, (7, 3.0)), (b, (7, 3.0)), (c, (8, 2.0))] {
         link.scheduler.classify(flow as u32, Some(class)); // while it has a request
     }
     link.run(kbps(6000), SECOND * 10);
-    assert!(near(&link.rates(SECOND * 10), &[1000, 2000, 1000, 2000]));
+    assert!(near(&link.rates(SECOND * 10), &[1000, 2000, 2000, 1000]));
     // The other flows share what an idle class does not use; a class with a guaranteed flow keeps to its share.
     link.scheduler.leave(a as u32);
     link.scheduler.leave(b as u32);
     link.scheduler.guarantee(c as u32, Some(ServiceCurve::linear(kbps(1500))));
     link.run(kbps(6000), SECOND * 10);
-    assert!(near(&link.rates(SECOND * 10)[2..], &[2000, 4000]));
+    assert!(near(&link.rates(SECOND * 10)[2..], &[4000, 2000]));
 }
 
 #[test]
@@ -297,6 +297,86 @@ fn simultaneous_voices_are_in_time_at_varying_rates() {
     }
     let worst = link.sources[1..].iter().map(|voice| voice.delay).max().unwrap();
     assert!(worst <= MS * 258, "{worst}");
+}
+
+#[test]
+fn ties_go_to_the_earlier_request() {
+    for (scheduling, curve) in [
+        (Scheduling::InTurn, None),
+        (Scheduling::RoundRobin, None),
+        (Scheduling::ServiceCurves, None),
+        (Scheduling::ServiceCurves, Some(ServiceCurve::linear(kbps(100)))),
+    ] {
+        let mut scheduler = Scheduler::new(scheduling);
+        (0..3).for_each(|flow| scheduler.join(flow));
+        (0..3).for_each(|flow| scheduler.guarantee(flow, curve));
+        let order = [2, 0, 1];
+        for flow in order {
+            scheduler.request(Time::ZERO, flow);
+        }
+        assert_eq!(order.map(|_| scheduler.next(Time::ZERO, PACKET).unwrap()), order, "{scheduling:?}, {curve:?}");
+    }
+}
+
+/// Two flows with curves request in the order of their numbers. Returns the one whose turn it is.
+fn first_of(curves: [ServiceCurve; 2], before: impl Fn(&mut Scheduler)) -> u32 {
+    let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
+    for (curve, flow) in curves.into_iter().zip(0..) {
+        scheduler.join(flow);
+        scheduler.guarantee(flow, Some(curve));
+    }
+    before(&mut scheduler);
+    (0..2).for_each(|flow| scheduler.request(Time::ZERO + SECOND, flow));
+    scheduler.next(Time::ZERO + SECOND, PACKET).unwrap()
+}
+
+#[test]
+fn the_earlier_deadline_precedes_the_earlier_request() {
+    let within = |ms, bytes| ServiceCurve::within(MS * ms, Bytes::new(bytes), kbps(80));
+    assert_eq!(first_of([within(20, 200), within(15, 1000)], |_| {}), 1);
+    assert_eq!(first_of([within(15, 1000), within(20, 200)], |_| {}), 0);
+    // 1500 bytes, the assumed size of a first packet, take 150 ms at 80 kb/s.
+    let linear = ServiceCurve::linear(kbps(80));
+    assert_eq!(first_of([linear, within(140, 1500)], |_| {}), 1);
+    assert_eq!(first_of([within(160, 1500), linear], |_| {}), 1);
+}
+
+#[test]
+fn a_deadline_is_that_of_a_packet_as_large_as_the_last_one() {
+    let send = |bytes: u64| {
+        move |scheduler: &mut Scheduler| {
+            scheduler.request(Time::ZERO, 0);
+            assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0));
+            scheduler.sent(0, PACKET, Bytes::new(bytes));
+        }
+    };
+    // At 80 kb/s a packet of 100 bytes takes 10 ms, one of 1500 bytes 150 ms.
+    let curves = |ms| [ServiceCurve::linear(kbps(80)), ServiceCurve::within(MS * ms, PACKET, kbps(80))];
+    assert_eq!(first_of(curves(15), send(100)), 0);
+    assert_eq!(first_of(curves(15), send(1000)), 1);
+    assert_eq!(first_of(curves(90), send(0)), 1, "a packet that was not sent has no size");
+}
+
+#[test]
+fn a_guarantee_applies_to_a_packet_that_was_requested_before() {
+    let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
+    (0..2).for_each(|flow| scheduler.join(flow));
+    (0..2).for_each(|flow| scheduler.request(Time::ZERO, flow));
+    scheduler.guarantee(1, Some(ServiceCurve::linear(kbps(80))));
+    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1));
+}
+
+#[test]
+fn idle_time_earns_no_guaranteed_service() {
+    let mut link = Link::new(Scheduling::ServiceCurves);
+    let guaranteed = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), Some(SECOND * 100));
+    link.greedy(9.0);
+    link.run(kbps(1000), SECOND * 10);
+    link.report(SECOND);
+    link.sources[guaranteed].waiting = [link.now; 1000].into();
+    link.scheduler.request(link.now, guaranteed as u32);
+    link.run(kbps(1000), SECOND * 2);
+    assert!(near(&link.rates(SECOND * 2), &[500, 500]));
 }
 
 proptest! {

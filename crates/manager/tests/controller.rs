@@ -1,0 +1,427 @@
+//! What reaches the controller of a macroflow: feedback about its own packets, idle times, deadlines.
+
+use std::cell::RefCell;
+
+use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, LossKind, Path, Sent};
+use rampmeter_manager::{
+    Destination, FlowId, Grouping, LossMode, MacroflowChoice, Manager, Report, Sharing, Update, UpdateLoss,
+};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+use rampmeter_wire::RouterFeedback;
+
+const PACKET: Bytes = Bytes::new(1000);
+const RTT: Duration = Duration::from_millis(20);
+const HERE: Destination = Destination(1);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Call {
+    Ack(Acked),
+    /// The bytes lost, and the highest number among them.
+    Loss(Bytes, u64),
+    Idle(Duration),
+    AppLimited,
+    Discarded,
+    Deadline(Time),
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Acked {
+    delivered: Bytes,
+    numbers: Vec<u64>,
+    rtt: Option<Duration>,
+    feedback: RouterFeedback,
+    marks: Option<u64>,
+    recovering: bool,
+}
+
+/// A controller with a given window, gap between packets and deadline, which records its calls.
+#[derive(Debug)]
+struct Recorder {
+    window: Bytes,
+    gap: Duration,
+    next: Time,
+    deadline: Time,
+    /// Whether a call at the deadline is the last one.
+    has_one_deadline: bool,
+    calls: RefCell<Vec<Call>>,
+    /// As in the last acknowledgement.
+    app_limited: bool,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            window: Bytes::MAX,
+            gap: Duration::ZERO,
+            next: Time::ZERO,
+            deadline: Time::MAX,
+            has_one_deadline: true,
+            calls: RefCell::default(),
+            app_limited: false,
+        }
+    }
+}
+
+impl Recorder {
+    fn record(&self, call: Call) {
+        self.calls.borrow_mut().push(call);
+    }
+}
+
+impl Controller for Recorder {
+    fn on_path(&mut self, _now: Time, _path: &Path) {}
+    fn on_sent(&mut self, now: Time, _sent: &Sent) {
+        self.next = now + self.gap;
+    }
+    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        self.record(Call::Ack(Acked {
+            delivered: ack.delivered,
+            numbers: ack.arrivals.iter().map(|arrival| arrival.number).collect(),
+            rtt: ack.rtt,
+            feedback: ack.feedback,
+            marks: ack.mark_count.map(|count| count.marks),
+            recovering: ack.recovering,
+        }));
+        self.app_limited = ack.app_limited;
+    }
+    fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        self.record(Call::Loss(loss.bytes, loss.number));
+    }
+    fn on_idle(&mut self, _now: Time, idle: Duration, _timeout: Duration) {
+        self.record(Call::Idle(idle));
+    }
+    fn on_app_limited(&mut self, _now: Time) {
+        self.record(Call::AppLimited);
+    }
+    fn on_discarded(&mut self, _now: Time) {
+        self.record(Call::Discarded);
+    }
+    fn on_deadline(&mut self, now: Time) {
+        self.record(Call::Deadline(now));
+        if self.has_one_deadline {
+            self.deadline = Time::MAX;
+        }
+    }
+    fn deadline(&self) -> Time {
+        self.deadline
+    }
+    fn window(&self) -> Bytes {
+        self.window
+    }
+    fn departure(&self) -> Departure {
+        Departure { at: self.next, bytes: PACKET, feedback: RouterFeedback::None }
+    }
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+}
+
+fn manager() -> Manager<Recorder> {
+    Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() })
+}
+
+fn open(manager: &mut Manager<Recorder>, controller: Recorder) -> FlowId {
+    let flow = manager.open(at(0), HERE, || controller);
+    manager.on_path(at(0), flow, PACKET, RTT, RouterFeedback::None);
+    flow
+}
+
+fn send(manager: &mut Manager<Recorder>, now: Time, flow: FlowId) -> u64 {
+    manager.request(now, flow, false);
+    let grant = manager.grant(now).unwrap();
+    assert_eq!(grant.flow, flow);
+    manager.notify(now, flow, PACKET);
+    grant.number
+}
+
+/// The calls since the last time.
+fn calls(manager: &Manager<Recorder>, flow: FlowId) -> Vec<Call> {
+    manager.controller(flow).unwrap().calls.take()
+}
+
+fn in_flight(manager: &Manager<Recorder>, flow: FlowId) -> u64 {
+    manager.query(at(0), flow).unwrap().in_flight.as_u64() / PACKET.as_u64()
+}
+
+fn arrivals(numbers: &[u64]) -> Vec<Arrival> {
+    let arrival = |&number| Arrival { number, bytes: PACKET, ecn: Ecn::NotEct, ..Arrival::default() };
+    numbers.iter().map(arrival).collect()
+}
+
+fn update(packets: u64) -> Update<'static> {
+    Update { arrived_in_flight: PACKET * packets, delivered: PACKET * packets, ..Update::default() }
+}
+
+fn loss(number: u64) -> UpdateLoss {
+    UpdateLoss { kind: LossKind::Transient, number, recovering: false, repeated_timeout: false }
+}
+
+fn acked(packets: u64, numbers: &[u64]) -> Acked {
+    Acked { delivered: PACKET * packets, numbers: numbers.to_vec(), ..Acked::default() }
+}
+
+/// A flow that has sent the packets 0 and 1, then moved to a macroflow of its own, and sent the packets from 2 on there.
+/// Returns the manager, a flow in the first macroflow, and the flow that has moved.
+fn moved(new: u64) -> (Manager<Recorder>, FlowId, FlowId) {
+    let mut manager = manager();
+    let (stays, moves) = (open(&mut manager, Recorder::default()), open(&mut manager, Recorder::default()));
+    assert_eq!([0, 1].map(|_| send(&mut manager, at(0), moves)), [0, 1]);
+    manager.set_macroflow(at(0), moves, MacroflowChoice::New, Recorder::default).unwrap();
+    (2..2 + new).for_each(|number| assert_eq!(send(&mut manager, at(0), moves), number));
+    for flow in [stays, moves] {
+        calls(&manager, flow);
+    }
+    (manager, stays, moves)
+}
+
+const SHARE: RouterFeedback = RouterFeedback::FairShare { share: Rate::from_bps(5), queue: Bytes::ZERO };
+
+/// Both macroflows' calls and packets in flight after an update of the flow that has moved, which has two packets in
+/// flight in each.
+fn divide(update: Update<'_>) -> [(Vec<Call>, u64); 2] {
+    let (mut manager, stays, moves) = moved(2);
+    manager.update(at(20), moves, &Update { rtt: Some(RTT), feedback: SHARE, ..update });
+    [stays, moves].map(|flow| (calls(&manager, flow), in_flight(&manager, flow)))
+}
+
+/// The acknowledgement of the macroflow that sent the last packet.
+fn last(ack: Acked) -> Call {
+    Call::Ack(Acked { rtt: Some(RTT), feedback: SHARE, ..ack })
+}
+
+#[test]
+fn each_macroflow_hears_of_its_own_packets() {
+    let [old, new] = divide(Update { arrivals: &arrivals(&[0, 1, 2]), ..update(3) });
+    assert_eq!(old, (vec![Call::Ack(acked(2, &[0, 1]))], 0));
+    assert_eq!(new, (vec![last(acked(1, &[2]))], 1));
+    let [old, new] = divide(Update { arrivals: &arrivals(&[0]), ..update(1) });
+    assert_eq!((old, new), ((vec![last(acked(1, &[0]))], 1), (vec![], 2)));
+    let [old, new] = divide(Update { arrivals: &arrivals(&[3]), ..update(1) });
+    assert_eq!((old, new), ((vec![], 2), (vec![last(acked(1, &[3]))], 1)));
+}
+
+#[test]
+fn without_packet_numbers_bytes_arrive_in_the_order_sent() {
+    let [old, new] = divide(update(3));
+    assert_eq!((old, new), ((vec![Call::Ack(acked(2, &[]))], 0), (vec![last(acked(1, &[]))], 1)));
+}
+
+#[test]
+fn each_macroflow_hears_of_its_own_losses() {
+    let one_lost = Update { lost: PACKET, arrivals: &arrivals(&[0, 2]), loss: Some(loss(1)), ..update(2) };
+    let [old, new] = divide(one_lost);
+    assert_eq!(old, (vec![Call::Loss(PACKET, 1), Call::Ack(acked(1, &[0]))], 0));
+    assert_eq!(new, (vec![last(acked(1, &[2]))], 1));
+    let [old, new] =
+        divide(Update { lost: PACKET * 2, arrivals: &arrivals(&[0, 3]), loss: Some(loss(2)), ..update(2) });
+    assert_eq!(old, (vec![Call::Loss(PACKET, 1), Call::Ack(acked(1, &[0]))], 0), "the packets 1 and 2 are lost");
+    assert_eq!(new, (vec![Call::Loss(PACKET, 2), last(acked(1, &[3]))], 0));
+}
+
+#[test]
+fn a_loss_of_unknown_size_concerns_the_macroflow_of_its_packet() {
+    let [old, new] = divide(Update { arrivals: &arrivals(&[3]), loss: Some(loss(1)), ..update(1) });
+    assert_eq!(old, (vec![Call::Loss(Bytes::ZERO, 1), Call::Ack(acked(0, &[]))], 2));
+    assert_eq!(new, (vec![last(acked(1, &[3]))], 1));
+    let [old, new] = divide(Update { arrivals: &arrivals(&[3]), loss: Some(loss(2)), ..update(1) });
+    assert_eq!((old, new), ((vec![], 2), (vec![Call::Loss(Bytes::ZERO, 2), last(acked(1, &[3]))], 1)));
+}
+
+#[test]
+fn packets_that_no_longer_count_as_in_flight_reach_their_macroflow() {
+    let late = Update { arrived_in_flight: Bytes::ZERO, arrivals: &arrivals(&[0]), ..update(1) };
+    assert_eq!(divide(late), [(vec![last(acked(1, &[0]))], 2), (vec![], 2)], "it had counted as lost");
+    let duplicate = Update { arrivals: &arrivals(&[0]), ..update(0) };
+    assert_eq!(divide(duplicate), [(vec![last(acked(0, &[0]))], 2), (vec![], 2)]);
+}
+
+/// The same for totals. `new`: the packets in flight in the new macroflow. The round trip reported is 100 ms; after each
+/// macroflow's calls stand its packets in flight and its smoothed round trip.
+fn divide_report(new: u64, report: Report) -> [(Vec<Call>, u64, Duration); 2] {
+    let (mut manager, stays, moves) = moved(new);
+    manager.report(at(100), moves, &Report { rtt: Some(RTT * 5), ..report });
+    [stays, moves].map(|flow| {
+        let rtt = manager.query(at(100), flow).unwrap().smoothed_rtt;
+        (calls(&manager, flow), in_flight(&manager, flow), rtt)
+    })
+}
+
+/// One acknowledgement of a report for each packet.
+fn totals(packets: u64, rtt: Option<Duration>, recovering: bool) -> Vec<Call> {
+    let ack =
+        |n| Acked { delivered: PACKET, marks: Some(0), rtt: rtt.filter(|_| n == 0), recovering, ..Acked::default() };
+    (0..packets).map(|n| Call::Ack(ack(n))).collect()
+}
+
+/// SRTT after 20 and 100 ms (RFC 6298): 7/8 * 20 + 1/8 * 100.
+const BOTH: Duration = Duration::from_millis(30);
+
+#[test]
+fn bytes_reported_as_a_total_belong_to_the_macroflow_that_sent_first() {
+    let report =
+        |received, lost, mode| Report { received: PACKET * received, lost: PACKET * lost, mode, ..Report::default() };
+    let rtt = Some(RTT * 5);
+    let of_loss = |bytes: u64, number| vec![Call::Loss(PACKET * bytes, number)];
+    assert_eq!(divide_report(2, report(2, 0, None)), [(totals(2, rtt, false), 0, BOTH), (vec![], 2, RTT)]);
+    let transient = Some(LossMode::Transient);
+    let [old, new] = divide_report(2, report(3, 1, transient));
+    assert_eq!(old, (totals(2, None, false), 0, RTT), "the loss is one of the new macroflow");
+    assert_eq!(new, ([of_loss(1, 3), totals(1, rtt, true)].concat(), 0, BOTH));
+    let [old, new] = divide_report(2, report(1, 2, transient));
+    assert_eq!(old, ([of_loss(1, 1), totals(1, None, true)].concat(), 0, RTT));
+    assert_eq!(new, (of_loss(1, 3), 1, BOTH), "nothing has arrived: no acknowledgement");
+}
+
+#[test]
+fn a_mark_concerns_the_macroflow_of_the_bytes_in_flight() {
+    let mark = Report { mode: Some(LossMode::Ecn), ..Report::default() };
+    let marked = Call::Ack(Acked { marks: Some(1), ..Acked::default() });
+    assert_eq!(divide_report(2, mark), [(vec![], 2, RTT), (vec![marked.clone()], 2, BOTH)]);
+    assert_eq!(divide_report(0, mark), [(vec![marked], 2, BOTH), (vec![], 0, RTT)]);
+}
+
+#[test]
+fn a_grant_returned_late_is_returned_to_its_macroflow() {
+    let (mut manager, stays, moves) = moved(1);
+    manager.unsent(at(1), moves, 1, PACKET);
+    assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 1]);
+    manager.unsent(at(1), moves, 2, PACKET);
+    assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 0]);
+}
+
+#[test]
+fn all_of_an_update_reaches_the_controller() {
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder::default());
+    (0..4).for_each(|_| _ = send(&mut manager, at(0), flow));
+    calls(&manager, flow);
+    let whole = Update { rtt: Some(RTT), feedback: SHARE, recovering: true, arrivals: &arrivals(&[0]), ..update(1) };
+    manager.update(at(20), flow, &whole);
+    assert_eq!(calls(&manager, flow), [last(Acked { recovering: true, ..acked(1, &[0]) })]);
+    manager.update(at(20), flow, &Update { lost: PACKET, loss: Some(loss(1)), ..update(1) });
+    assert_eq!(calls(&manager, flow), [Call::Loss(PACKET, 1), Call::Ack(acked(1, &[]))]);
+    let timeout = UpdateLoss { kind: LossKind::Persistent, ..loss(3) };
+    manager.update(at(20), flow, &Update { lost: PACKET, loss: Some(timeout), ..update(0) });
+    assert_eq!(calls(&manager, flow), [Call::Loss(PACKET, 3)], "a timeout acknowledges nothing");
+}
+
+#[test]
+fn idle_time_is_reported_when_nothing_was_in_flight_or_requested() {
+    let mut manager = manager();
+    let (flow, other) = (open(&mut manager, Recorder::default()), open(&mut manager, Recorder::default()));
+    let request = |manager: &mut Manager<Recorder>, ms, flow, retransmission| {
+        manager.request(at(ms), flow, retransmission);
+        let calls = calls(manager, flow);
+        calls.into_iter().find_map(|call| if let Call::Idle(idle) = call { Some(idle) } else { None })
+    };
+    let grant = |manager: &mut Manager<Recorder>, ms| {
+        while let Some(grant) = manager.grant(at(ms)) {
+            manager.notify(at(ms), grant.flow, PACKET);
+        }
+    };
+    assert_eq!(request(&mut manager, 5, flow, false), None, "it has never sent");
+    grant(&mut manager, 10);
+    assert_eq!(request(&mut manager, 20, flow, false), None, "a packet is in flight");
+    grant(&mut manager, 20);
+    manager.update(at(20), flow, &update(2));
+    assert_eq!(request(&mut manager, 20, flow, false), None, "no time has passed");
+    grant(&mut manager, 20);
+    manager.update(at(40), flow, &update(1));
+    assert_eq!(request(&mut manager, 50, flow, true), Some(Duration::from_millis(30)));
+    assert_eq!(request(&mut manager, 50, other, false), None, "the other flow has requested");
+    assert_eq!(request(&mut manager, 50, flow, false), None, "both have");
+}
+
+#[test]
+fn the_application_limits_a_flow_without_requests_in_an_open_window() {
+    let gap = Duration::from_millis(10);
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder { gap, window: PACKET * 2, ..Recorder::default() });
+    let app_limited = |manager: &mut Manager<Recorder>, ms, packets| {
+        manager.update(at(ms), flow, &update(packets));
+        calls(manager, flow);
+        manager.controller(flow).unwrap().app_limited
+    };
+    assert_eq!(manager.grant(at(0)), None);
+    assert_eq!(calls(&manager, flow), [Call::AppLimited]);
+    assert!(app_limited(&mut manager, 0, 0));
+    assert_eq!((manager.grant(at(0)), calls(&manager, flow)), (None, vec![]), "once");
+    send(&mut manager, at(0), flow);
+    manager.request(at(0), flow, false);
+    assert_eq!(manager.grant(at(0)), None, "the next packet may leave at 10 ms");
+    assert!(!app_limited(&mut manager, 1, 0), "pacing limits it");
+    assert!(manager.grant(at(10)).is_some());
+    manager.notify(at(10), flow, PACKET);
+    manager.update(at(20), flow, &update(0));
+    calls(&manager, flow);
+    assert_eq!((manager.grant(at(20)), calls(&manager, flow)), (None, vec![]), "the window limits it");
+}
+
+#[test]
+fn a_retransmission_waits_for_its_departure() {
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder { gap: Duration::from_millis(10), ..Recorder::default() });
+    send(&mut manager, at(0), flow);
+    manager.request(at(0), flow, true);
+    assert_eq!(manager.grant(at(0)), None);
+    assert_eq!(manager.deadline(), at(10));
+    manager.on_deadline(at(10));
+    assert!(manager.grant(at(10)).is_some());
+}
+
+#[test]
+fn a_flow_that_closes_takes_only_its_retransmissions_with_it() {
+    let mut manager = manager();
+    let (closed, kept) = (open(&mut manager, Recorder::default()), open(&mut manager, Recorder::default()));
+    for flow in [closed, kept] {
+        manager.request(at(0), flow, true);
+    }
+    manager.close(at(0), closed);
+    assert_eq!(manager.grant(at(0)).map(|grant| grant.flow), Some(kept));
+    manager.notify(at(0), kept, PACKET);
+    assert_eq!(manager.grant(at(0)), None);
+}
+
+#[test]
+fn a_controller_is_called_at_its_deadline() {
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder { deadline: at(30), ..Recorder::default() });
+    send(&mut manager, at(0), flow);
+    calls(&manager, flow);
+    assert_eq!(manager.deadline(), at(30));
+    manager.on_deadline(at(29));
+    assert_eq!(calls(&manager, flow), []);
+    manager.on_deadline(at(30));
+    assert_eq!(calls(&manager, flow), [Call::Deadline(at(30))]);
+    assert_eq!(manager.deadline(), Time::MAX);
+}
+
+#[test]
+fn a_deadline_that_stays_in_the_past_blocks_nothing() {
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder { deadline: at(30), has_one_deadline: false, ..Recorder::default() });
+    send(&mut manager, at(0), flow);
+    calls(&manager, flow);
+    manager.on_deadline(at(40));
+    assert_eq!(calls(&manager, flow), [Call::Deadline(at(40))]);
+    assert!(manager.deadline() > at(40));
+}
+
+#[test]
+fn discarded_bytes_can_be_in_flight_again() {
+    let mut manager = manager();
+    let flow = open(&mut manager, Recorder::default());
+    (0..3).for_each(|_| _ = send(&mut manager, at(0), flow));
+    calls(&manager, flow);
+    manager.discard_in_flight(at(10), flow, Bytes::ZERO);
+    assert_eq!(calls(&manager, flow), []);
+    manager.discard_in_flight(at(10), flow, PACKET * 2);
+    assert_eq!(calls(&manager, flow), [Call::Discarded]);
+    assert_eq!((manager.in_flight(flow), in_flight(&manager, flow)), (PACKET, 1));
+    manager.restore_in_flight(flow, PACKET);
+    assert_eq!((manager.in_flight(flow), in_flight(&manager, flow)), (PACKET * 2, 2));
+}
