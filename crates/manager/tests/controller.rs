@@ -232,7 +232,7 @@ fn a_loss_of_unknown_size_concerns_the_macroflow_of_its_packet() {
 }
 
 #[test]
-fn packets_that_no_longer_count_as_in_flight_reach_their_macroflow() {
+fn packets_that_are_not_in_flight_reach_their_macroflow() {
     let late = Update { arrived_in_flight: Bytes::ZERO, arrivals: &arrivals(&[0]), ..update(1) };
     assert_eq!(divide(late), [(vec![last(acked(1, &[0]))], 2), (vec![], 2)], "it had counted as lost");
     let duplicate = Update { arrivals: &arrivals(&[0]), ..update(0) };
@@ -261,7 +261,7 @@ fn totals(packets: u64, rtt: Option<Duration>, recovering: bool) -> Vec<Call> {
 const BOTH: Duration = Duration::from_millis(30);
 
 #[test]
-fn bytes_reported_as_a_total_belong_to_the_macroflow_that_sent_first() {
+fn reported_bytes_belong_to_the_macroflow_that_sent_first() {
     let report =
         |received, lost, mode| Report { received: PACKET * received, lost: PACKET * lost, mode, ..Report::default() };
     let rtt = Some(RTT * 5);
@@ -310,7 +310,7 @@ fn all_of_an_update_reaches_the_controller() {
 }
 
 #[test]
-fn idle_time_is_reported_when_nothing_was_in_flight_or_requested() {
+fn idle_time_needs_no_request_and_nothing_in_flight() {
     let mut manager = manager();
     let (flow, other) = (open(&mut manager, Recorder::default()), open(&mut manager, Recorder::default()));
     let request = |manager: &mut Manager<Recorder>, ms, flow, retransmission| {
@@ -337,7 +337,7 @@ fn idle_time_is_reported_when_nothing_was_in_flight_or_requested() {
 }
 
 #[test]
-fn the_application_limits_a_flow_without_requests_in_an_open_window() {
+fn only_an_open_window_without_requests_is_app_limited() {
     let gap = Duration::from_millis(10);
     let mut manager = manager();
     let flow = open(&mut manager, Recorder { gap, window: PACKET * 2, ..Recorder::default() });
