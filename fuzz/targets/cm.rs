@@ -12,7 +12,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Sharing};
+use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Owner, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_decode, cm_encode,
@@ -168,7 +168,7 @@ impl Host {
             Step::Program { flow, payload, packets, tag } => {
                 let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) else { return };
                 let flow = &mut self.flows[place];
-                self.agent.use_own_socket(flow.id);
+                self.agent.use_own_socket(flow.id, Owner(u32::from(flow.to % 2)));
                 let header = self.agent.own_header(flow.id);
                 if let Some(header) = header {
                     let peer = &mut self.peers[usize::from(flow.to)];
