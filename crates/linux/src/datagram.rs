@@ -20,6 +20,7 @@ const UDP_HEADER: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+#[derive(Clone)]
 pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,
@@ -108,6 +109,10 @@ impl fmt::Debug for Datagram {
 }
 
 impl Parcel for Datagram {
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn bytes(&self) -> Bytes {
         Bytes::new(self.bytes.len() as u64)
     }

@@ -229,7 +229,7 @@ fn actions(plan: &Plan) -> Vec<(Time, LinkAction)> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use rampmeter_router::{EcnPassage, LinkConfig, Loss, Registry};
+    use rampmeter_router::{Disorder, EcnPassage, LinkConfig, Loss, Registry};
     use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
     use rampmeter_transport::Clock;
     use rampmeter_units::{Bytes, Duration, Rate};
@@ -248,6 +248,7 @@ pub(crate) mod tests {
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
             ecn: EcnPassage::Kept,
+            disorder: Disorder::default(),
             router: Registry::default().config("drop-tail", &"".parse().unwrap()).unwrap(),
             room: None,
             changes: Vec::new(),

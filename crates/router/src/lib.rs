@@ -46,6 +46,7 @@
 mod active_flows;
 mod buffer;
 mod counts;
+mod disorder;
 mod exponential_marking;
 mod external;
 mod flow_table;
@@ -76,6 +77,7 @@ pub mod virtual_queue;
 pub mod xcp;
 
 pub use counts::Counts;
+pub use disorder::{Disorder, Jitter, Reordering};
 pub use external::{AnyPacket, External, ExternalConfig};
 pub use link::{EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

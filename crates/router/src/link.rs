@@ -1,4 +1,5 @@
-//! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss.
+//! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss
+//! and [disorder](Disorder).
 //!
 //! ```text
 //!  offer ──► router (queue) ──► transmitter (rate) ──► in transit (delay) ──► arrive
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::disorder::{Disorder, Disordering};
 use crate::prefetch::{AHEAD, prefetch};
 use crate::transmitter::Transmitter;
 use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
@@ -74,6 +76,8 @@ pub struct Link<P, R> {
     ecn: EcnPassage,
     /// Random loss and its random stream, if there is any.
     loss: Option<Box<(Loss, Stream)>>,
+    /// What happens to the order and the number of packets, if anything.
+    disorder: Option<Box<Disordering>>,
     router: R,
     /// The router's next tick, kept here because every packet needs it.
     next_tick: Time,
@@ -96,6 +100,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             delay: config.delay,
             ecn: EcnPassage::Kept,
             loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
+            disorder: None,
             next_tick: router.next_tick(),
             router,
             free_at: Time::ZERO,
@@ -133,7 +138,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     }
 
     /// The time at which a packet of `bytes`, offered now, reaches the far end of a link that never drops, marks or
-    /// changes, keeps ECN codes and is not measured; `None` while earlier packets are in transit.
+    /// changes, keeps ECN codes and the order of packets, and is not measured; `None` while earlier packets are in transit.
     #[inline]
     pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
         let is_idle = !self.waiting && self.in_transit.is_empty();
@@ -210,10 +215,20 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
         let at = self.free_at + self.delay;
+        let Some(disorder) = &mut self.disorder else { return self.put(at, packet) };
+        let copy = if disorder.duplicates() { packet.duplicate() } else { None };
+        let arrivals = [disorder.arrival(at), copy.as_ref().map_or(at, |_| disorder.arrival(at))];
+        self.put(arrivals[0], packet);
+        if let Some(copy) = copy {
+            self.put(arrivals[1], copy);
+        }
+    }
+
+    fn put(&mut self, at: Time, packet: P) {
         if self.in_transit.back().is_none_or(|(last, _)| *last <= at) {
             self.in_transit.push_back((at, packet));
         } else {
-            // The delay was reduced; `in_transit` stays sorted by arrival time.
+            // The delay was reduced, or varies; `in_transit` stays sorted by arrival time.
             let place = self.in_transit.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
             self.in_transit.insert(place, (at, packet));
         }
@@ -236,6 +251,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// Changes the propagation delay from the next packet on (a route change).
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
+    }
+
+    /// Sets what the link does to the order and the number of packets; `stream` gives the random stream of a purpose.
+    pub fn set_disorder(&mut self, disorder: Disorder, stream: impl FnMut(&str) -> Stream) {
+        self.disorder = (disorder != Disorder::default()).then(|| Box::new(Disordering::new(disorder, stream)));
     }
 
     /// Changes what the link does to ECN codes, from the next arrival on.
@@ -305,6 +325,7 @@ fn trim<T>(ring: &mut VecDeque<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disorder::Jitter;
     use crate::drop_tail::{Config, DropTail};
     use crate::router::Discipline;
     use crate::router::tests::{ENVIRONMENT, TestParcel};
@@ -415,6 +436,26 @@ mod tests {
         link.set_delay(Duration::from_millis(2));
         link.offer(ms(1), TestParcel::new(2, 1000));
         assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+    }
+
+    #[test]
+    fn a_link_with_jitter_loses_nothing_and_reorders() {
+        let mut link = link(Loss::default());
+        let jitter = Jitter { max: Duration::from_millis(5), in_order: false };
+        link.set_disorder(Disorder { jitter, duplication: 0.1, ..Disorder::default() }, |purpose| {
+            Stream::from_seed(purpose.len() as u64)
+        });
+        for flow in 0..1000 {
+            link.offer(ms(flow), TestParcel::new(flow, 1000));
+        }
+        let arrivals = drain(&mut link);
+        assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        assert!(arrivals.windows(2).any(|pair| pair[0].1 > pair[1].1), "in order");
+        let late = |(at, flow): &(Time, u64)| at.since(ms(*flow));
+        assert!(arrivals.iter().map(late).all(|late| (11..16).contains(&(late.as_nanos() / 1_000_000))));
+        let flows: std::collections::BTreeSet<u64> = arrivals.iter().map(|(_, flow)| *flow).collect();
+        assert_eq!(flows.len(), 1000);
+        assert!((1070..1130).contains(&arrivals.len()), "{}", arrivals.len());
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub trait Parcel: Debug + 'static {
     fn feedback(&self) -> RouterFeedback;
     /// Rewrites the feedback. Has no effect where the packet has no field for it.
     fn set_feedback(&mut self, feedback: RouterFeedback);
+    /// A second copy of the packet, as paths make that duplicate packets. `None`: it cannot be duplicated.
+    fn duplicate(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
     /// Prefetches the packet's memory: it is the next to leave.
     fn prefetch(&self) {}
 }
@@ -183,6 +190,9 @@ pub(crate) mod tests {
         }
         fn set_feedback(&mut self, feedback: RouterFeedback) {
             self.feedback = feedback;
+        }
+        fn duplicate(&self) -> Option<Self> {
+            Some(*self)
         }
     }
 

@@ -26,6 +26,7 @@ impl Plan {
             let router = link.router.make(environment, streams.stream("router", id as u64));
             let mut made = Link::new(link.config, router, streams.stream("loss", id as u64));
             made.set_ecn(link.ecn);
+            made.set_disorder(link.disorder, |purpose| streams.stream(purpose, id as u64));
             made
         };
         self.links.iter().enumerate().map(make).collect()

@@ -5,7 +5,7 @@ use std::ops::Add;
 
 use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
-use rampmeter_router::{AnyConfig, EcnPassage, Environment, LinkConfig};
+use rampmeter_router::{AnyConfig, Disorder, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
@@ -186,6 +186,8 @@ pub struct LinkPlan {
     pub config: LinkConfig,
     /// How the link treats the ECN codes of packets at its far end.
     pub ecn: EcnPassage,
+    /// What it does to the order and the number of packets.
+    pub disorder: Disorder,
     /// The settings of its queue.
     pub router: AnyConfig,
     /// The maximum number of packets in that queue, if it is limited.

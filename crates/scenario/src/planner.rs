@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
-use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss, Registry as Routers};
+use rampmeter_router::{AnyConfig, Disorder, EcnPassage, LinkConfig, Loss, Registry as Routers};
 use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
 use toml::Value;
@@ -99,11 +99,11 @@ impl Network {
         for link in &file.links {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
-                let DirectionSpec { config, ecn, ref router, ref changes, measured } = *direction;
+                let DirectionSpec { config, ecn, disorder, ref router, ref changes, measured } = *direction;
                 let router = scheme_router(file, &name, &link.name, schemes)?.unwrap_or(router);
                 let (router, room) = read_router(file, registry, router, config.rate)?;
                 let changes = changes.clone();
-                links.push(LinkPlan { name, from, to, config, ecn, router, room, changes, measured });
+                links.push(LinkPlan { name, from, to, config, ecn, disorder, router, room, changes, measured });
             }
         }
         for hosts in &file.hosts {
@@ -117,8 +117,9 @@ impl Network {
                 group.push(host);
                 let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
-                    let (ecn, router, changes, measured) = (EcnPassage::Kept, router.clone(), Vec::new(), false);
-                    links.push(LinkPlan { name, from, to, config, ecn, router, room, changes, measured });
+                    let (ecn, disorder, router) = (EcnPassage::Kept, Disorder::default(), router.clone());
+                    let (changes, measured) = (Vec::new(), false);
+                    links.push(LinkPlan { name, from, to, config, ecn, disorder, router, room, changes, measured });
                 }
             }
             groups.insert(hosts.name.clone(), group);

@@ -22,7 +22,7 @@ use crate::paths::{HopId, PathId, is_forward};
 ///
 /// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of [`Body`],
 /// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[repr(C)]
 pub(crate) struct InTransit {
     /// The packet's position on its path.
@@ -64,7 +64,7 @@ enum Body {
 }
 
 /// Header fields that only some packets have.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Options {
     feedback: RouterFeedback,
     echoed_feedback: RouterFeedback,
@@ -74,7 +74,7 @@ struct Options {
 }
 
 /// Packets of Congestion Managers and islands.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 enum Extra {
     /// The content was taken out.
     #[default]
@@ -227,6 +227,10 @@ impl Parcel for InTransit {
 
     fn set_feedback(&mut self, feedback: RouterFeedback) {
         self.options.get_or_insert_default().feedback = feedback;
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
     }
 
     fn prefetch(&self) {

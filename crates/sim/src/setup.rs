@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_router::{EcnPassage, Loss};
+use rampmeter_router::{Disorder, EcnPassage, Loss};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
@@ -89,6 +89,7 @@ fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
         && link.config.loss == Loss::default()
         && link.ecn == EcnPassage::Kept
+        && link.disorder == Disorder::default()
         && link.changes.is_empty()
         && !link.measured
         && plan.nodes[link.to.0].is_host

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rampmeter_router::{EcnPassage, LinkConfig, Loss};
+use rampmeter_router::{Disorder, EcnPassage, Jitter, LinkConfig, Loss, Reordering};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
@@ -34,6 +34,7 @@ pub(crate) struct LinkSpec {
 pub(crate) struct DirectionSpec {
     pub(crate) config: LinkConfig,
     pub(crate) ecn: EcnPassage,
+    pub(crate) disorder: Disorder,
     pub(crate) router: RouterSpec,
     pub(crate) changes: Vec<Change>,
     pub(crate) measured: bool,
@@ -106,6 +107,7 @@ impl Default for DirectionSpec {
         Self {
             config: LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() },
             ecn: EcnPassage::Kept,
+            disorder: Disorder::default(),
             router: RouterSpec::unlimited(),
             changes: Vec::new(),
             measured: false,
@@ -114,7 +116,8 @@ impl Default for DirectionSpec {
 }
 
 impl DirectionSpec {
-    const KEYS: [&str; 7] = ["rate", "delay", "router", "loss", "ecn", "changes", "measure"];
+    const KEYS: [&str; 10] =
+        ["rate", "delay", "router", "loss", "jitter", "reordering", "duplication", "ecn", "changes", "measure"];
 
     /// Reads one direction of a link. Values that are omitted are taken from `other`, except `measure`.
     fn read(section: &Section<'_>, end: Duration, other: Self) -> Result<Self> {
@@ -125,6 +128,11 @@ impl DirectionSpec {
                 loss: section.or("loss", other.config.loss, loss)?,
             },
             ecn: section.or("ecn", other.ecn, ecn)?,
+            disorder: Disorder {
+                jitter: section.or("jitter", other.disorder.jitter, jitter)?,
+                reordering: section.or("reordering", other.disorder.reordering, reordering)?,
+                duplication: section.or("duplication", other.disorder.duplication, share)?,
+            },
             router: section.or("router", other.router, RouterSpec::read)?,
             changes: section.or("changes", other.changes, |item| changes(item, end))?,
             measured: section.or("measure", false, Item::boolean)?,
@@ -141,6 +149,30 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
     let expected = "a probability from 0 to below 1, for example 0.01";
     let probability = |key| section.or(key, 0.0, |item| item.number(0.0, 1.0, expected));
     Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
+}
+
+fn share(item: &Item<'_>) -> Result<f64> {
+    item.number(0.0, 1.0, "a share of all packets from 0 to below 1, for example 0.01")
+}
+
+fn jitter(item: &Item<'_>) -> Result<Jitter> {
+    if !item.is_table() {
+        return Err(item.error("`jitter` is not a table; write { max = \"5 ms\" }"));
+    }
+    let section = item.section("`jitter`")?;
+    section.keys(&["max", "in_order"])?;
+    let max = delay(&section.need("max", "max = \"5 ms\"")?)?;
+    Ok(Jitter { max, in_order: section.or("in_order", false, Item::boolean)? })
+}
+
+fn reordering(item: &Item<'_>) -> Result<Reordering> {
+    if !item.is_table() {
+        return Err(item.error("`reordering` is not a table; write { share = 0.01, delay = \"5 ms\" }"));
+    }
+    let section = item.section("`reordering`")?;
+    section.keys(&["share", "delay"])?;
+    let delay = delay(&section.need("delay", "delay = \"5 ms\"")?)?;
+    Ok(Reordering { share: share(&section.need("share", "share = 0.01")?)?, delay })
 }
 
 fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
