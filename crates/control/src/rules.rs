@@ -9,7 +9,7 @@
 //! a loss or a mark, once a window:     S = W = max(decrease(W), 2)      a mark as a loss: RFC 3168 section 6.1.2
 //! the timer expires:                   S = max(decrease(W), 2), W = 1
 //! idle for longer than the timer:      W = min(W, the first window)     RFC 5681 section 4.1
-//! a loss was spurious:                 W, S and the rules are those before it
+//! a loss was spurious:                 W, S, the rules and the episode are those before it
 //! ```
 //!
 //! `W` and `S` are in fractional packets; the rules of TCP itself count whole bytes (`newreno.rs`). Each
@@ -102,8 +102,8 @@ pub struct Windowed<R: Rules> {
     rules: R,
     episode: Episode,
     last_ack: Time,
-    /// The window and the rules before the last reaction to a loss.
-    before: Option<(Window, R)>,
+    /// The window, the rules and the episode before the last reaction to a loss.
+    before: Option<(Window, R, Episode)>,
 }
 
 impl<R: Rules> Windowed<R> {
@@ -180,11 +180,12 @@ impl<R: Rules> Controller for Windowed<R> {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let is_repeated = loss.recovering && loss.kind == LossKind::Transient;
+        let episode = self.episode.clone();
         let reacts = if R::ONCE_A_WINDOW { self.episode.starts(loss) } else { !is_repeated };
         if !reacts {
             return;
         }
-        let before = (self.window.clone(), self.rules.clone());
+        let before = (self.window.clone(), self.rules.clone(), episode);
         match loss.kind {
             LossKind::Persistent if loss.repeated_timeout => self.window.on_timeout(),
             LossKind::Persistent => {
@@ -198,7 +199,10 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {
-        if let Some((window, rules)) = self.before.take().filter(|(before, _)| before.bytes() > self.window.bytes()) {
+        let Some((window, rules, episode)) = self.before.take() else { return };
+        // Losses of the packets in flight get their own reaction.
+        self.episode = episode;
+        if window.bytes() > self.window.bytes() {
             (self.window, self.rules) = (window, rules);
         }
     }
@@ -405,6 +409,21 @@ pub(crate) mod tests {
         flow.mark();
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 12.0, "a mark is never spurious");
+    }
+
+    #[test]
+    fn after_a_spurious_loss_a_loss_of_the_same_window_counts() {
+        let mut flow = simple_flow();
+        let lost = |number| loss(LossKind::Transient, number, 20);
+        flow.tcp.on_loss(flow.now, &lost(5));
+        let reduced = flow.window();
+        flow.tcp.on_loss(flow.now, &lost(6));
+        assert_eq!(flow.window(), reduced, "one reaction for one window");
+        flow.tcp.on_spurious_loss(flow.now);
+        assert_eq!(flow.window(), 16.0);
+        flow.tcp.on_loss(flow.now, &lost(7));
+        assert_eq!(flow.window(), reduced);
+        assert!(reduced < 16.0);
     }
 
     #[test]

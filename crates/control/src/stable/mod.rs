@@ -78,7 +78,7 @@ pub struct Stable {
     timer: Timer,
     episode: Episode,
     /// The state before the last reaction to a loss.
-    before: Option<(Window, Option<LossesWithoutMark>)>,
+    before: Option<(Window, Option<LossesWithoutMark>, Episode)>,
     /// Marked packets in the counts of feedback that its delivered bytes do not include yet.
     marks_ahead: f64,
     /// Losses before the first mark; `None` after it.
@@ -224,6 +224,7 @@ impl Controller for Stable {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
+        let episode = self.episode.clone();
         if !self.episode.starts(loss) {
             return;
         }
@@ -239,12 +240,13 @@ impl Controller for Stable {
             let threshold = if loss.repeated_timeout { before.threshold } else { half };
             Window { packets, soft_start_marks_left: 0, threshold } // RFC 5681 section 3.1
         };
-        self.before = (loss.kind == LossKind::Transient).then_some((before, losses_without_mark));
+        self.before = (loss.kind == LossKind::Transient).then_some((before, losses_without_mark, episode));
         self.set_timer_rate(now);
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
-        let Some((before, losses_without_mark)) = self.before.take() else { return };
+        let Some((before, losses_without_mark, episode)) = self.before.take() else { return };
+        self.episode = episode; // losses of the packets in flight get their own reaction
         self.losses_without_mark = self.losses_without_mark.and(losses_without_mark);
         if before.packets > self.window.packets {
             self.window = before;
