@@ -15,7 +15,8 @@ pub enum Recovery {
     Reno,
     /// Three duplicate acknowledgements; a partial acknowledgement retransmits the next hole (RFC 6582).
     NewReno,
-    /// Selective acknowledgements: three packets above a hole (RFC 6675).
+    /// Selective acknowledgements: three packets above a hole (RFC 6675) or, once packets have arrived out of order, a
+    /// packet that is later than a reordering window (RFC 8985).
     Sack,
 }
 
@@ -36,6 +37,9 @@ pub struct Config {
     pub recovery: Recovery,
     /// Detect lost retransmissions by the arrival of later packets, too, instead of waiting for the timer.
     pub detect_lost_retransmissions: bool,
+    /// Send a probe if the last packets of a flight may be lost, and detect losses also by time, instead of waiting for
+    /// the retransmission timer (RFC 8985). With [`Recovery::Sack`] only. Off in scenarios unless given.
+    pub tail_loss_probe: bool,
     /// Minimum retransmission timeout. RFC 6298 (2.4) says 1 s; Linux uses 200 ms.
     pub min_rto: Duration,
     /// First timeout of the handshake, doubled each time (RFC 6298 (2.1)).
@@ -64,6 +68,7 @@ impl Default for Config {
             delayed_ack: Duration::ZERO,
             recovery: Recovery::Sack,
             detect_lost_retransmissions: true,
+            tail_loss_probe: true,
             min_rto: Duration::from_millis(200),
             syn_timeout: Duration::from_secs(1),
             max_timeouts: 10,
@@ -92,6 +97,7 @@ impl Config {
         if !table.contains_key("keep_alive") {
             config.keep_alive = None;
         }
+        config.tail_loss_probe &= table.contains_key("tail_loss_probe");
         config.check().map(|()| config)
     }
 

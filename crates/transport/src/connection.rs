@@ -59,6 +59,8 @@ pub struct Statistics {
     pub data_packets: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
+    /// Packets that counted as lost and arrived after all.
+    pub spurious: u64,
     /// The number of retransmission timeouts.
     pub timeouts: u64,
     /// Smoothed round-trip time.
@@ -296,6 +298,11 @@ impl Connection {
         self.state == State::Open && self.sender.wants_to_send()
     }
 
+    /// A packet waits that may leave although the window is full.
+    pub(crate) fn wants_to_probe(&self) -> bool {
+        self.state == State::Open && self.sender.wants_to_probe()
+    }
+
     /// Whether a control packet is due.
     pub(crate) fn wants_control(&self, now: Time) -> bool {
         self.handshake_due || self.ping_due || self.receiver.should_acknowledge(now)
@@ -329,7 +336,7 @@ impl Connection {
     /// The time at which [`Connection::on_deadline`] must be called.
     pub(crate) fn deadline(&self) -> Time {
         let timer = match self.state {
-            State::Open => self.sender.timer.min(self.keep_alive_timer),
+            State::Open => self.sender.deadline().min(self.keep_alive_timer),
             _ => Time::MAX,
         };
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
@@ -345,8 +352,12 @@ impl Connection {
         if self.receiver.deadline() <= now {
             self.receiver.acknowledge_now();
         }
-        if self.sender.timer > now || self.state != State::Open {
+        if self.state != State::Open {
             return None;
+        }
+        let feedback = self.sender.on_late_timers(now);
+        if self.sender.timer > now {
+            return feedback;
         }
         self.statistics.timeouts += 1;
         let (feedback, lost) = self.sender.on_timer(now);
@@ -430,6 +441,7 @@ impl Connection {
         let rtt = &self.sender.rtt;
         Statistics {
             retransmitted: self.sender.retransmitted,
+            spurious: self.sender.spurious,
             smoothed_rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
             ..self.statistics

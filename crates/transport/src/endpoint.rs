@@ -226,6 +226,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         packet_feedback: &PacketFeedback,
         feedback: RouterFeedback,
     ) {
+        if packet_feedback.is_undone {
+            self.manager.undo(now, flow);
+        }
         if !packet_feedback.is_new() {
             return;
         }
@@ -355,6 +358,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             let flow = slot.connection.flow;
             if let Some(packet_feedback) = slot.connection.on_deadline(now) {
                 self.report(now, index as usize, flow, &packet_feedback, RouterFeedback::None);
+            }
+            let slot = self.slots[index as usize].as_ref();
+            if slot.is_some_and(|slot| slot.connection.wants_to_probe()) {
+                self.manager.request(now, flow, true);
             }
             self.update(now, index as usize);
         }

@@ -7,8 +7,8 @@
 //! [`ReceiveBuffer`].
 //!
 //! The protocol is TCP's in all that affects congestion control: cumulative and selective acknowledgements (RFC 2018),
-//! delayed acknowledgements (RFC 5681 section 4.2), fast retransmit and recovery (RFC 5681, 6582, 6675), the timer of
-//! RFC 6298. The differences are in `rampmeter-wire`: packet numbers, and a receipt for every packet. Datagram flows
+//! delayed acknowledgements (RFC 5681 section 4.2), fast retransmit and recovery (RFC 5681, 6582, 6675, 8985), the timer
+//! of RFC 6298. The differences are in `rampmeter-wire`: packet numbers, and a receipt for every packet. Datagram flows
 //! have only congestion control, with the feedback of the Congestion Manager's own protocol.
 
 mod accepted;
@@ -21,10 +21,13 @@ mod connection_id;
 mod datagrams;
 mod endpoint;
 mod output;
+mod presumed_lost;
+mod rack;
 mod range_set;
 mod receiver;
 mod scoreboard;
 mod sender;
+mod tail_probe;
 
 pub use address::Address;
 pub use buffer::{ReceiveBuffer, SendBuffer};

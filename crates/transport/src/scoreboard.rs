@@ -8,6 +8,8 @@
 //!   moves up finds them in constant time per segment: everything below it has been checked.
 //! * by *order*, for retransmissions, which the rule by position cannot check a second time: three packets that this
 //!   connection sent later have arrived. Optional.
+//! * by *time*, once packets have been seen to arrive out of order, in place of both ([`Rack`]). The frontier serves
+//!   here too: segments that were sent once are sent in the order of their positions.
 
 use std::collections::VecDeque;
 
@@ -15,6 +17,8 @@ use rampmeter_control::Arrival;
 use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::{List, MAX_RECEIPTS, Receipt};
 
+use crate::presumed_lost::{PresumedLost, Transmission};
+use crate::rack::{Deadline, Rack};
 use crate::range_set::RangeSet;
 
 /// `DupThresh` (RFC 6675 section 2).
@@ -44,6 +48,19 @@ impl Segment {
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
+
+    /// Its latest transmission.
+    fn transmission(&self) -> Transmission {
+        Transmission { number: self.number, order: self.order, sent_at: self.sent_at }
+    }
+}
+
+/// A second transmission of a segment whose first one does not count as lost.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    start: u64,
+    bytes: u32,
+    transmission: Transmission,
 }
 
 /// The changes by the feedback of one packet.
@@ -55,9 +72,15 @@ pub(crate) struct Change {
     pub(crate) delivered: Bytes,
     /// Bytes that left `in_flight` because they were lost.
     pub(crate) lost: Bytes,
-    /// The highest number among the lost packets.
+    /// The highest number among the lost packets, how many there are, and the highest order of a lost retransmission.
     pub(crate) lost_number: Option<u64>,
+    pub(crate) lost_retransmission: Option<u64>,
+    pub(crate) lost_packets: u32,
+    /// The number of packets that counted as lost and have arrived.
+    pub(crate) spurious: u32,
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
+    /// For each receipt: the transmission, and whether it counted as lost.
+    reported: [Option<(Transmission, bool)>; MAX_RECEIPTS],
 }
 
 #[derive(Debug, Default)]
@@ -74,12 +97,16 @@ pub(crate) struct Scoreboard {
     to_retransmit: VecDeque<u64>,
     /// The order and the start of each retransmitted segment.
     retransmissions: VecDeque<(u64, u64)>,
-    next_order: u64,
+    /// The order of the next transmission.
+    pub(crate) next_order: u64,
     /// The highest order reported as delivered, plus one.
     arrived_order: u64,
     /// Without SACK: index of the next segment to count as delivered for a duplicate acknowledgement.
     credited: u64,
     pub(crate) in_flight: Bytes,
+    pub(crate) rack: Rack,
+    presumed_lost: PresumedLost,
+    probe: Option<Probe>,
 }
 
 impl Scoreboard {
@@ -158,6 +185,9 @@ impl Scoreboard {
         while let Some(front) = self.segments.front_mut() {
             if front.end() > una {
                 if front.start < una {
+                    if let Some(probe) = self.probe.as_mut().filter(|probe| probe.start == front.start) {
+                        probe.start = una;
+                    }
                     front.len = (front.end() - una) as u32;
                     front.start = una;
                 }
@@ -210,19 +240,44 @@ impl Scoreboard {
             return;
         }
         change.delivered += bytes;
-        let receipt = receipts.iter().find(|r| r.number == segment.number as u32);
-        if let Some(receipt) = receipt {
-            change.arrivals.push(Arrival {
-                number: segment.number,
-                bytes,
-                sent_at: segment.sent_at,
-                received_at: receipt.received_at,
-                ecn: receipt.ecn,
-            });
+        let place = |number: u64| receipts.iter().position(|r| r.number == number as u32);
+        let mut transmission = segment.transmission();
+        let mut index = place(segment.number);
+        if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
+            self.in_flight -= Bytes::new(probe.bytes.into());
+            change.arrived_in_flight += Bytes::new(probe.bytes.into());
+            if let Some(of_probe) = place(probe.transmission.number).filter(|_| index.is_none()) {
+                // Only the probe has arrived, which was sent last: the first transmission is lost (RFC 8985 section
+                // 7.4.2).
+                change.lost_number = change.lost_number.max(Some(segment.number));
+                change.lost_packets += 1;
+                (index, transmission) = (Some(of_probe), probe.transmission);
+            }
+        }
+        if let Some(index) = index {
+            let Receipt { ecn, received_at, .. } = receipts[index];
+            let Transmission { number, sent_at, .. } = transmission;
+            change.arrivals.push(Arrival { number, bytes, sent_at, received_at, ecn });
+            change.reported[index] = Some((transmission, segment.lost));
         }
         // Without a receipt it is unknown which transmission of a retransmitted segment arrived.
-        if receipt.is_some() || !segment.retransmitted {
-            self.arrived_order = self.arrived_order.max(segment.order + 1);
+        if index.is_some() || !segment.retransmitted {
+            self.arrived_order = self.arrived_order.max(transmission.order + 1);
+        }
+    }
+
+    /// Handles the receipts of a packet that reached this host at `arrived_at`, after what it acknowledges: the order
+    /// of arrival, and transmissions that counted as lost.
+    pub(crate) fn on_receipts(&mut self, receipts: &[Receipt], arrived_at: Time, change: &mut Change) {
+        for (receipt, reported) in receipts.iter().zip(change.reported) {
+            let late = match reported {
+                Some((_, false)) => None,
+                _ => self.presumed_lost.take(receipt.number),
+            };
+            change.spurious += u32::from(late.is_some());
+            if let Some(Transmission { order, sent_at, .. }) = reported.map(|(sent, _)| sent).or(late) {
+                self.rack.on_receipt(order, arrived_at.since(sent_at));
+            }
         }
     }
 
@@ -253,6 +308,65 @@ impl Scoreboard {
                 }
             }
         }
+    }
+
+    /// Detects losses by time. Returns the time at which the next packet is lost unless it arrives.
+    pub(crate) fn detect_late(
+        &mut self,
+        now: Time,
+        deadline: &Deadline,
+        lost_retransmissions: bool,
+        change: &mut Change,
+    ) -> Time {
+        let mut next = Time::MAX;
+        while let Some(segment) = self.segments.get((self.frontier - self.base) as usize) {
+            if segment.sacked {
+                self.sacked_above -= 1;
+            } else if !segment.lost && !segment.retransmitted {
+                let lost_at = deadline.of(segment.order, segment.sent_at);
+                if lost_at > now {
+                    next = lost_at;
+                    break;
+                }
+                self.mark_lost((self.frontier - self.base) as usize, change);
+            }
+            self.frontier += 1;
+        }
+        if !lost_retransmissions {
+            self.retransmissions.clear();
+        }
+        while let Some(&(order, start)) = self.retransmissions.front() {
+            let is_waiting = |segment: &Segment| segment.order == order && segment.in_flight;
+            if let Some(index) = self.find(start).filter(|&index| is_waiting(&self.segments[index])) {
+                let lost_at = deadline.of(order, self.segments[index].sent_at);
+                if lost_at > now {
+                    next = next.min(lost_at);
+                    break;
+                }
+                self.mark_lost(index, change);
+            }
+            self.retransmissions.pop_front();
+        }
+        next
+    }
+
+    /// Whether packets have been selectively acknowledged, or are lost.
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.sacked.is_empty() || !self.to_retransmit.is_empty()
+    }
+
+    /// The last segment, to be sent again as a probe.
+    pub(crate) fn last(&self) -> Option<Segment> {
+        self.segments.back().copied().filter(|last| last.in_flight && self.probe.is_none())
+    }
+
+    /// The segment from [`Scoreboard::last`] leaves again.
+    pub(crate) fn on_probe(&mut self, bytes: u32, number: u64, now: Time) {
+        let Some(last) = self.segments.back() else { return };
+        let transmission = Transmission { number, order: self.next_order, sent_at: now };
+        self.probe = Some(Probe { start: last.start, bytes, transmission });
+        self.in_flight += Bytes::new(bytes.into());
+        self.next_order += 1;
     }
 
     /// The first unacknowledged segment is lost (duplicate or partial acknowledgements, without SACK).
@@ -294,12 +408,20 @@ impl Scoreboard {
     fn mark_lost(&mut self, index: usize, change: &mut Change) {
         let segment = &mut self.segments[index];
         segment.lost = true;
+        let mut bytes = Bytes::ZERO;
         if std::mem::replace(&mut segment.in_flight, false) {
-            let bytes = Bytes::new(segment.bytes.into());
-            change.lost += bytes;
-            self.in_flight -= bytes;
+            bytes = Bytes::new(segment.bytes.into());
+            self.presumed_lost.insert(segment.transmission());
         }
+        if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
+            bytes += Bytes::new(probe.bytes.into());
+        }
+        change.lost += bytes;
+        self.in_flight -= bytes;
         change.lost_number = change.lost_number.max(Some(segment.number));
+        let retransmission = segment.retransmitted.then_some(segment.order);
+        change.lost_retransmission = change.lost_retransmission.max(retransmission);
+        change.lost_packets += 1;
         self.to_retransmit.push_back(segment.start);
     }
 

@@ -1,4 +1,4 @@
-//! The sending half of a connection: the next bytes to send, the peer's state, the retransmission timer.
+//! The sending half of a connection: the next bytes to send, the peer's state, the timers of loss recovery.
 
 use rampmeter_control::LossKind;
 use rampmeter_manager::{RttEstimator, UpdateLoss};
@@ -6,7 +6,9 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::{Packet, unwrap};
 
 use crate::config::{Config, Recovery};
+use crate::rack::Rack;
 use crate::scoreboard::{Change, DUP_THRESHOLD, Scoreboard};
+use crate::tail_probe::TailProbe;
 
 /// The feedback of a packet, or of a timeout; the connection reports it to the manager.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +20,8 @@ pub(crate) struct PacketFeedback {
     pub(crate) recovering: bool,
     /// A retransmission may leave at once although the window is full.
     pub(crate) is_urgent: bool,
+    /// All losses of the last recovery were spurious: the reaction to them is to be undone.
+    pub(crate) is_undone: bool,
 }
 
 impl PacketFeedback {
@@ -39,6 +43,7 @@ pub(crate) struct Piece {
 pub(crate) struct Sender {
     recovery: Recovery,
     detect_lost_retransmissions: bool,
+    delayed_ack: Duration,
     min_rto: Duration,
     first_sequence: u32,
     pub(crate) scoreboard: Scoreboard,
@@ -59,10 +64,19 @@ pub(crate) struct Sender {
     pub(crate) timeouts: u32,
     /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
+    /// The order of the first packet that was sent after the last reaction to a loss.
+    reacted: u64,
+    /// The losses of the last recovery that may still turn out to be spurious. `None` if others are certain.
+    undoable: Option<u32>,
+    /// The time at which a packet is lost unless it arrives before; [`Time::MAX`] for none.
+    late_timer: Time,
+    tail_probe: TailProbe,
     /// Duplicate acknowledgements are ignored until this offset is acknowledged (RFC 6582 section 3.2).
     no_recovery_before: u64,
     duplicates: u64,
     pub(crate) retransmitted: u64,
+    /// Packets that counted as lost and have arrived.
+    pub(crate) spurious: u64,
 }
 
 impl Sender {
@@ -70,6 +84,7 @@ impl Sender {
         Self {
             recovery: config.recovery,
             detect_lost_retransmissions: config.detect_lost_retransmissions,
+            delayed_ack: config.delayed_ack,
             min_rto: config.min_rto,
             first_sequence: config.first_sequence.unwrap_or_default(),
             scoreboard: Scoreboard::default(),
@@ -83,15 +98,21 @@ impl Sender {
             timer: Time::MAX,
             timeouts: 0,
             recover: None,
+            reacted: 0,
+            undoable: None,
+            late_timer: Time::MAX,
+            tail_probe: TailProbe::new(config.tail_loss_probe && config.recovery == Recovery::Sack),
             no_recovery_before: 0,
             duplicates: 0,
             retransmitted: 0,
+            spurious: 0,
         }
     }
 
     /// Round trips of another path say nothing about this one.
     pub(crate) fn on_new_path(&mut self) {
         self.rtt = RttEstimator::default();
+        self.scoreboard.rack = Rack::default();
     }
 
     pub(crate) fn on_handshake(&mut self, rtt: Duration, window: u32) {
@@ -130,7 +151,12 @@ impl Sender {
     }
 
     pub(crate) fn wants_to_send(&mut self) -> bool {
-        self.scoreboard.has_retransmissions() || self.has_new()
+        self.scoreboard.has_retransmissions() || self.has_new() || self.wants_to_probe()
+    }
+
+    /// A tail loss probe waits to leave: it may, although the window is full.
+    pub(crate) fn wants_to_probe(&self) -> bool {
+        self.tail_probe.is_due && (self.has_new() || self.scoreboard.last().is_some())
     }
 
     fn has_new(&self) -> bool {
@@ -152,7 +178,10 @@ impl Sender {
             let fin = segment.fin && part == payload;
             return Some(Piece { start: segment.start, payload: part as u16, fin, is_retransmission: true });
         }
-        if !self.has_new() || (space == 0 && self.next < self.written) {
+        if !self.has_new() {
+            return self.probe_piece(space);
+        }
+        if space == 0 && self.next < self.written {
             return None;
         }
         let sendable = self.written.min(self.window_end).saturating_sub(self.next);
@@ -161,20 +190,46 @@ impl Sender {
         Some(Piece { start: self.next, payload: payload as u16, fin, is_retransmission: false })
     }
 
+    /// The last segment again, whole, as a tail loss probe.
+    fn probe_piece(&self, space: u16) -> Option<Piece> {
+        let last = self.scoreboard.last().filter(|_| self.tail_probe.is_due)?;
+        let payload = u16::try_from(last.len - u32::from(last.fin)).ok().filter(|&payload| payload <= space)?;
+        Some(Piece { start: last.start, payload, fin: last.fin, is_retransmission: true })
+    }
+
     /// The piece has been sent in a packet of `bytes`.
     pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64) {
         let len = u32::from(piece.payload) + u32::from(piece.fin);
         if piece.is_retransmission {
-            self.scoreboard.on_retransmitted(piece.start, len, bytes, number, now);
             self.retransmitted += 1;
+            if self.scoreboard.has_retransmissions() {
+                self.scoreboard.on_retransmitted(piece.start, len, bytes, number, now);
+            } else {
+                self.scoreboard.on_probe(bytes, number, now);
+            }
         } else {
             self.scoreboard.push(piece.start, len, piece.fin, bytes, number, now);
             self.next += u64::from(len);
             self.fin_sent |= piece.fin;
         }
-        if self.timer == Time::MAX {
+        if self.tail_probe.is_due {
+            self.tail_probe.on_sent(self.next);
+            self.timer = now + self.timeout(); // RFC 8985 section 7.3
+        } else if self.timer == Time::MAX {
             self.timer = now + self.timeout(); // RFC 6298 (5.1)
         }
+        self.arm_tail_probe(now);
+    }
+
+    fn arm_tail_probe(&mut self, now: Time) {
+        if !self.tail_probe.is_enabled() {
+            return;
+        }
+        let is_open = self.recover.is_none() && self.timeouts == 0 && !self.scoreboard.has_holes();
+        let may_be_lost = is_open && !self.scoreboard.is_empty();
+        // RFC 8985 section 7.2; the peer may delay the acknowledgement of a single packet.
+        let timeout = self.rtt.smoothed() * 2 + self.delayed_ack;
+        self.tail_probe.arm(now, timeout, self.timer, may_be_lost);
     }
 
     pub(crate) fn sequence(&self, offset: u64) -> u32 {
@@ -194,9 +249,12 @@ impl Sender {
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
         if self.scoreboard.is_empty() && !advanced && !self.is_blocked() {
-            // The peer only sends: its packets contain nothing new but its window.
+            // The peer only sends: its packets contain nothing new but its window, and receipts of packets that
+            // counted as lost.
             self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
-            return Some(PacketFeedback { recovering: self.recover.is_some(), ..PacketFeedback::default() });
+            let mut feedback = PacketFeedback::default();
+            self.on_receipts(packet, arrived_at, &mut feedback);
+            return Some(PacketFeedback { recovering: self.recover.is_some(), ..feedback });
         }
         let mut feedback = PacketFeedback {
             flight_size: self.scoreboard.flight_size(self.una, self.next),
@@ -224,6 +282,8 @@ impl Sender {
                 }
             }
         }
+        self.on_receipts(packet, arrived_at, &mut feedback);
+        let change = &feedback.change;
         // Up to the packet's arrival: a delay of the reading host is not a part of the path.
         feedback.rtt = change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
         if let Some(rtt) = feedback.rtt {
@@ -234,7 +294,11 @@ impl Sender {
             // RFC 6298 (5.2), (5.3).
             self.timer = if self.scoreboard.is_empty() { Time::MAX } else { now + self.timeout() };
         }
-        self.find_losses(advanced, duplicate, &mut feedback);
+        self.find_losses(arrived_at, advanced, duplicate, &mut feedback);
+        if advanced || feedback.change.delivered > Bytes::ZERO {
+            self.tail_probe.on_feedback(self.una);
+            self.arm_tail_probe(now);
+        }
         if self.is_blocked() {
             // A peer that answers is alive, however long its window is closed (RFC 9293 section 3.8.6.1).
             self.timeouts = 0;
@@ -245,14 +309,47 @@ impl Sender {
         Some(feedback)
     }
 
-    fn find_losses(&mut self, advanced: bool, duplicate: bool, feedback: &mut PacketFeedback) {
+    /// Handles receipts of transmissions that counted as lost.
+    fn on_receipts(&mut self, packet: &Packet, arrived_at: Time, feedback: &mut PacketFeedback) {
+        self.scoreboard.on_receipts(&packet.receipts, arrived_at, &mut feedback.change);
+        let spurious = feedback.change.spurious;
+        if spurious == 0 {
+            return;
+        }
+        self.spurious += u64::from(spurious);
+        self.scoreboard.rack.on_spurious_loss(self.una, self.next);
+        let left = self.undoable.map(|losses| losses.saturating_sub(spurious));
+        self.undoable = left.filter(|&losses| losses > 0);
+        if left == Some(0) {
+            self.recover = None;
+            feedback.is_undone = true;
+        }
+    }
+
+    /// Detects losses by time, and sets the timer for the next one.
+    fn find_late(&mut self, now: Time, change: &mut Change) {
+        self.late_timer = Time::MAX;
+        if let Some(deadline) = self.scoreboard.rack.deadline(&self.rtt) {
+            self.late_timer = self.scoreboard.detect_late(now, &deadline, self.detect_lost_retransmissions, change);
+        }
+    }
+
+    fn find_losses(&mut self, arrived_at: Time, advanced: bool, duplicate: bool, feedback: &mut PacketFeedback) {
         let was_recovering = self.recover.is_some();
         let change = &mut feedback.change;
         if advanced {
             self.duplicates = 0;
         }
         match self.recovery {
-            Recovery::Sack => self.scoreboard.detect_losses(self.detect_lost_retransmissions, change),
+            Recovery::Sack => {
+                let reordered = self.scoreboard.rack.has_seen_reordering();
+                if !reordered {
+                    self.scoreboard.detect_losses(self.detect_lost_retransmissions, change);
+                }
+                if reordered || self.tail_probe.is_enabled() {
+                    self.find_late(arrived_at, change);
+                }
+            }
             Recovery::Reno | Recovery::NewReno => {
                 if duplicate {
                     self.duplicates += 1;
@@ -271,14 +368,34 @@ impl Sender {
         let is_complete = self.recover.is_some_and(|recover| self.una >= recover);
         if is_complete || (advanced && self.recovery == Recovery::Reno) {
             self.recover = None;
+            self.scoreboard.rack.on_recovered();
         }
+        self.on_losses(was_recovering, feedback);
+    }
+
+    /// Starts or continues a recovery if packets are lost.
+    fn on_losses(&mut self, was_recovering: bool, feedback: &mut PacketFeedback) {
+        let change = &feedback.change;
         if let Some(number) = change.lost_number {
+            // The loss of a retransmission that was sent after the reaction is a second sign of congestion (RFC 5681
+            // section 4.3). Where packets are reordered, losses are detected later and the first window is larger.
+            let is_second = self.scoreboard.rack.has_seen_reordering()
+                && change.lost_retransmission.is_some_and(|order| order >= self.reacted);
             feedback.loss = Some(UpdateLoss {
                 kind: LossKind::Transient,
                 number,
-                recovering: was_recovering && self.recover.is_some(),
+                recovering: was_recovering && self.recover.is_some() && !is_second,
                 repeated_timeout: false,
             });
+            let losses = change.lost_packets;
+            self.undoable = match self.recover {
+                None => Some(losses),
+                Some(_) if is_second => None,
+                Some(_) => self.undoable.map(|n| n + losses),
+            };
+            if self.recover.is_none() || is_second {
+                self.reacted = self.scoreboard.next_order;
+            }
             if self.recover.is_none() {
                 self.recover = Some(self.next);
                 self.no_recovery_before = self.next;
@@ -295,7 +412,30 @@ impl Sender {
         (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
     }
 
-    /// The timer has expired. Returns true if packets are lost, false if only the peer's window has to be probed.
+    /// The time at which [`Sender::on_timer`] must be called.
+    pub(crate) fn deadline(&self) -> Time {
+        self.timer.min(self.late_timer).min(self.tail_probe.at)
+    }
+
+    /// The timers other than that of retransmissions.
+    pub(crate) fn on_late_timers(&mut self, now: Time) -> Option<PacketFeedback> {
+        if self.tail_probe.at <= now {
+            self.tail_probe.on_timer();
+            self.timer = now + self.timeout();
+        }
+        if self.late_timer > now {
+            return None;
+        }
+        let mut feedback = PacketFeedback {
+            flight_size: self.scoreboard.flight_size(self.una, self.next),
+            ..PacketFeedback::default()
+        };
+        self.find_late(now, &mut feedback.change);
+        self.on_losses(self.recover.is_some(), &mut feedback);
+        Some(feedback)
+    }
+
+    /// The retransmission timer has expired. Returns true if packets are lost, false if only the peer's window has to be probed.
     pub(crate) fn on_timer(&mut self, now: Time) -> (PacketFeedback, bool) {
         let mut feedback = PacketFeedback {
             flight_size: self.scoreboard.flight_size(self.una, self.next),
@@ -311,6 +451,8 @@ impl Sender {
             return (feedback, false);
         }
         self.scoreboard.mark_all_lost(&mut feedback.change);
+        self.tail_probe.cancel();
+        (self.late_timer, self.undoable) = (Time::MAX, None);
         self.recover = None;
         self.no_recovery_before = self.next;
         self.duplicates = 0;

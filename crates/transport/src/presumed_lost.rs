@@ -1,0 +1,56 @@
+//! Transmissions that count as lost, in case their receipts come after all: the losses were spurious then.
+
+use std::collections::VecDeque;
+
+use rampmeter_units::Time;
+
+/// The number of transmissions that are remembered. An older one that arrives is not recognized.
+const MAX: usize = 256;
+
+/// One transmission of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transmission {
+    /// Its number, counted per macroflow.
+    pub(crate) number: u64,
+    /// The same, counted per connection.
+    pub(crate) order: u64,
+    pub(crate) sent_at: Time,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PresumedLost {
+    /// Oldest loss first.
+    transmissions: VecDeque<Transmission>,
+}
+
+impl PresumedLost {
+    pub(crate) fn insert(&mut self, lost: Transmission) {
+        if self.transmissions.len() == MAX {
+            self.transmissions.pop_front();
+        }
+        self.transmissions.push_back(lost);
+    }
+
+    /// The transmission whose receipt has `number`. It counts as lost no more.
+    pub(crate) fn take(&mut self, number: u32) -> Option<Transmission> {
+        let index = self.transmissions.iter().rposition(|lost| lost.number as u32 == number)?;
+        self.transmissions.remove(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transmission_is_taken_once_and_few_are_remembered() {
+        let mut lost = PresumedLost::default();
+        for number in 0..1000 {
+            lost.insert(Transmission { number, order: number, sent_at: Time::ZERO });
+        }
+        assert_eq!(lost.take(999).map(|lost| lost.order), Some(999));
+        assert_eq!(lost.take(999), None);
+        assert_eq!(lost.take(1000 - MAX as u32 - 1), None);
+        assert_eq!(lost.transmissions.len(), MAX - 1);
+    }
+}
