@@ -435,7 +435,8 @@ impl Sender {
         Some(feedback)
     }
 
-    /// The retransmission timer has expired. Returns true if packets are lost, false if only the peer's window has to be probed.
+    /// The retransmission timer has expired. Returns true if packets are lost, false if only the peer's window has to be
+    /// probed.
     pub(crate) fn on_timer(&mut self, now: Time) -> (PacketFeedback, bool) {
         let mut feedback = PacketFeedback {
             flight_size: self.scoreboard.flight_size(self.una, self.next),
