@@ -19,21 +19,26 @@ pub(crate) struct Transmission {
 
 #[derive(Debug, Default)]
 pub(crate) struct PresumedLost {
-    /// Oldest loss first.
-    transmissions: VecDeque<Transmission>,
+    /// Oldest loss first, with its place among all losses.
+    transmissions: VecDeque<(u64, Transmission)>,
+    /// The number of losses so far.
+    losses: u64,
 }
 
 impl PresumedLost {
-    pub(crate) fn insert(&mut self, lost: Transmission) {
+    /// Adds a transmission, and returns the place of its loss among all losses.
+    pub(crate) fn insert(&mut self, lost: Transmission) -> u64 {
         if self.transmissions.len() == MAX {
             self.transmissions.pop_front();
         }
-        self.transmissions.push_back(lost);
+        self.transmissions.push_back((self.losses, lost));
+        self.losses += 1;
+        self.losses - 1
     }
 
-    /// The transmission whose receipt has `number`. It counts as lost no more.
-    pub(crate) fn take(&mut self, number: u32) -> Option<Transmission> {
-        let index = self.transmissions.iter().rposition(|lost| lost.number as u32 == number)?;
+    /// The transmission whose receipt has `number`, and the place of its loss. It counts as lost no more.
+    pub(crate) fn take(&mut self, number: u32) -> Option<(u64, Transmission)> {
+        let index = self.transmissions.iter().rposition(|(_, lost)| lost.number as u32 == number)?;
         self.transmissions.remove(index)
     }
 }
@@ -46,9 +51,9 @@ mod tests {
     fn a_transmission_is_taken_once_and_few_are_remembered() {
         let mut lost = PresumedLost::default();
         for number in 0..1000 {
-            lost.insert(Transmission { number, order: number, sent_at: Time::ZERO });
+            assert_eq!(lost.insert(Transmission { number, order: number, sent_at: Time::ZERO }), number);
         }
-        assert_eq!(lost.take(999).map(|lost| lost.order), Some(999));
+        assert_eq!(lost.take(999).map(|(place, lost)| (place, lost.order)), Some((999, 999)));
         assert_eq!(lost.take(999), None);
         assert_eq!(lost.take(1000 - MAX as u32 - 1), None);
         assert_eq!(lost.transmissions.len(), MAX - 1);

@@ -76,8 +76,11 @@ pub(crate) struct Change {
     pub(crate) lost_number: Option<u64>,
     pub(crate) lost_retransmission: Option<u64>,
     pub(crate) lost_packets: u32,
-    /// The number of packets that counted as lost and have arrived.
+    /// The place of the first of these losses among all losses.
+    pub(crate) first_loss: Option<u64>,
+    /// The number of packets that counted as lost and have arrived; how many of them were lost in the last episode.
     pub(crate) spurious: u32,
+    pub(crate) spurious_in_episode: u32,
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
     /// For each receipt: the transmission, and whether it counted as lost.
     reported: [Option<(Transmission, bool)>; MAX_RECEIPTS],
@@ -106,6 +109,8 @@ pub(crate) struct Scoreboard {
     pub(crate) in_flight: Bytes,
     pub(crate) rack: Rack,
     presumed_lost: PresumedLost,
+    /// The place of the last episode's first loss among all losses.
+    pub(crate) episode: u64,
     probe: Option<Probe>,
 }
 
@@ -275,6 +280,8 @@ impl Scoreboard {
                 _ => self.presumed_lost.take(receipt.number),
             };
             change.spurious += u32::from(late.is_some());
+            change.spurious_in_episode += u32::from(late.is_some_and(|(place, _)| place >= self.episode));
+            let late = late.map(|(_, sent)| sent);
             if let Some(Transmission { order, sent_at, .. }) = reported.map(|(sent, _)| sent).or(late) {
                 self.rack.on_receipt(order, arrived_at.since(sent_at));
             }
@@ -411,7 +418,8 @@ impl Scoreboard {
         let mut bytes = Bytes::ZERO;
         if std::mem::replace(&mut segment.in_flight, false) {
             bytes = Bytes::new(segment.bytes.into());
-            self.presumed_lost.insert(segment.transmission());
+            let place = self.presumed_lost.insert(segment.transmission());
+            change.first_loss = change.first_loss.or(Some(place));
         }
         if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
             bytes += Bytes::new(probe.bytes.into());

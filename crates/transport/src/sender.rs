@@ -309,8 +309,12 @@ impl Sender {
         Some(feedback)
     }
 
-    /// Handles receipts of transmissions that counted as lost.
+    /// Handles receipts of transmissions that counted as lost. TCP without selective acknowledgements has no such
+    /// report: it repairs what needs no repair.
     fn on_receipts(&mut self, packet: &Packet, arrived_at: Time, feedback: &mut PacketFeedback) {
+        if self.recovery != Recovery::Sack {
+            return;
+        }
         self.scoreboard.on_receipts(&packet.receipts, arrived_at, &mut feedback.change);
         let spurious = feedback.change.spurious;
         if spurious == 0 {
@@ -318,6 +322,7 @@ impl Sender {
         }
         self.spurious += u64::from(spurious);
         self.scoreboard.rack.on_spurious_loss(self.una, self.next);
+        let spurious = feedback.change.spurious_in_episode;
         let left = self.undoable.map(|losses| losses.saturating_sub(spurious));
         self.undoable = left.filter(|&losses| losses > 0);
         if left == Some(0) {
@@ -395,6 +400,7 @@ impl Sender {
             };
             if self.recover.is_none() || is_second {
                 self.reacted = self.scoreboard.next_order;
+                self.scoreboard.episode = change.first_loss.unwrap_or(self.scoreboard.episode);
             }
             if self.recover.is_none() {
                 self.recover = Some(self.next);
