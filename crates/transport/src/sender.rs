@@ -472,3 +472,7 @@ impl Sender {
         (feedback, true)
     }
 }
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

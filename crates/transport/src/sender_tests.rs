@@ -1,0 +1,87 @@
+//! What receipts of packets that counted as lost undo.
+
+use rampmeter_wire::{Receipt, Sack};
+
+use super::*;
+
+const PAYLOAD: u16 = 1000;
+const RTT: Duration = Duration::from_millis(20);
+
+/// A sender. Each packet and each acknowledgement takes a millisecond.
+struct Test {
+    sender: Sender,
+    now: Time,
+    number: u64,
+}
+
+impl Test {
+    fn new(recovery: Recovery) -> Self {
+        let mut sender = Sender::new(&Config { recovery, tail_loss_probe: false, ..Config::default() });
+        sender.on_handshake(RTT, 1 << 20);
+        sender.write(1 << 20);
+        Self { sender, now: Time::ZERO, number: 0 }
+    }
+
+    /// Sends `packets` and returns the number of the first one.
+    fn send(&mut self, packets: u64) -> u64 {
+        for _ in 0..packets {
+            let piece = self.sender.next_piece(PAYLOAD).unwrap();
+            self.sender.sent(self.now, piece, 1054, self.number);
+            self.number += 1;
+            self.now += Duration::from_millis(1);
+        }
+        self.number - packets
+    }
+
+    /// The feedback of an acknowledgement of `acknowledged` packets of the stream, with a receipt for packet `number`,
+    /// and with the packets of the stream that `sack` names.
+    fn acknowledge(&mut self, acknowledged: u32, number: u64, sack: Option<(u32, u32)>) -> PacketFeedback {
+        let mut packet =
+            Packet { acknowledgement: acknowledged * u32::from(PAYLOAD), window: 1 << 20, ..Packet::default() };
+        packet.receipts.push(Receipt { number: number as u32, received_at: self.now, ..Receipt::default() });
+        if let Some((start, end)) = sack {
+            let [start, end] = [start, end].map(|packet| packet * u32::from(PAYLOAD));
+            packet.sacks.push(Sack { start, end });
+        }
+        self.now += Duration::from_millis(1);
+        self.sender.on_packet(self.now, &packet, self.now).unwrap()
+    }
+}
+
+#[test]
+fn late_receipts_undo_the_episode_of_their_losses_only() {
+    let mut test = Test::new(Recovery::Sack);
+    test.send(10);
+    test.now = test.sender.timer;
+    let (feedback, _) = test.sender.on_timer(test.now);
+    assert_eq!(feedback.change.lost_packets, 10);
+    // Everything is sent again and arrives, and then ten new packets, of which the first one seems lost.
+    let repaired = test.send(10);
+    test.acknowledge(10, repaired + 9, None);
+    let new = test.send(10);
+    for packet in 1..=3 {
+        let lost = test.acknowledge(10, new + packet, Some((11, 11 + packet as u32))).loss;
+        assert_eq!(lost.is_some(), packet == 3);
+    }
+    // The first transmissions arrive after all. They were lost by the timeout, not in this episode.
+    for packet in 0..10 {
+        let feedback = test.acknowledge(10, packet, Some((11, 14)));
+        assert_eq!((feedback.change.spurious, feedback.is_undone), (1, false), "packet {packet}");
+    }
+    let feedback = test.acknowledge(14, new, None);
+    assert_eq!((feedback.change.spurious, feedback.is_undone), (1, true));
+}
+
+#[test]
+fn nothing_is_undone_without_sack() {
+    for recovery in [Recovery::Reno, Recovery::NewReno] {
+        let mut test = Test::new(recovery);
+        let first = test.send(10);
+        for packet in 1..=3 {
+            test.acknowledge(0, first + packet, None);
+        }
+        assert!(test.sender.recover.is_some());
+        let feedback = test.acknowledge(10, first, None);
+        assert_eq!((feedback.change.spurious, feedback.is_undone), (0, false), "{recovery:?}");
+    }
+}
