@@ -30,7 +30,9 @@ test: lint test-rust test-example test-python claims-quick ## all of it: lints, 
 test-long: test package docs ## the same, the packages, the documentation and its site
 
 .PHONY: lint
-lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words
+lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words, dependencies
+	$(PYTHON) scripts/dependencies.py
+	$(PYTHON) -m doctest scripts/dependencies.py
 	$(PYTHON) scripts/links.py
 	$(PYTHON) scripts/words.py
 	.venv/bin/ruff check
