@@ -142,17 +142,23 @@ fn answers_of_the_receivers_daemon_open_the_window() {
     assert_eq!(sender.mtu(flow), Ok(1452), "there is room for the header");
     let before = sender.query(flow).unwrap().rate;
     let _flood = Flood::of(&sender, flow);
-    let (count, from) = arrivals(&socket, ms(4000));
-    // 8 Mb/s are 940 such packets per second.
-    println!("{count} packets in four seconds");
-    assert!(count > 1000, "{count} arrived");
+    let end = Instant::now() + ms(30_000);
+    // Without answers fewer than 50 such packets arrive in the first two seconds, then one a second
+    // (`without_a_remote_daemon_the_rate_ages`); 8 Mb/s are 940. How soon the window opens depends on the machine's load.
+    let (from, after) = loop {
+        let (count, from) = arrivals(&socket, ms(1000));
+        let (state, peer) = (sender.query(flow).unwrap(), peer(&hosts.near).unwrap());
+        println!("{count} packets in a second, {}, {} responses", state.rate, peer.responses);
+        if count > 250 && state.rate > before.scale(10.0) && peer.responses > 30 {
+            break (from, state);
+        }
+        assert!(Instant::now() < end, "{count} packets in the last second, {} after {before}: {peer:?}", state.rate);
+    };
     assert_eq!(from.unwrap().ip(), real, "forwarded by its own daemon");
-    let after = sender.query(flow).unwrap();
-    assert!(after.rate > before.scale(10.0), "{} and {before}", after.rate);
     assert!(after.srtt > rampmeter_units::Duration::from_millis(18), "{:?}", after.srtt);
     let peer = peer(&hosts.near).unwrap();
     assert_eq!((peer.present, peer.flows), (Some(true), 1));
-    assert!(peer.responses > 30 && peer.probes >= peer.responses && peer.rtt_s > Some(0.018), "{peer:?}");
+    assert!(peer.probes >= peer.responses && peer.rtt_s > Some(0.018), "{peer:?}");
     assert_eq!(status(&hosts.far.path()).unwrap().senders, 1);
 }
 
