@@ -50,6 +50,20 @@ impl From<NetError> for Failure {
     }
 }
 
+#[cfg(feature = "tunnel")]
+impl From<rampmeter_net::StreamError> for Failure {
+    fn from(error: rampmeter_net::StreamError) -> Self {
+        if error.is_usage() { Self::input(error) } else { Self::failed(error) }
+    }
+}
+
+#[cfg(feature = "tunnel")]
+impl From<rampmeter_net::tunnel::TunnelError> for Failure {
+    fn from(error: rampmeter_net::tunnel::TunnelError) -> Self {
+        if error.is_usage() { Self::input(error) } else { Self::failed(error) }
+    }
+}
+
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         Self::input(error)

@@ -114,7 +114,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-fn default_key() -> PathBuf {
+pub(crate) fn default_key() -> PathBuf {
     keys::default_directory().join("key")
 }
 

@@ -19,6 +19,8 @@ mod python;
 #[cfg_attr(not(feature = "studies"), path = "no_studies.rs")]
 mod studies;
 mod table;
+#[cfg(feature = "tunnel")]
+mod tunnel;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ const EXAMPLES: &str =
     "  rampmeter serve DIR                                               serve files over UDP, encrypted
   rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                the same with PCP
+  rampmeter tunnel 'HOST:7268?key=KEY' --socks 1080                 carry other programs' TCP over UDP, encrypted
   rampmeter cm daemon                                               start the Congestion Manager daemon
   rampmeter cm web DIR                                              serve files over HTTP, paced by the daemon";
 
@@ -53,6 +56,9 @@ enum Command {
     Serve(files::ServeArgs),
     /// Fetch a file from `rampmeter serve`
     Get(files::GetArgs),
+    /// Carry TCP connections of other programs over UDP, encrypted
+    #[cfg(feature = "tunnel")]
+    Tunnel(tunnel::TunnelArgs),
     /// Print this host's public key; make a key pair if there is none
     Key(files::KeyArgs),
     /// Run or use the Congestion Manager of this host
@@ -89,6 +95,8 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Studies(command) => studies::execute(command, registries),
         Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args),
+        #[cfg(feature = "tunnel")]
+        Command::Tunnel(args) => tunnel::tunnel(args, &registries.controllers),
         Command::Key(args) => files::key(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
         Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),

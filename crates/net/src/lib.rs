@@ -3,6 +3,7 @@
 //! ```text
 //! files      an application: serves a directory, downloads files
 //! streams    streams of bytes for asynchronous programs (feature `async`)
+//! tunnel     an application: TCP connections of other programs over streams (feature `tunnel`)
 //! driver     EventLoop: many hosts in one thread; events
 //! host       Host: an endpoint, its socket, the streams of its connections
 //! history    the histories of destinations in a file
@@ -29,6 +30,8 @@ mod stream;
 #[cfg(feature = "async")]
 pub mod streams;
 mod tcp_info;
+#[cfg(feature = "tunnel")]
+pub mod tunnel;
 
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
 pub use driver::{Alarm, EventLoop, HostId};

@@ -37,6 +37,8 @@ use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
 pub use client::{GetOptions, GetReport, Trust, get};
+#[cfg(feature = "tunnel")]
+pub(crate) use controller_policy::ControllerPolicy;
 pub use directory::Directory;
 pub use error::{KeyChanged, NetError, Received};
 pub use part::STANDARD_OUTPUT;

@@ -1,0 +1,182 @@
+//! `rampmeter tunnel`: TCP connections of programs that exist, over one macroflow.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use rampmeter_control::Registry;
+use rampmeter_net::files::Trust;
+use rampmeter_net::tunnel::{
+    Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
+    listen_address, raise_file_limit,
+};
+use rampmeter_net::{ClientOptions, ServerOptions, keys};
+use rampmeter_session::{Clients, PublicKey};
+
+use crate::failure::Failure;
+use crate::files::{address, default_key};
+use crate::lists::check_controller;
+use crate::stop_flag;
+
+/// The arguments of `rampmeter tunnel`.
+#[derive(Debug, Args)]
+#[command(after_help = "At the server: rampmeter tunnel --listen 0.0.0.0:7268 --authorized FILE --allow public:443\n\
+                        At a client:   rampmeter tunnel 'HOST:7268?key=KEY' --socks 1080\n\n\
+                        A server serves only keys in its file, and connects only where --allow says. --allow takes a \
+                        name, *.DOMAIN, an address, a network such as 10.0.0.0/8, `public` (the Internet, and nothing \
+                        near the server) or *, then a port, a range such as 8000-8999, or *.")]
+pub(crate) struct TunnelArgs {
+    /// The server: HOST:PORT, with ?key=KEY if you have been given its public key
+    #[arg(value_name = "SERVER", required_unless_present = "listen", conflicts_with = "listen")]
+    server: Option<String>,
+    /// Forward connections to a port of this machine to a host that the server reaches
+    #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", requires = "server")]
+    local: Vec<Forward>,
+    /// Forward connections to a port of the server to a host that this machine reaches
+    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", requires = "server")]
+    remote: Vec<Forward>,
+    /// Serve SOCKS5 on a port of this machine; any program here may use it
+    #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, requires = "server")]
+    socks: Vec<Target>,
+    /// The server's public key [default: the one in the file of known servers; a new server's is added there]
+    #[arg(long, value_name = "KEY", requires = "server")]
+    key: Option<PublicKey>,
+    /// Be a tunnel's server at this address
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, requires_all = ["authorized", "allow"])]
+    listen: Option<SocketAddr>,
+    /// The clients: a public key and, if wanted, a comment on each line
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    authorized: Option<PathBuf>,
+    /// Where clients may connect to; may be given several times, and there is no default
+    #[arg(long, value_name = "HOST:PORT", requires = "listen")]
+    allow: Vec<String>,
+    /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "listen")]
+    allow_listen: Vec<String>,
+    /// The maximum number of connections of a client
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    connections: u16,
+    /// This host's secret key [default: ~/.config/rampmeter/key; made if it does not exist]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// The congestion controller of both directions; at a server, of clients that name none [default: pcp]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+}
+
+/// The controller of tunnels.
+const CONTROLLER: &str = "pcp";
+
+pub(crate) fn tunnel(args: &TunnelArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    if let Some(controller) = &args.controller {
+        check_controller(registry, controller)?;
+    }
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+    let stop = stop_flag();
+    runtime.block_on(async {
+        match (&args.server, args.listen) {
+            (Some(server), _) => client(args, server, registry, &stop).await,
+            (None, Some(listen)) => serve(args, listen, registry, &stop).await,
+            (None, None) => Err(Failure::input("write a server's address, or --listen")),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ready once the user wants to stop.
+async fn stopped(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn print_events() -> OnEvent {
+    Arc::new(|event: &Event| eprintln!("rampmeter: {event}"))
+}
+
+async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &AtomicBool) -> Result<(), Failure> {
+    if args.local.is_empty() && args.remote.is_empty() && args.socks.is_empty() {
+        return Err(Failure::input("nothing to forward: write -L, -R or --socks, for example --socks 1080"));
+    }
+    let (identity, is_new) = identity(args)?;
+    if is_new {
+        eprintln!(
+            "rampmeter: this host's public key, for the server's file of keys: {identity}",
+            identity = identity.public()
+        );
+    }
+    let defaults = ClientOptions::default();
+    let tunnel = TunnelClient::bind(TunnelOptions {
+        server: server.to_owned(),
+        client: ClientOptions {
+            trust: args.key.map_or(defaults.trust.clone(), Trust::Key),
+            identity: Some(identity),
+            controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
+            registry: registry.clone(),
+            max_streams: args.connections.into(),
+            ..defaults
+        },
+        server_controller: args.controller.clone(),
+        local: args.local.clone(),
+        remote: args.remote.clone(),
+        socks: args.socks.clone(),
+        max_connections: args.connections.into(),
+        on_event: print_events(),
+    })
+    .await?;
+    let forwards = args.local.iter().map(|forward| format!("for {}", forward.to));
+    for (at, what) in tunnel.addresses().iter().zip(forwards.chain(args.socks.iter().map(|_| "for SOCKS5".to_owned())))
+    {
+        println!("listening on {at} {what}");
+    }
+    Ok(tunnel.run(stopped(stop)).await?)
+}
+
+async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop: &AtomicBool) -> Result<(), Failure> {
+    let Some(authorized) = &args.authorized else { return Err(Failure::input("write --authorized FILE")) };
+    let allow = Allow::read(args.allow.iter().map(String::as_str))
+        .map_err(|error| Failure::input(format!("--allow {error}")))?;
+    let allow_listen = Allow::read(args.allow_listen.iter().map(String::as_str))
+        .map_err(|error| Failure::input(format!("--allow-listen {error}")))?;
+    let clients = keys::read_authorized_keys(authorized)?;
+    if clients.is_empty() {
+        eprintln!("rampmeter: {} has no keys: nobody can connect", authorized.display());
+    }
+    let (identity, _) = identity(args)?;
+    let server = TunnelServer::bind(TunnelServerOptions {
+        server: ServerOptions {
+            address: listen,
+            identity,
+            clients: Clients::Listed(clients),
+            controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
+            registry: registry.clone(),
+            max_streams: args.connections.into(),
+            ..ServerOptions::default()
+        },
+        allow,
+        allow_listen,
+        on_event: print_events(),
+    })
+    .await?;
+    let (address, key) = (server.address(), server.key());
+    println!("tunnel on {address}");
+    let reached_at =
+        if address.ip().is_unspecified() { format!("HOST:{}", address.port()) } else { address.to_string() };
+    println!("connect with: rampmeter tunnel '{reached_at}?key={key}' --socks 1080");
+    server.run(stopped(stop)).await;
+    Ok(())
+}
+
+fn identity(args: &TunnelArgs) -> Result<(rampmeter_session::KeyPair, bool), Failure> {
+    let path = args.identity.clone().unwrap_or_else(default_key);
+    let (pair, is_new) = keys::read_or_create_key(&path)?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}", path.display());
+    }
+    Ok((pair, is_new))
+}

@@ -1,0 +1,344 @@
+//! The client's end: listens for programs of this machine, and keeps a session with the server.
+//!
+//! A session that ends is opened again, at once and then after growing waits. Programs that connect in the meantime
+//! wait for it, for ten seconds at most.
+
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::forward::Forward;
+use super::protocol::{Message, Refusal, Target, VERSION, Weight};
+use super::relay::{Answered, CONNECT_TIMEOUT, connect, read_message, relay, reset};
+use super::{Event, OnEvent, TunnelError, socks};
+use crate::files::os_random;
+use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
+
+/// The waits between attempts to reach the server.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// The maximum time for what a program says to the SOCKS port.
+const SOCKS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Streams that are opened in advance: a browser opens about as many at once.
+const SPARE: usize = 8;
+
+/// The options of a tunnel's client.
+pub struct TunnelOptions {
+    /// `HOST:PORT` or `HOST:PORT?key=KEY`.
+    pub server: String,
+    /// Keys, controller and limits.
+    pub client: ClientOptions,
+    /// The controller that the server should use; without it, the server's own.
+    pub server_controller: Option<String>,
+    /// Listeners here, for destinations that the server reaches.
+    pub local: Vec<Forward>,
+    /// Listeners at the server, for destinations that this host reaches.
+    pub remote: Vec<Forward>,
+    /// Listeners here for SOCKS5.
+    pub socks: Vec<Target>,
+    /// The maximum number of connections of programs; further ones wait.
+    pub max_connections: usize,
+    /// Called for each event.
+    pub on_event: OnEvent,
+}
+
+impl fmt::Debug for TunnelOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelOptions").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// A tunnel's client, whose listeners are bound.
+pub struct TunnelClient {
+    options: TunnelOptions,
+    listeners: Vec<(TcpListener, Way)>,
+}
+
+impl fmt::Debug for TunnelClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelClient").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Where the connections of a listener go.
+#[derive(Debug, Clone)]
+enum Way {
+    To(Target, Weight),
+    Socks,
+}
+
+/// What all connections share.
+struct Shared {
+    session: watch::Receiver<Option<Session>>,
+    on_event: OnEvent,
+}
+
+impl TunnelClient {
+    /// Binds all listeners.
+    pub async fn bind(options: TunnelOptions) -> Result<Self, TunnelError> {
+        let local = options.local.iter().map(|f| (&f.listen, Way::To(f.to.clone(), f.weight)));
+        let socks = options.socks.iter().map(|at| (at, Way::Socks));
+        let mut listeners = Vec::new();
+        for (at, way) in local.chain(socks) {
+            let failed = |error| TunnelError::CannotListen(at.clone(), error);
+            let addresses: Vec<_> = lookup_host((at.host.as_str(), at.port)).await.map_err(failed)?.collect();
+            listeners.push((TcpListener::bind(&addresses[..]).await.map_err(failed)?, way));
+        }
+        Ok(Self { options, listeners })
+    }
+
+    /// The addresses of its listeners: those of `local`, then those of `socks`.
+    pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
+        self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
+    }
+
+    /// Forwards until `stop` is ready, or the server refuses this client for good.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), TunnelError> {
+        let (sender, session) = watch::channel(None);
+        let shared = Arc::new(Shared { session, on_event: Arc::clone(&self.options.on_event) });
+        let places = Arc::new(Semaphore::new(self.options.max_connections));
+        let mut tasks = JoinSet::new();
+        for (listener, way) in self.listeners {
+            tasks.spawn(accept(listener, way, Arc::clone(&shared), Arc::clone(&places)));
+        }
+        tokio::select! {
+            () = stop => Ok(()),
+            error = keep(&self.options, &sender) => Err(error),
+        }
+    }
+}
+
+/// Keeps a session with the server. Ends with an error that another attempt would not mend.
+async fn keep(options: &TunnelOptions, sender: &watch::Sender<Option<Session>>) -> TunnelError {
+    let mut wait = FIRST_WAIT;
+    loop {
+        let began = Instant::now();
+        let client = ClientOptions { spare: SPARE, ..options.client.clone() };
+        let error = match Client::connect(&options.server, client).await {
+            Ok(client) => use_session(options, client, sender).await,
+            Err(error) => error.into(),
+        };
+        sender.send_replace(None);
+        if error.is_permanent() {
+            return error;
+        }
+        if began.elapsed() > MAX_WAIT {
+            wait = FIRST_WAIT;
+        }
+        // Clients of one server do not all return at the same moment.
+        let wait_now = wait.mul_f64(os_random().random_range(0.75..1.25));
+        (options.on_event)(&Event::Lost { reason: error.to_string(), wait: wait_now });
+        sleep(wait_now).await;
+        wait = (wait * 2).min(MAX_WAIT);
+    }
+}
+
+/// Uses a session until its end.
+async fn use_session(
+    options: &TunnelOptions,
+    mut client: Client,
+    sender: &watch::Sender<Option<Session>>,
+) -> TunnelError {
+    let mut control = match timeout(CONNECT_TIMEOUT, greet(options, &client)).await {
+        Ok(Ok(control)) => control,
+        Ok(Err(error)) => return error,
+        Err(_) => return StreamError::NoAnswer(client.address()).into(),
+    };
+    (options.on_event)(&Event::Connected {
+        server: client.address(),
+        key: client.session().peer_key(),
+        is_new: client.is_new_server(),
+    });
+    sender.send_replace(Some(client.session().clone()));
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            message = read_message(&mut control) => match message {
+                Ok(Message::Listening { forward, port }) => {
+                    let Some(wanted) = options.remote.get(usize::from(forward)) else { break };
+                    (options.on_event)(&Event::Listening { forward: wanted.clone(), port });
+                }
+                Ok(_) => return TunnelError::Refused(Refusal::BadMessage),
+                Err(_) => break,
+            },
+            stream = client.accept() => match stream {
+                Some(stream) => drop(tasks.spawn(forwarded(stream, options.remote.clone(), Arc::clone(&options.on_event)))),
+                None => break,
+            },
+            _ = tasks.join_next(), if !tasks.is_empty() => {}
+        }
+    }
+    // The session has ended, or its server has left the protocol.
+    let ended = timeout(FIRST_WAIT, client.session().ended()).await;
+    StreamError::Ended(ended.unwrap_or(crate::host::SessionEnd::NoAnswer)).into()
+}
+
+/// Opens the control stream, and asks for the controller and the listeners.
+async fn greet(options: &TunnelOptions, client: &Client) -> Result<Stream, TunnelError> {
+    let mut control = client.open().await?;
+    control.set_weight(10.0); // a few bytes that should not wait
+    let controller = options.server_controller.clone().unwrap_or_default();
+    let mut hello = Message::Control { version: VERSION, controller }.encode();
+    for (index, forward) in options.remote.iter().enumerate() {
+        let (at, weight) = (forward.listen.clone(), forward.weight);
+        hello.extend(Message::Listen { forward: index as u16, weight, at }.encode());
+    }
+    let lost = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidData => TunnelError::Refused(Refusal::BadMessage),
+        _ => TunnelError::Stream(StreamError::NoAnswer(client.address())),
+    };
+    control.write_all(&hello).await.map_err(lost)?;
+    match read_message(&mut control).await.map_err(lost)? {
+        Message::Welcome(None) => Ok(control),
+        Message::Welcome(Some(refusal)) => Err(TunnelError::Refused(refusal)),
+        _ => Err(TunnelError::Refused(Refusal::BadMessage)),
+    }
+}
+
+/// Takes the connections of a listener.
+async fn accept(listener: TcpListener, way: Way, shared: Arc<Shared>, places: Arc<Semaphore>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return pending().await };
+        match listener.accept().await {
+            Ok((tcp, _)) => {
+                let (way, shared) = (way.clone(), Arc::clone(&shared));
+                tasks.spawn(async move {
+                    let _place = place;
+                    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+                    match way {
+                        Way::To(to, weight) => shared.forward(tcp, to, weight).await,
+                        Way::Socks => shared.socks(tcp).await,
+                    }
+                });
+            }
+            // Such as too many open files: others end.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+impl Shared {
+    /// A stream with a connection to a destination behind it, once the server has answered.
+    async fn open(&self, to: Target, weight: Weight) -> Option<Answered> {
+        let mut session = self.session.clone();
+        let opened = async {
+            let session = session.wait_for(Option::is_some).await.ok()?.clone()?;
+            let mut stream = session.open().await.ok()?;
+            stream.set_weight(weight.value());
+            stream.write_all(&Message::Connect { weight, to }.encode()).await.ok()?;
+            Some(Answered::new(stream))
+        };
+        timeout(CONNECT_TIMEOUT, opened).await.ok().flatten()
+    }
+
+    fn report(&self, to: Target, refusal: Refusal) {
+        (self.on_event)(&Event::Refused { client: None, to, refusal });
+    }
+
+    async fn forward(&self, mut tcp: TcpStream, to: Target, weight: Weight) {
+        let Some(mut stream) = self.open(to.clone(), weight).await else { return reset(&tcp) };
+        // The program's first bytes leave with the request. How the connection ends is the business of both programs.
+        let _ = relay(&mut tcp, &mut stream).await;
+        if let Some(refusal) = stream.refusal() {
+            self.report(to, refusal);
+        }
+    }
+
+    async fn socks(&self, mut tcp: TcpStream) {
+        let asked = timeout(SOCKS_TIMEOUT, socks_request(&mut tcp)).await;
+        let Some((request, rest)) = asked.ok().flatten() else { return };
+        let to = Target { host: request.host, port: request.port };
+        let Some(mut stream) = self.open(to.clone(), Weight::default()).await else {
+            let _ = tcp.write_all(&socks::answer(socks::FAILURE)).await;
+            return;
+        };
+        let code = match stream.answer().await {
+            Ok(Ok(())) => socks::SUCCEEDED,
+            Ok(Err(refusal)) => {
+                self.report(to, refusal);
+                match refusal {
+                    Refusal::NotAllowed => socks::NOT_ALLOWED,
+                    Refusal::Unreachable => socks::NETWORK_UNREACHABLE,
+                    Refusal::UnknownHost | Refusal::TimedOut => socks::HOST_UNREACHABLE,
+                    Refusal::ConnectionRefused => socks::CONNECTION_REFUSED,
+                    _ => socks::FAILURE,
+                }
+            }
+            Err(_) => socks::FAILURE,
+        };
+        let answered = tcp.write_all(&socks::answer(code)).await;
+        if answered.is_ok() && code == socks::SUCCEEDED && stream.write_all(&rest).await.is_ok() {
+            let _ = relay(&mut tcp, &mut stream).await; // how it ends is the business of both programs
+        }
+    }
+}
+
+/// Reads what a program asks the SOCKS port for, and what it has sent after it. `None` if it left, or was refused.
+async fn socks_request(tcp: &mut TcpStream) -> Option<(socks::Request, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let greeting = loop {
+        match socks::greeting(&bytes) {
+            Ok(Some(len)) => break len,
+            Ok(None) => read_some(tcp, &mut bytes, socks::MAX_GREETING).await?,
+            Err(error) => return refuse(tcp, error).await,
+        }
+    };
+    bytes.drain(..greeting);
+    tcp.write_all(&socks::NO_AUTHENTICATION).await.ok()?;
+    loop {
+        match socks::request(&bytes) {
+            Ok(Some((request, len))) => {
+                bytes.drain(..len);
+                return Some((request, bytes));
+            }
+            Ok(None) => read_some(tcp, &mut bytes, socks::MAX_REQUEST).await?,
+            Err(error) => return refuse(tcp, error).await,
+        }
+    }
+}
+
+async fn refuse<T>(tcp: &mut TcpStream, socks::SocksError(answer): socks::SocksError) -> Option<T> {
+    let _ = tcp.write_all(answer).await;
+    None
+}
+
+async fn read_some(tcp: &mut TcpStream, bytes: &mut Vec<u8>, max: usize) -> Option<()> {
+    let space = max.saturating_sub(bytes.len()).max(1);
+    let mut piece = vec![0; space];
+    let count = tcp.read(&mut piece).await.ok().filter(|count| *count > 0)?;
+    bytes.extend(&piece[..count]);
+    Some(())
+}
+
+/// A connection to one of the server's listeners.
+async fn forwarded(mut stream: Stream, remote: Vec<Forward>, on_event: OnEvent) {
+    let message = timeout(CONNECT_TIMEOUT, read_message(&mut stream)).await;
+    let Ok(Ok(Message::Forwarded { forward })) = message else { return };
+    let Some(forward) = remote.get(usize::from(forward)) else { return };
+    stream.set_weight(forward.weight.value());
+    match connect(&forward.to, None).await {
+        Ok(mut tcp) => {
+            if stream.write_u8(0).await.is_ok() {
+                let _ = relay(&mut tcp, &mut stream).await; // how it ends is the business of both programs
+            }
+        }
+        Err(refusal) => {
+            on_event(&Event::Refused { client: None, to: forward.to.clone(), refusal });
+            let _ = stream.write_u8(refusal as u8).await;
+            let _ = stream.shutdown().await;
+        }
+    }
+}

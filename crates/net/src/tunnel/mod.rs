@@ -1,0 +1,147 @@
+//! A tunnel: TCP connections of programs that exist, over one macroflow.
+//!
+//! ```text
+//! program ── TCP ── client ══ streams of one session, UDP ══ server ── TCP ── destination
+//! ```
+//!
+//! Each TCP connection is a stream of its own, so none waits for another's losses, and the manager's scheduler divides
+//! the macroflow by weight. Both ends of a connection see its ends and resets as if it were one. `protocol.rs` has the
+//! messages.
+//!
+//! A server serves only listed keys, connects only to destinations that its operator has allowed, and listens only
+//! where that is allowed.
+
+mod allow;
+mod client;
+mod forward;
+mod protocol;
+mod relay;
+mod server;
+mod socks;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rampmeter_session::PublicKey;
+use thiserror::Error;
+
+pub use allow::Allow;
+pub use client::{TunnelClient, TunnelOptions};
+pub use forward::{Forward, listen_address};
+pub use protocol::{Refusal, Target, Weight};
+pub use server::{TunnelServer, TunnelServerOptions};
+
+use crate::streams::StreamError;
+
+/// Called for each event of a tunnel.
+pub type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What an operator may want to know.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// The session with the server is open.
+    Connected {
+        /// The server's address.
+        server: SocketAddr,
+        /// Its key.
+        key: PublicKey,
+        /// Whether this was the first contact, and its key was stored.
+        is_new: bool,
+    },
+    /// There is no session with the server; the next attempt follows after a while.
+    Lost {
+        /// Why.
+        reason: String,
+        /// The time until the next attempt.
+        wait: Duration,
+    },
+    /// The server's answer to a listener.
+    Listening {
+        /// The listener.
+        forward: Forward,
+        /// The port at the server, or why it does not listen.
+        port: Result<u16, Refusal>,
+    },
+    /// A connection was refused.
+    Refused {
+        /// The client, at a server.
+        client: Option<PublicKey>,
+        /// The destination.
+        to: Target,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { server, key, is_new: false } => write!(f, "connected to {server} ({key})"),
+            Self::Connected { server, key, is_new: true } => write!(
+                f,
+                "first contact with {server}: its key {key} is now a known one; ask its operator whether it is right"
+            ),
+            Self::Lost { reason, wait } => write!(f, "{reason}; next attempt in {:.1} s", wait.as_secs_f64()),
+            Self::Listening { forward, port: Ok(port) } => {
+                write!(
+                    f,
+                    "the server listens on {} for {}",
+                    Target { port: *port, ..forward.listen.clone() },
+                    forward.to
+                )
+            }
+            Self::Listening { forward, port: Err(refusal) } => write!(f, "-R {}: {refusal}", forward.listen),
+            Self::Refused { client: None, to, refusal } => write!(f, "no connection to {to}: {refusal}"),
+            Self::Refused { client: Some(key), to, refusal } => {
+                write!(f, "no connection to {to} for {key}: {refusal}")
+            }
+        }
+    }
+}
+
+/// Why a tunnel's client ends or fails.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// There is no session with the server.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The server refuses this client.
+    #[error("the tunnel's server refuses: {0}")]
+    Refused(Refusal),
+    /// A listener cannot be bound.
+    #[error("cannot listen on {0}: {1}; write an address of this machine and a free port that is allowed")]
+    CannotListen(Target, io::Error),
+}
+
+impl TunnelError {
+    /// Whether another attempt cannot succeed before somebody changes something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Stream(error) => error.is_permanent(),
+            Self::Refused(_) | Self::CannotListen(..) => true,
+        }
+    }
+
+    /// Whether the error is in the request itself.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Stream(error) => error.is_usage(),
+            Self::Refused(refusal) => matches!(refusal, Refusal::NoSuchController | Refusal::ControllerNotAllowed),
+            Self::CannotListen(..) => false,
+        }
+    }
+}
+
+/// Raises the number of files that this process may have open to what the system allows it: a connection is one.
+pub fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    // Where it fails, the number stays, and connections beyond it wait.
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

@@ -1,0 +1,144 @@
+//! One connection through the tunnel: a TCP connection here, a stream, a TCP connection there.
+//!
+//! The end of one direction is carried alone, so that a half-closed connection goes on in the other one. A reset of
+//! either TCP connection resets the stream, and a reset of the stream resets the TCP connections.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use super::allow::Allow;
+use super::protocol::{HEAD, Message, Refusal, Target};
+use crate::streams::Stream;
+
+/// The maximum time to connect to a destination, with the search for its address.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The bytes of a direction that are read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Reads a message.
+pub(super) async fn read_message(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
+    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, Refusal::BadMessage.to_string());
+    let mut head = [0; HEAD];
+    from.read_exact(&mut head).await?;
+    let (kind, len) = Message::head(head).map_err(invalid)?;
+    let mut body = vec![0; len];
+    from.read_exact(&mut body).await?;
+    Message::decode(kind, &body).map_err(invalid)
+}
+
+/// Relays until both directions have ended, or either side is reset.
+pub(super) async fn relay(tcp: &mut TcpStream, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
+    let result = copy_bidirectional_with_sizes(tcp, stream, PIECE, PIECE).await;
+    if result.is_err() {
+        reset(tcp);
+    }
+    result.map(|_| ())
+}
+
+/// Lets the connection end with a reset.
+pub(super) fn reset(tcp: &TcpStream) {
+    // It fails only where the connection has ended already.
+    let _ = tcp.set_zero_linger();
+}
+
+/// Connects to a destination; `allow` has those that are allowed.
+pub(super) async fn connect(to: &Target, allow: Option<&Allow>) -> Result<TcpStream, Refusal> {
+    let attempt = async {
+        let mut refusal = Refusal::UnknownHost;
+        for address in addresses(to, allow).await? {
+            refusal = match TcpStream::connect(address).await {
+                Ok(tcp) => {
+                    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+                    return Ok(tcp);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::ConnectionRefused => Refusal::ConnectionRefused,
+                    io::ErrorKind::TimedOut => Refusal::TimedOut,
+                    _ => Refusal::Unreachable,
+                },
+            };
+        }
+        Err(refusal)
+    };
+    timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or(Err(Refusal::TimedOut))
+}
+
+/// The allowed addresses of a destination.
+async fn addresses(to: &Target, allow: Option<&Allow>) -> Result<Vec<SocketAddr>, Refusal> {
+    let is_allowed = |ip: IpAddr| allow.is_none_or(|allow| allow.allows_address(ip, to.port));
+    if let Ok(ip) = to.host.parse::<IpAddr>() {
+        return if is_allowed(ip) { Ok(vec![(ip, to.port).into()]) } else { Err(Refusal::NotAllowed) };
+    }
+    let every = allow.is_none_or(|allow| allow.allows_name(&to.host, to.port));
+    let found = lookup_host((to.host.as_str(), to.port)).await.map_err(|_| Refusal::UnknownHost)?;
+    let found: Vec<SocketAddr> = found.collect();
+    let allowed: Vec<_> = found.iter().copied().filter(|address| every || is_allowed(address.ip())).collect();
+    match (found.is_empty(), allowed.is_empty()) {
+        (true, _) => Err(Refusal::UnknownHost),
+        (false, true) => Err(Refusal::NotAllowed),
+        (false, false) => Ok(allowed),
+    }
+}
+
+/// A stream whose peer's bytes follow an answer. Bytes can be sent before it has arrived.
+#[derive(Debug)]
+pub(super) struct Answered {
+    stream: Stream,
+    answer: Option<u8>,
+}
+
+impl Answered {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, answer: None }
+    }
+
+    /// Why the other end refused the connection, if it did.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        self.answer.filter(|code| *code != 0).map(|code| Refusal::from_code(code).unwrap_or(Refusal::BadMessage))
+    }
+
+    /// Waits for the answer.
+    pub(super) async fn answer(&mut self) -> io::Result<Result<(), Refusal>> {
+        let code = self.stream.read_u8().await?;
+        self.answer = Some(code);
+        Ok(self.refusal().map_or(Ok(()), Err))
+    }
+}
+
+impl AsyncRead for Answered {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.answer.is_none() {
+            let mut code = [0];
+            let mut first = ReadBuf::new(&mut code);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut first))?;
+            let Some(&code) = first.filled().first() else { return Poll::Ready(Ok(())) };
+            self.answer = Some(code);
+        }
+        match self.refusal() {
+            None => Pin::new(&mut self.stream).poll_read(context, out),
+            Some(refusal) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionRefused, refusal.to_string()))),
+        }
+    }
+}
+
+impl AsyncWrite for Answered {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,274 @@
+//! The server's end: connects to destinations, and listens, for clients whose keys are listed.
+//!
+//! What a client costs is bounded: connections, those that are not established yet, listeners; and the bytes in memory,
+//! by the streams.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rampmeter_session::PublicKey;
+use rampmeter_units::Stream as Random;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::allow::Allow;
+use super::protocol::{Message, Refusal, Target, VERSION, Weight};
+use super::relay::{Answered, CONNECT_TIMEOUT, connect, read_message, relay, reset};
+use super::{Event, OnEvent};
+use crate::files::{ControllerPolicy, fresh_seed};
+use crate::streams::{Server, ServerOptions, Session, Stream, StreamError};
+
+/// Connections of a client that are not established yet.
+const MAX_PENDING: usize = 64;
+
+/// Listeners of a client.
+const MAX_LISTENERS: usize = 64;
+
+/// The options of a tunnel's server.
+pub struct TunnelServerOptions {
+    /// Address, key, clients, controller and limits.
+    pub server: ServerOptions,
+    /// Where clients may connect to.
+    pub allow: Allow,
+    /// Where clients may listen.
+    pub allow_listen: Allow,
+    /// Called for each event.
+    pub on_event: OnEvent,
+}
+
+impl fmt::Debug for TunnelServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelServerOptions").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// A tunnel's server, bound to its address.
+pub struct TunnelServer {
+    server: Server,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for TunnelServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelServer").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    allow: Allow,
+    allow_listen: Allow,
+    on_event: OnEvent,
+    max_streams: usize,
+    policy: Mutex<ControllerPolicy>,
+    clients: Mutex<BTreeMap<PublicKey, Arc<Places>>>,
+}
+
+/// What a client may still have.
+struct Places {
+    connections: Semaphore,
+    pending: Semaphore,
+    listeners: Semaphore,
+}
+
+impl TunnelServer {
+    /// Binds the server to its address.
+    pub async fn bind(options: TunnelServerOptions) -> Result<Self, StreamError> {
+        let seed = Random::from_seed(fresh_seed());
+        let policy = ControllerPolicy::new(&options.server.controller, &options.server.registry, seed);
+        let shared = Arc::new(Shared {
+            allow: options.allow,
+            allow_listen: options.allow_listen,
+            on_event: options.on_event,
+            max_streams: options.server.max_streams,
+            policy: Mutex::new(policy),
+            clients: Mutex::default(),
+        });
+        Ok(Self { server: Server::bind(options.server).await?, shared })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Its public key.
+    pub fn key(&self) -> PublicKey {
+        self.server.key()
+    }
+
+    /// Serves until `stop` is ready.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut tasks = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                stream = self.server.accept() => match stream {
+                    Some(stream) => drop(tasks.spawn(Arc::clone(&self.shared).serve(stream))),
+                    None => break,
+                },
+                _ = tasks.join_next(), if !tasks.is_empty() => {}
+            }
+        }
+        tasks.shutdown().await;
+        self.server.close().await;
+    }
+}
+
+impl Shared {
+    fn places(&self, key: PublicKey) -> Arc<Places> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Places {
+            connections: Semaphore::new(self.max_streams),
+            pending: Semaphore::new(MAX_PENDING),
+            listeners: Semaphore::new(MAX_LISTENERS),
+        };
+        Arc::clone(clients.entry(key).or_insert_with(|| Arc::new(new())))
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: Stream) {
+        match timeout(CONNECT_TIMEOUT, read_message(&mut stream)).await {
+            Ok(Ok(Message::Connect { weight, to })) => self.connect(stream, weight, &to).await,
+            Ok(Ok(Message::Control { version, controller })) => self.control(stream, version, &controller).await,
+            // Something else, or nothing: the stream is dropped, and reset.
+            _ => {}
+        }
+    }
+
+    async fn connect(&self, mut stream: Stream, weight: Weight, to: &Target) {
+        let key = stream.session().peer_key();
+        let places = self.places(key);
+        let established = async {
+            let place = places.connections.try_acquire().map_err(|_| Refusal::TooMany)?;
+            let pending = timeout(CONNECT_TIMEOUT, places.pending.acquire()).await;
+            let _pending = pending.ok().and_then(Result::ok).ok_or(Refusal::TooMany)?;
+            Ok((connect(to, Some(&self.allow)).await?, place))
+        };
+        stream.set_weight(weight.value());
+        match established.await {
+            Ok((mut tcp, _place)) => {
+                if stream.write_u8(0).await.is_ok() {
+                    // How it ends is the business of both programs.
+                    let _ = relay(&mut tcp, &mut stream).await;
+                }
+            }
+            Err(refusal) => {
+                (self.on_event)(&Event::Refused { client: Some(key), to: to.clone(), refusal });
+                let _ = stream.write_u8(refusal as u8).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    }
+
+    async fn control(self: Arc<Self>, mut stream: Stream, version: u8, controller: &str) {
+        let refusal = match version {
+            VERSION => self.choose(stream.session(), controller).err(),
+            _ => Some(Refusal::OtherVersion),
+        };
+        let welcomed = stream.write_all(&Message::Welcome(refusal).encode()).await;
+        if welcomed.is_err() || refusal.is_some() {
+            let _ = stream.shutdown().await;
+            return;
+        }
+        let (session, places) = (stream.session().clone(), self.places(stream.session().peer_key()));
+        // Its listeners end with it.
+        let mut listeners = JoinSet::new();
+        while let Ok(Message::Listen { forward, weight, at }) = read_message(&mut stream).await {
+            let bound = match places.listeners.try_acquire() {
+                Ok(place) => self.listen(&at).await.map(|bound| (bound, place)),
+                Err(_) => Err(Refusal::TooMany),
+            };
+            let port = match bound {
+                Ok((listener, place)) => {
+                    place.forget();
+                    let port = listener.local_addr().map_or(0, |address| address.port());
+                    let (shared, session, places) = (Arc::clone(&self), session.clone(), Arc::clone(&places));
+                    listeners.spawn(async move {
+                        let _place = Returned(&places.listeners);
+                        shared.accept(&listener, &session, &places, forward, weight).await;
+                    });
+                    Ok(port)
+                }
+                Err(refusal) => Err(refusal),
+            };
+            if stream.write_all(&Message::Listening { forward, port }.encode()).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    fn choose(&self, session: &Session, controller: &str) -> Result<(), Refusal> {
+        if controller.is_empty() {
+            return Ok(());
+        }
+        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        match policy.select(controller) {
+            Ok(Some(controller)) => session.set_controller(controller),
+            Ok(None) => {}
+            Err(crate::files::Refusal::NoSuchController) => return Err(Refusal::NoSuchController),
+            Err(_) => return Err(Refusal::ControllerNotAllowed),
+        }
+        Ok(())
+    }
+
+    async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {
+        let found = lookup_host((at.host.as_str(), at.port)).await.map_err(|_| Refusal::CannotListen)?;
+        for address in found {
+            if !self.allow_listen.allows_address(address.ip(), address.port()) {
+                return Err(Refusal::ListenNotAllowed);
+            }
+            if let Ok(listener) = TcpListener::bind(address).await {
+                return Ok(listener);
+            }
+        }
+        Err(Refusal::CannotListen)
+    }
+
+    /// Takes connections of programs for a client.
+    async fn accept(&self, listener: &TcpListener, session: &Session, places: &Arc<Places>, id: u16, weight: Weight) {
+        let mut tasks = JoinSet::new();
+        loop {
+            while tasks.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok((tcp, _)) => {
+                    let (session, places) = (session.clone(), Arc::clone(places));
+                    tasks.spawn(async move {
+                        match places.connections.try_acquire() {
+                            Ok(_place) => forward(tcp, &session, id, weight).await,
+                            Err(_) => reset(&tcp),
+                        }
+                    });
+                }
+                // Such as too many open files: others end.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}
+
+/// Returns a place when its listener ends.
+struct Returned<'a>(&'a Semaphore);
+
+impl Drop for Returned<'_> {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
+    }
+}
+
+/// Carries one connection to the client's end of a listener.
+async fn forward(mut tcp: TcpStream, session: &Session, forward: u16, weight: Weight) {
+    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+    let Ok(mut stream) = session.open().await else { return reset(&tcp) };
+    stream.set_weight(weight.value());
+    if stream.write_all(&Message::Forwarded { forward }.encode()).await.is_err() {
+        return reset(&tcp);
+    }
+    // How it ends is the business of both programs.
+    let _ = relay(&mut tcp, &mut Answered::new(stream)).await;
+}
