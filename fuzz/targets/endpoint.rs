@@ -9,17 +9,36 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use rampmeter_control::Registry;
+use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
     Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, Recovery, SendBuffer, State,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{Kind, List, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
-const CONTROLLERS: [&str; 4] = ["pcp", "newreno", "reno", "fair-share"];
+#[allow(dead_code)]
+#[path = "../../crates/net/src/files/controller_policy.rs"]
+mod controller_policy;
+#[allow(dead_code)]
+#[path = "../../crates/net/src/files/protocol.rs"]
+mod protocol;
+
+use controller_policy::ControllerPolicy;
+
+type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+
+/// The controllers that clients may choose for their files, and as a server's own one that gets its rate from routers.
+static CONTROLLERS: LazyLock<Vec<Factory>> = LazyLock::new(|| {
+    let registry = Registry::default();
+    let mut policy = ControllerPolicy::new("fair-share", &registry, Stream::from_seed(1));
+    let names = registry.list().filter(|(name, _)| policy.select(name).is_ok()).map(|(name, _)| name);
+    names.map(|name| registry.factory(name, &toml::Table::new()).expect("it is in the registry")).collect()
+});
+
 const PEERS: u8 = 4;
 const MAX_CONNECTIONS: usize = 6;
 const MAX_HALF_OPEN: usize = 3;
@@ -119,7 +138,7 @@ struct App {
 
 struct Host {
     now: Time,
-    endpoint: Endpoint<rampmeter_control::AnyController, u32>,
+    endpoint: Endpoint<AnyController, u32>,
     config: Config,
     peers: Vec<Peer>,
     apps: BTreeMap<u32, App>,
@@ -145,8 +164,7 @@ fuzz_target!(|story: Story| {
 
 impl Host {
     fn new(story: &Story) -> Self {
-        let controller = CONTROLLERS[usize::from(story.controller) % CONTROLLERS.len()];
-        let factory = Registry::default().factory(controller, &toml::Table::new()).expect("it is in the registry");
+        let factory = CONTROLLERS[usize::from(story.controller) % CONTROLLERS.len()].clone();
         let config = Config {
             recovery: [Recovery::Sack, Recovery::NewReno, Recovery::Reno][usize::from(story.recovery) % 3],
             delayed_ack: Duration::from_millis(if story.delayed_ack { 200 } else { 0 }),
@@ -235,11 +253,7 @@ impl Host {
         self.apps.values_mut().nth(place)
     }
 
-    fn with(
-        &mut self,
-        index: u8,
-        act: impl FnOnce(&mut Endpoint<rampmeter_control::AnyController, u32>, Time, ConnectionId),
-    ) {
+    fn with(&mut self, index: u8, act: impl FnOnce(&mut Endpoint<AnyController, u32>, Time, ConnectionId)) {
         if let Some(id) = self.app(index).map(|app| app.id) {
             act(&mut self.endpoint, self.now, id);
         }

@@ -10,6 +10,8 @@
 //!
 //! A damaged file is renamed and a new one is made. A file of another program is refused and not changed.
 
+mod row;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,8 +23,8 @@ use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, mknod};
 use rampmeter_control::History;
 use rampmeter_manager::{Destination, MAX_DESTINATIONS};
-use rampmeter_units::{Duration, Rate};
-use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
+use row::Row;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use thiserror::Error;
 
 /// The application id in the file's header: "Ramp".
@@ -209,25 +211,17 @@ fn delete_old(database: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Reads a row; `None` if its values are invalid.
-fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
-    let (bytes, rate): (Vec<u8>, _) =
-        (row.get(0)?, |column| row.get(column).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
-    let (trust, competing_traffic, host_jitter, min_rtt): (f64, f64, i64, i64) =
-        (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
-    let span = |nanos: i64| Duration::from_nanos(nanos.max(0) as u64);
-    let history = History {
-        base_rate: rate(1)?,
-        capacity: rate(2)?,
-        deviation: rate(3)?,
-        trust,
-        competing_traffic,
-        competitive_rate: Rate::ZERO,
-        host_jitter: span(host_jitter),
-        min_rtt: span(min_rtt),
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
+    let destination: Vec<u8> = row.get(0)?;
+    let row = Row {
+        destination: &destination,
+        rates: [row.get(1)?, row.get(2)?, row.get(3)?],
+        trust: row.get(4)?,
+        competing_traffic: row.get(5)?,
+        host_jitter: row.get(6)?,
+        min_rtt: row.get(7)?,
     };
-    let is_valid = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&competing_traffic) && min_rtt > 0;
-    let destination = <[u8; 16]>::try_from(bytes).ok().map(|bytes| Destination(u128::from_be_bytes(bytes)));
-    Ok(destination.filter(|_| is_valid).map(|destination| (destination, history)))
+    Ok(row.decode())
 }
 
 /// Writes histories until the sender is closed. Errors are ignored: the next process learns the history again.
@@ -246,16 +240,18 @@ fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destinatio
         let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let mut insert = transaction.prepare_cached(sql)?;
         for (Destination(destination), history) in learnt {
-            let whole = |rate: Rate| i64::try_from(rate.as_bps()).unwrap_or(i64::MAX);
+            let destination = destination.to_be_bytes();
+            let row = Row::encode(&destination, &history);
+            let [base_rate, capacity, deviation] = row.rates;
             insert.execute(params![
-                destination.to_be_bytes(),
-                whole(history.base_rate),
-                whole(history.capacity),
-                whole(history.deviation),
-                history.trust,
-                history.competing_traffic,
-                history.host_jitter.as_nanos() as i64,
-                history.min_rtt.as_nanos() as i64,
+                row.destination,
+                base_rate,
+                capacity,
+                deviation,
+                row.trust,
+                row.competing_traffic,
+                row.host_jitter,
+                row.min_rtt,
                 seconds() as i64,
             ])?;
         }
@@ -272,6 +268,7 @@ fn seconds() -> u64 {
 mod tests {
     use std::fs;
 
+    use rampmeter_units::{Duration, Rate};
     use tempfile::tempdir;
 
     use super::*;

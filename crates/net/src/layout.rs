@@ -101,7 +101,8 @@ impl Control {
         self.read_first(header.msg_controllen as usize)
     }
 
-    fn read_first(&self, len: usize) -> Received {
+    /// The control messages in the first `len` bytes.
+    pub(crate) fn read_first(&self, len: usize) -> Received {
         let mut received = Received { ecn: Ecn::NotEct, stamp: None, segment: None };
         let mut rest = &self.0[..len.min(self.0.len())];
         while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {

@@ -1,0 +1,60 @@
+//! Rows of a history file, which another program may have written. The module is private to its crate, so its file is
+//! compiled into this target.
+//!
+//! A decoded row is encoded as itself, and any controller that uses histories starts with it.
+#![no_main]
+
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+use rampmeter_control::{Controller, Path, Registry, Sent};
+use rampmeter_units::{Bytes, Duration, Stream, Time};
+
+#[path = "../../crates/net/src/history/row.rs"]
+mod row;
+
+use row::Row;
+
+const PACKET: Bytes = Bytes::new(1250);
+
+#[derive(Debug, Arbitrary)]
+struct Input<'a> {
+    rates: [i64; 3],
+    trust: f64,
+    competing_traffic: f64,
+    host_jitter: i64,
+    min_rtt: i64,
+    rtt_us: u32,
+    idle_us: Option<u32>,
+    is_paper: bool,
+    destination: &'a [u8],
+}
+
+fuzz_target!(|input: Input<'_>| {
+    let Input { rates, trust, competing_traffic, host_jitter, min_rtt, rtt_us, idle_us, is_paper, destination } = input;
+    let row = Row { destination, rates, trust, competing_traffic, host_jitter, min_rtt };
+    let Some((destination, history)) = row.decode() else { return };
+    assert_eq!(Row::encode(&destination.0.to_be_bytes(), &history), row);
+
+    let name = if is_paper { "pcp-paper" } else { "pcp" };
+    let factory = Registry::default().factory(name, &toml::Table::new()).expect("it is in the registry");
+    let mut controller = factory(Stream::from_seed(1));
+    let mut now = Time::from_nanos(1_000_000_000);
+    let micros = |us: u32| Duration::from_micros(us.into());
+    let path = Path { idle_for: idle_us.map(micros), ..Path::new(PACKET, micros(rtt_us), Some(history)) };
+    controller.on_path(now, &path);
+    let mut in_flight = Bytes::ZERO;
+    for number in 0..64 {
+        in_flight += PACKET;
+        if in_flight <= controller.window() {
+            controller.on_sent(now, &Sent { number, bytes: PACKET, in_flight });
+        }
+        let _ = (controller.departure(), controller.rate());
+        now = now.max(controller.deadline().min(now + Duration::from_secs(1)));
+        controller.on_deadline(now);
+    }
+    let mut remembered = None;
+    controller.remember(now, &mut remembered);
+    if let Some(history) = remembered {
+        assert!((0.0..=1.0).contains(&history.trust), "{history:?}");
+    }
+});
