@@ -74,6 +74,8 @@ pub enum EndReason {
     Aborted,
     /// The peer stopped responding.
     PeerTimeout,
+    /// The peer acknowledged what it had not received.
+    FalseFeedback,
 }
 
 /// Why a session ended.
@@ -698,6 +700,7 @@ impl<C: Controller> Host<C> {
                         CloseReason::Finished => EndReason::Finished,
                         CloseReason::Reset => EndReason::Reset,
                         CloseReason::Aborted if !stream.timed_out => EndReason::Aborted,
+                        CloseReason::FalseFeedback => EndReason::FalseFeedback,
                         CloseReason::Aborted | CloseReason::TimedOut => EndReason::PeerTimeout,
                     };
                     self.events.push_back(Event::Closed(id, ended, statistics));

@@ -9,6 +9,7 @@ use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Depa
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::{Kind, Packet, Receipt, decode, encode};
 
 /// The round-trip time that [`Recorder`] controllers assume.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -244,4 +245,55 @@ fn a_connection_survives_a_receiver_that_reads_slowly() {
             sink(&mut net, listener, id, &mut received_bytes);
         }
     }
+}
+
+#[test]
+fn a_client_that_names_packets_it_has_not_received_is_reset() {
+    let config = Config::default();
+    let mut net = EventLoop::new(1250).unwrap();
+    let (_, address) = listen(&mut net, &config);
+    let client = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(address).unwrap();
+    client.set_nonblocking(true).unwrap();
+    let send = |packet: Packet| {
+        let mut bytes = Vec::new();
+        encode(&packet, &mut bytes);
+        client.send(&bytes).unwrap();
+    };
+    send(Packet { kind: Kind::Syn, number: 1, window: 1 << 20, ..Packet::default() });
+    let (limit, mut buffer) = (net.now() + Duration::from_secs(20), [0; 2000]);
+    let (mut connection, mut ended, mut reset) = (0, None, false);
+    while ended.is_none() || !reset {
+        assert!(net.now() < limit, "{ended:?}, reset {reset}");
+        net.run_once(net.now() + Duration::from_millis(10)).unwrap();
+        while let Ok(len) = client.recv(&mut buffer) {
+            let (packet, _) = decode(&buffer[..len]).unwrap();
+            let header = Packet { connection: packet.number, acknowledgement: packet.sequence, ..Packet::default() };
+            match packet.kind {
+                Kind::SynAck => {
+                    connection = packet.number;
+                    send(Packet { window: 1 << 20, ..header });
+                }
+                Kind::Reset => reset = true,
+                _ if packet.payload == 0 => {}
+                _ => {
+                    // The secret of the packet that arrived, for the one that was sent after it.
+                    let mut lie = Packet { connection, window: 1 << 20, ..header };
+                    lie.receipts.push(Receipt { number: packet.number + (1 << 8), ..Receipt::default() });
+                    send(lie);
+                }
+            }
+        }
+        while let Some((host, event)) = net.poll_event() {
+            let now = net.now();
+            match event {
+                Event::Accepted(id, _) => {
+                    net.host_mut(host).unwrap().write(now, id, &vec![5; 1_000_000]);
+                }
+                Event::Closed(_, reason, _) => ended = Some(reason),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(ended, Some(EndReason::FalseFeedback));
 }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use crate::seal::{Suite, TAG};
 
 /// The upper half of the first byte of each datagram.
-pub const SESSION_VERSION: u8 = 3;
+pub const SESSION_VERSION: u8 = 4;
 
 /// The size of a `Hello`, at least: no answer to one is larger.
 pub const MIN_HELLO_BYTES: usize = 1200;

@@ -40,6 +40,10 @@ pub struct Config {
     /// Send a probe if the last packets of a flight may be lost, and detect losses also by time, instead of waiting for
     /// the retransmission timer (RFC 8985). With [`Recovery::Sack`] only. Off in scenarios unless given.
     pub tail_loss_probe: bool,
+    /// The peer must prove which packets have arrived, and gives proofs itself. With [`Recovery::Sack`] only. Off in
+    /// scenarios, whose peers are ours.
+    #[serde(skip)]
+    pub proofs: bool,
     /// Minimum retransmission timeout. RFC 6298 (2.4) says 1 s; Linux uses 200 ms.
     pub min_rto: Duration,
     /// First timeout of the handshake, doubled each time (RFC 6298 (2.1)).
@@ -69,6 +73,7 @@ impl Default for Config {
             recovery: Recovery::Sack,
             detect_lost_retransmissions: true,
             tail_loss_probe: true,
+            proofs: true,
             min_rto: Duration::from_millis(200),
             syn_timeout: Duration::from_secs(1),
             max_timeouts: 10,
@@ -88,6 +93,10 @@ impl Config {
     /// Maximum timeout (RFC 6298 (2.5) allows any bound from 60 s).
     pub(crate) const MAX_RTO: Duration = Duration::from_secs(60);
 
+    pub(crate) fn requires_proofs(&self) -> bool {
+        self.proofs && self.recovery == Recovery::Sack
+    }
+
     /// Reads a scenario's table. `packet` is the default of the setting of that name.
     pub fn read(table: &toml::Table, packet: Bytes) -> Result<Self, String> {
         let mut config: Self = settings::read(table)?;
@@ -98,6 +107,7 @@ impl Config {
             config.keep_alive = None;
         }
         config.tail_loss_probe &= table.contains_key("tail_loss_probe");
+        config.proofs = false;
         config.check().map(|()| config)
     }
 

@@ -15,6 +15,7 @@
 use rampmeter_manager::{FlowId, Grant};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, Packet, RouterFeedback, encoded_len};
+use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
@@ -50,6 +51,8 @@ pub enum CloseReason {
     Aborted,
     /// No feedback arrived for too long.
     TimedOut,
+    /// The peer claimed that packets have arrived that were never sent.
+    FalseFeedback,
 }
 
 /// The counters of a connection.
@@ -200,6 +203,10 @@ impl Connection {
                 } else if self.state == State::Open {
                     self.handshake_timer = Time::MAX;
                 }
+                if !self.sender.verify(packet) {
+                    self.state = State::Closed(CloseReason::FalseFeedback);
+                    return outcome;
+                }
                 outcome.feedback = self.sender.on_packet(now, packet, arrived_at);
                 if outcome.feedback.is_some() {
                     outcome.fresh = self.receiver.on_packet(now, packet, ecn, shown);
@@ -309,13 +316,17 @@ impl Connection {
     }
 
     /// The next data packet, the offset of its payload in the stream, and its size on the wire.
-    pub(crate) fn transmit(&mut self, now: Time, grant: &Grant) -> Option<(Packet, u64, Bytes)> {
+    pub(crate) fn transmit(
+        &mut self,
+        now: Time,
+        grant: &Grant,
+        random: &mut dyn RngCore,
+    ) -> Option<(Packet, u64, Bytes)> {
         // The requested data may have been delivered since; acknowledgements then wait for another packet.
         if self.state != State::Open || !self.sender.wants_to_send() {
             return None;
         }
         let mut packet = self.header();
-        packet.number = grant.number as u32;
         packet.feedback = grant.feedback;
         // The packet carries acknowledgements; the rest is available for payload.
         self.receiver.write_feedback(&mut packet);
@@ -328,7 +339,8 @@ impl Connection {
         packet.payload = piece.payload;
         packet.fin = piece.fin;
         let bytes = (headers + usize::from(piece.payload)) as u32;
-        self.sender.sent(now, piece, bytes, grant.number);
+        let secret = if self.config.requires_proofs() { random.next_u32() as u8 } else { 0 };
+        packet.number = self.sender.sent(now, piece, bytes, grant.number, secret);
         self.statistics.data_packets += u64::from(piece.payload > 0);
         Some((packet, piece.start, Bytes::new(bytes.into())))
     }

@@ -182,6 +182,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
             self.manager.on_path(now, flow, connection.config.packet, rtt, feedback);
         }
+        if connection.state() == State::Closed(CloseReason::FalseFeedback) {
+            let reset = connection.reset();
+            self.send_reset(from, reset, id);
+        }
         if let Some(packet_feedback) = &outcome.feedback {
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }
@@ -318,7 +322,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             let index = self.by_flow[grant.flow.index()];
             let Some(slot) = &mut self.slots[index as usize] else { continue };
-            let Some((packet, offset, bytes)) = slot.connection.transmit(now, &grant) else {
+            let Some((packet, offset, bytes)) = slot.connection.transmit(now, &grant, &mut self.random) else {
                 self.manager.notify(now, grant.flow, Bytes::ZERO);
                 continue;
             };
@@ -432,13 +436,19 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };
-        let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset(), id));
-        self.resets.extend(reset);
-        self.past_resets.extend(reset);
+        let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset()));
+        if let Some((peer, reset)) = reset {
+            self.send_reset(peer, reset, id);
+        }
+        self.remove(now, id.index(), CloseReason::Aborted);
+    }
+
+    fn send_reset(&mut self, to: A, reset: Packet, id: ConnectionId) {
+        self.resets.push_back((to, reset, id));
+        self.past_resets.push_back((to, reset, id));
         if self.past_resets.len() > RESETS_KEPT {
             self.past_resets.pop_front();
         }
-        self.remove(now, id.index(), CloseReason::Aborted);
     }
 
     /// The peer has said, outside of the connection, that it has all that it wanted: the connection ends here.

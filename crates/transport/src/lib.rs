@@ -22,6 +22,7 @@ mod datagrams;
 mod endpoint;
 mod output;
 mod presumed_lost;
+mod proof;
 mod rack;
 mod range_set;
 mod receiver;

@@ -36,9 +36,9 @@ impl PresumedLost {
         self.losses - 1
     }
 
-    /// The transmission whose receipt has `number`, and the place of its loss. It counts as lost no more.
-    pub(crate) fn take(&mut self, number: u32) -> Option<(u64, Transmission)> {
-        let index = self.transmissions.iter().rposition(|(_, lost)| lost.number as u32 == number)?;
+    /// The transmission that `has_arrived`, and the place of its loss. It counts as lost no more.
+    pub(crate) fn take(&mut self, has_arrived: impl Fn(&Transmission) -> bool) -> Option<(u64, Transmission)> {
+        let index = self.transmissions.iter().rposition(|(_, lost)| has_arrived(lost))?;
         self.transmissions.remove(index)
     }
 }
@@ -53,9 +53,10 @@ mod tests {
         for number in 0..1000 {
             assert_eq!(lost.insert(Transmission { number, order: number, sent_at: Time::ZERO }), number);
         }
-        assert_eq!(lost.take(999).map(|(place, lost)| (place, lost.order)), Some((999, 999)));
-        assert_eq!(lost.take(999), None);
-        assert_eq!(lost.take(1000 - MAX as u32 - 1), None);
+        let is = |number| move |lost: &Transmission| lost.number == number;
+        assert_eq!(lost.take(is(999)).map(|(place, lost)| (place, lost.order)), Some((999, 999)));
+        assert_eq!(lost.take(is(999)), None);
+        assert_eq!(lost.take(is(1000 - MAX as u64 - 1)), None);
         assert_eq!(lost.transmissions.len(), MAX - 1);
     }
 }

@@ -60,6 +60,13 @@ impl Rack {
         }
     }
 
+    /// A transmission has arrived, at most `rtt` after it was sent. Its place in the order of arrival is not known.
+    pub(crate) fn on_late_proof(&mut self, order: u64, rtt: Duration) {
+        if self.latest.is_none_or(|latest| order > latest.order) {
+            self.latest = Some(Latest { order, rtt });
+        }
+    }
+
     pub(crate) fn has_seen_reordering(&self) -> bool {
         self.has_seen_reordering
     }

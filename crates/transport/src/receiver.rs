@@ -4,6 +4,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack, unwrap};
 
 use crate::config::Config;
+use crate::proof::Arrived;
 use crate::range_set::RangeSet;
 
 /// New payload: bytes `offset..offset + len` of the stream, found `skip` bytes into the packet's payload.
@@ -44,6 +45,8 @@ pub(crate) struct Receiver {
     unacknowledged: u32,
     receipts: List<Receipt, MAX_RECEIPTS>,
     feedback: RouterFeedback,
+    /// What the peer's proofs are made of, if it requires them.
+    proofs: Option<Box<Arrived>>,
 }
 
 impl Receiver {
@@ -63,6 +66,7 @@ impl Receiver {
             unacknowledged: 0,
             receipts: List::default(),
             feedback: RouterFeedback::None,
+            proofs: config.requires_proofs().then(Box::default),
         }
     }
 
@@ -95,6 +99,9 @@ impl Receiver {
             self.receipts.push(latest);
         }
         self.receipts.push(Receipt { number: packet.number, ecn, received_at: arrived_at });
+        if let Some(proofs) = &mut self.proofs {
+            proofs.insert(packet.number);
+        }
         self.feedback = match (self.feedback, packet.feedback) {
             (old, RouterFeedback::None) => old,
             // Window changes add up if one acknowledgement covers several packets.
@@ -211,6 +218,7 @@ impl Receiver {
         packet.window = window as u32;
         self.advertised_window = self.next + window;
         packet.receipts = self.receipts;
+        packet.proof = self.proofs.as_mut().and_then(|proofs| proofs.proof(!self.receipts.is_empty()));
         packet.echoed_feedback = std::mem::take(&mut self.feedback);
         if !self.out_of_order.is_empty() {
             packet.sacks = self.sacks();

@@ -18,6 +18,7 @@ use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::{List, MAX_RECEIPTS, Receipt};
 
 use crate::presumed_lost::{PresumedLost, Transmission};
+use crate::proof::{Late, Pending, Proofs};
 use crate::rack::{Deadline, Rack};
 use crate::range_set::RangeSet;
 
@@ -112,9 +113,14 @@ pub(crate) struct Scoreboard {
     /// The place of the last episode's first loss among all losses.
     pub(crate) episode: u64,
     probe: Option<Probe>,
+    pub(crate) proofs: Proofs,
 }
 
 impl Scoreboard {
+    pub(crate) fn new(proofs: Proofs) -> Self {
+        Self { proofs, ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -237,26 +243,48 @@ impl Scoreboard {
     /// Records that a segment has arrived, unless that was reported before.
     fn arrived(&mut self, segment: &Segment, receipts: &[Receipt], change: &mut Change) {
         let bytes = Bytes::new(segment.bytes.into());
-        if segment.in_flight {
+        let probe = self.probe.filter(|probe| probe.start == segment.start && !segment.sacked);
+        let of_probe = probe.is_some_and(|probe| self.proofs.has_arrived(probe.transmission.order));
+        let is_proved = of_probe || self.proofs.has_arrived(segment.order);
+        if segment.in_flight && is_proved {
             change.arrived_in_flight += bytes;
             self.in_flight -= bytes;
+            self.proofs.close(segment.order);
+        } else if segment.in_flight {
+            self.proofs.wait_for(segment.order, Pending { number: segment.number, bytes, sent_at: segment.sent_at });
         }
         if segment.sacked {
             return;
         }
-        change.delivered += bytes;
-        let place = |number: u64| receipts.iter().position(|r| r.number == number as u32);
+        if is_proved {
+            change.delivered += bytes;
+        }
+        if let Some(Probe { bytes, transmission: Transmission { number, order, sent_at }, .. }) = probe {
+            self.probe = None;
+            let bytes = Bytes::new(bytes.into());
+            if is_proved {
+                self.in_flight -= bytes;
+                change.arrived_in_flight += bytes;
+            } else {
+                self.proofs.wait_for(order, Pending { number, bytes, sent_at });
+            }
+        }
+        let proofs = &self.proofs;
+        let place = |Transmission { number, order, .. }| {
+            receipts.iter().position(|receipt| proofs.is_of(receipt.number, number, order))
+        };
         let mut transmission = segment.transmission();
-        let mut index = place(segment.number);
-        if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
-            self.in_flight -= Bytes::new(probe.bytes.into());
-            change.arrived_in_flight += Bytes::new(probe.bytes.into());
-            if let Some(of_probe) = place(probe.transmission.number).filter(|_| index.is_none()) {
+        let mut index = place(transmission);
+        if let Some(probe) = probe {
+            if let Some(of_probe) = place(probe.transmission).filter(|_| index.is_none()) {
                 // Only the probe has arrived, which was sent last: the first transmission is lost (RFC 8985 section
                 // 7.4.2).
                 change.lost_number = change.lost_number.max(Some(segment.number));
                 change.lost_packets += 1;
                 (index, transmission) = (Some(of_probe), probe.transmission);
+            }
+            if is_proved {
+                self.proofs.close(probe.transmission.order);
             }
         }
         if let Some(index) = index {
@@ -271,13 +299,36 @@ impl Scoreboard {
         }
     }
 
+    /// Pending packets whose proofs have arrived, by a packet that reached this host at `arrived_at`, leave the bytes in
+    /// flight.
+    pub(crate) fn on_late_proofs(&mut self, arrived_at: Time, change: &mut Change) {
+        let Late { bytes, last } = self.proofs.take_late();
+        if let Some((order, sent_at)) = last {
+            self.rack.on_late_proof(order, arrived_at.since(sent_at));
+        }
+        self.in_flight -= bytes;
+        change.arrived_in_flight += bytes;
+        change.delivered += bytes;
+    }
+
+    /// Pending packets whose deadline has come are lost; all of them without a deadline.
+    fn lose_pending(&mut self, now: Time, deadline: Option<&Deadline>, change: &mut Change) {
+        while let Some(Pending { number, bytes, .. }) = self.proofs.pop_lost(now, deadline) {
+            self.in_flight -= bytes;
+            change.lost += bytes;
+            change.lost_number = change.lost_number.max(Some(number));
+            change.lost_packets += 1;
+        }
+    }
+
     /// Handles the receipts of a packet that reached this host at `arrived_at`, after what it acknowledges: the order
     /// of arrival, and transmissions that counted as lost.
     pub(crate) fn on_receipts(&mut self, receipts: &[Receipt], arrived_at: Time, change: &mut Change) {
+        let proofs = &self.proofs;
         for (receipt, reported) in receipts.iter().zip(change.reported) {
             let late = match reported {
                 Some((_, false)) => None,
-                _ => self.presumed_lost.take(receipt.number),
+                _ => self.presumed_lost.take(|lost| proofs.is_of(receipt.number, lost.number, lost.order)),
             };
             change.spurious += u32::from(late.is_some());
             change.spurious_in_episode += u32::from(late.is_some_and(|(place, _)| place >= self.episode));
@@ -354,7 +405,8 @@ impl Scoreboard {
             }
             self.retransmissions.pop_front();
         }
-        next
+        self.lose_pending(now, Some(deadline), change);
+        next.min(self.proofs.next_lost_at(deadline))
     }
 
     /// Whether packets have been selectively acknowledged, or are lost.
@@ -410,6 +462,7 @@ impl Scoreboard {
         self.frontier = self.base + self.segments.len() as u64;
         self.sacked_above = 0;
         self.credited = self.frontier;
+        self.lose_pending(Time::MAX, None, change);
     }
 
     fn mark_lost(&mut self, index: usize, change: &mut Change) {
@@ -418,11 +471,13 @@ impl Scoreboard {
         let mut bytes = Bytes::ZERO;
         if std::mem::replace(&mut segment.in_flight, false) {
             bytes = Bytes::new(segment.bytes.into());
+            self.proofs.close(segment.order);
             let place = self.presumed_lost.insert(segment.transmission());
             change.first_loss = change.first_loss.or(Some(place));
         }
         if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
             bytes += Bytes::new(probe.bytes.into());
+            self.proofs.close(probe.transmission.order);
         }
         change.lost += bytes;
         self.in_flight -= bytes;

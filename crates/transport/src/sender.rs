@@ -6,6 +6,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::{Packet, unwrap};
 
 use crate::config::{Config, Recovery};
+use crate::proof::Proofs;
 use crate::rack::Rack;
 use crate::scoreboard::{Change, DUP_THRESHOLD, Scoreboard};
 use crate::tail_probe::TailProbe;
@@ -87,7 +88,7 @@ impl Sender {
             delayed_ack: config.delayed_ack,
             min_rto: config.min_rto,
             first_sequence: config.first_sequence.unwrap_or_default(),
-            scoreboard: Scoreboard::default(),
+            scoreboard: Scoreboard::new(Proofs::new(config.requires_proofs())),
             una: 0,
             next: 0,
             written: 0,
@@ -197,8 +198,9 @@ impl Sender {
         Some(Piece { start: last.start, payload, fin: last.fin, is_retransmission: true })
     }
 
-    /// The piece has been sent in a packet of `bytes`.
-    pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64) {
+    /// The piece has been sent in a packet of `bytes`, which the manager calls `number`. Returns its number on the wire.
+    pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64, secret: u8) -> u32 {
+        let on_wire = self.scoreboard.proofs.add(secret, number);
         let len = u32::from(piece.payload) + u32::from(piece.fin);
         if piece.is_retransmission {
             self.retransmitted += 1;
@@ -219,6 +221,17 @@ impl Sender {
             self.timer = now + self.timeout(); // RFC 6298 (5.1)
         }
         self.arm_tail_probe(now);
+        on_wire
+    }
+
+    /// Checks what a packet says about arrivals, before [`Sender::on_packet`]. False if it is a lie.
+    pub(crate) fn verify(&mut self, packet: &Packet) -> bool {
+        self.scoreboard.proofs.verify(packet)
+    }
+
+    /// Whether packets may be in flight.
+    fn has_in_flight(&self) -> bool {
+        !self.scoreboard.is_empty() || self.scoreboard.proofs.has_pending()
     }
 
     fn arm_tail_probe(&mut self, now: Time) {
@@ -248,7 +261,7 @@ impl Sender {
         }
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
-        if self.scoreboard.is_empty() && !advanced && !self.is_blocked() {
+        if !self.has_in_flight() && !advanced && !self.is_blocked() {
             // The peer only sends: its packets contain nothing new but its window, and receipts of packets that
             // counted as lost.
             self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
@@ -270,6 +283,7 @@ impl Sender {
         }
 
         let change = &mut feedback.change;
+        self.scoreboard.on_late_proofs(arrived_at, change);
         if advanced {
             self.una = ack;
             self.scoreboard.on_cumulative(ack, &packet.receipts, change);
@@ -289,10 +303,13 @@ impl Sender {
         if let Some(rtt) = feedback.rtt {
             self.rtt.sample(rtt);
         }
-        if advanced || change.delivered > Bytes::ZERO {
+        let has_progress = advanced && !self.scoreboard.proofs.is_required();
+        if has_progress || change.delivered > Bytes::ZERO {
             self.timeouts = 0;
-            // RFC 6298 (5.2), (5.3).
-            self.timer = if self.scoreboard.is_empty() { Time::MAX } else { now + self.timeout() };
+            self.timer = now + self.timeout(); // RFC 6298 (5.3)
+        }
+        if (advanced || change.delivered > Bytes::ZERO) && !self.has_in_flight() {
+            self.timer = Time::MAX; // RFC 6298 (5.2)
         }
         self.find_losses(arrived_at, advanced, duplicate, &mut feedback);
         if advanced || feedback.change.delivered > Bytes::ZERO {
@@ -351,7 +368,7 @@ impl Sender {
                 if !reordered {
                     self.scoreboard.detect_losses(self.detect_lost_retransmissions, change);
                 }
-                if reordered || self.tail_probe.is_enabled() {
+                if reordered || self.tail_probe.is_enabled() || self.scoreboard.proofs.has_pending() {
                     self.find_late(arrived_at, change);
                 }
             }
@@ -451,7 +468,7 @@ impl Sender {
         let repeated_timeout = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = now + self.timeout();
-        if self.scoreboard.is_empty() {
+        if !self.has_in_flight() {
             if !self.is_blocked() {
                 self.timer = Time::MAX;
             }

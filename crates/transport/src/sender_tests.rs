@@ -16,7 +16,7 @@ struct Test {
 
 impl Test {
     fn new(recovery: Recovery) -> Self {
-        let mut sender = Sender::new(&Config { recovery, tail_loss_probe: false, ..Config::default() });
+        let mut sender = Sender::new(&Config { recovery, tail_loss_probe: false, proofs: false, ..Config::default() });
         sender.on_handshake(RTT, 1 << 20);
         sender.write(1 << 20);
         Self { sender, now: Time::ZERO, number: 0 }
@@ -26,7 +26,7 @@ impl Test {
     fn send(&mut self, packets: u64) -> u64 {
         for _ in 0..packets {
             let piece = self.sender.next_piece(PAYLOAD).unwrap();
-            self.sender.sent(self.now, piece, 1054, self.number);
+            self.sender.sent(self.now, piece, 1054, self.number, 0);
             self.number += 1;
             self.now += Duration::from_millis(1);
         }

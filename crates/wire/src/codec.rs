@@ -12,7 +12,9 @@
 //! |                            window                             |
 //! +---------------+---------------+-------------------------------+
 //! |   payload length (2 bytes)    |  receipts, 12 bytes each;     |
-//! +-------------------------------+  sacks, 8; feedback, 21 each  |
+//! +-------------------------------+  sacks, 8; feedback, 21 each; |
+//!                                 |  proof, 13                    |
+//!                                 +-------------------------------+
 //! ```
 //!
 //! Feedback is a byte with its type, followed by:
@@ -28,7 +30,7 @@
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use thiserror::Error;
 
-use crate::packet::{Kind, Packet, Receipt, RouterFeedback, Sack};
+use crate::packet::{Kind, Packet, Proof, Receipt, RouterFeedback, Sack};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
@@ -42,6 +44,7 @@ pub const UDP_BYTES: usize = 28;
 const RECEIPT_BYTES: usize = 12;
 const SACK_BYTES: usize = 8;
 const FEEDBACK_BYTES: usize = 21;
+const PROOF_BYTES: usize = 13;
 
 const FAIR_SHARE: u8 = 1;
 const XCP: u8 = 2;
@@ -50,6 +53,7 @@ const FIN: u8 = 1;
 const PING: u8 = 2;
 const FEEDBACK: u8 = 4;
 const ECHOED_FEEDBACK: u8 = 8;
+const PROOF: u8 = 16;
 
 /// Why a datagram could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -78,6 +82,7 @@ pub fn encoded_len(packet: &Packet) -> usize {
         + packet.sacks.len() * SACK_BYTES
         + feedback(&packet.feedback)
         + feedback(&packet.echoed_feedback)
+        + packet.proof.map_or(0, |_| PROOF_BYTES)
 }
 
 /// Appends the encoded header of `packet` to `out`. The caller appends the payload.
@@ -88,7 +93,8 @@ pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
         flag(packet.fin, FIN)
             | flag(packet.ping, PING)
             | flag(packet.feedback != RouterFeedback::None, FEEDBACK)
-            | flag(packet.echoed_feedback != RouterFeedback::None, ECHOED_FEEDBACK),
+            | flag(packet.echoed_feedback != RouterFeedback::None, ECHOED_FEEDBACK)
+            | flag(packet.proof.is_some(), PROOF),
     );
     out.push(packet.receipts.len() as u8);
     out.push(packet.sacks.len() as u8);
@@ -106,6 +112,11 @@ pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
     }
     for feedback in [packet.feedback, packet.echoed_feedback] {
         encode_feedback(feedback, out);
+    }
+    if let Some(Proof { number, arrived, sum }) = packet.proof {
+        out.extend(number.to_be_bytes());
+        out.extend(arrived.to_be_bytes());
+        out.push(sum);
     }
 }
 
@@ -160,7 +171,7 @@ pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeErr
         return Err(DecodeError::Version(fixed[0] >> 4));
     }
     let flags = fixed[1];
-    if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK) != 0 {
+    if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK | PROOF) != 0 {
         return Err(DecodeError::Field("flag"));
     }
     let mut words = fixed[4..24].chunks_exact(4).map(be_u32);
@@ -186,7 +197,8 @@ pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeErr
 
     let (receipts, sacks) = (usize::from(fixed[2]), usize::from(fixed[3]));
     let feedbacks = usize::from(flags & FEEDBACK != 0) + usize::from(flags & ECHOED_FEEDBACK != 0);
-    let options = receipts * RECEIPT_BYTES + sacks * SACK_BYTES + feedbacks * FEEDBACK_BYTES;
+    let proof = if flags & PROOF != 0 { PROOF_BYTES } else { 0 };
+    let options = receipts * RECEIPT_BYTES + sacks * SACK_BYTES + feedbacks * FEEDBACK_BYTES + proof;
     let announced = HEADER_BYTES + options + usize::from(packet.payload);
     if announced > datagram.len() {
         return Err(DecodeError::Length { announced, got: datagram.len() });
@@ -217,6 +229,9 @@ pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeErr
             *slot = decode_feedback(bytes).ok_or(DecodeError::Field("kind of feedback"))?;
             options = later;
         }
+    }
+    if let (Some(&sum), true) = (options.get(12), proof > 0) {
+        packet.proof = Some(Proof { number: be_u32(options), arrived: be_u64(&options[4..]), sum });
     }
     Ok((packet, payload, rest))
 }
@@ -255,6 +270,8 @@ mod tests {
                 change,
             }),
         ];
+        let proof = prop::option::of(any::<(u32, u64, u8)>())
+            .prop_map(|proof| proof.map(|(number, arrived, sum)| Proof { number, arrived, sum }));
         (
             kind,
             any::<[u32; 5]>(),
@@ -262,32 +279,35 @@ mod tests {
             any::<(bool, bool)>(),
             prop::collection::vec(receipt, 0..=2),
             prop::collection::vec(sack, 0..=3),
-            (feedback.clone(), feedback),
+            (feedback.clone(), feedback, proof),
         )
-            .prop_map(|(kind, words, payload, (fin, ping), receipts, sacks, (feedback, echoed_feedback))| {
-                let [connection, number, sequence, acknowledgement, window] = words;
-                let mut packet = Packet {
-                    connection,
-                    number,
-                    sequence,
-                    acknowledgement,
-                    window,
-                    payload,
-                    kind,
-                    fin,
-                    ping,
-                    feedback,
-                    echoed_feedback,
-                    ..Packet::default()
-                };
-                for receipt in receipts {
-                    assert!(packet.receipts.push(receipt));
-                }
-                for sack in sacks {
-                    assert!(packet.sacks.push(sack));
-                }
-                packet
-            })
+            .prop_map(
+                |(kind, words, payload, (fin, ping), receipts, sacks, (feedback, echoed_feedback, proof))| {
+                    let [connection, number, sequence, acknowledgement, window] = words;
+                    let mut packet = Packet {
+                        connection,
+                        number,
+                        sequence,
+                        acknowledgement,
+                        window,
+                        payload,
+                        kind,
+                        fin,
+                        ping,
+                        proof,
+                        feedback,
+                        echoed_feedback,
+                        ..Packet::default()
+                    };
+                    for receipt in receipts {
+                        assert!(packet.receipts.push(receipt));
+                    }
+                    for sack in sacks {
+                        assert!(packet.sacks.push(sack));
+                    }
+                    packet
+                },
+            )
     }
 
     proptest! {

@@ -18,7 +18,7 @@ pub use cm::{
     cm_encoded_len,
 };
 pub use codec::{DecodeError, HEADER_BYTES, UDP_BYTES, VERSION, decode, decode_first, encode, encoded_len};
-pub use packet::{Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack};
+pub use packet::{Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Proof, Receipt, RouterFeedback, Sack};
 pub use sequence::{unwrap, wrap};
 
 #[cfg(doctest)]

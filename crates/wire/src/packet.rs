@@ -43,6 +43,17 @@ pub struct Receipt {
     pub received_at: Time,
 }
 
+/// A proof that packets have arrived, of many packets at once, for a sender whose packet numbers have a random byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Proof {
+    /// The number of the last packet, in the order of sending, that has arrived.
+    pub number: u32,
+    /// Which of the packets before it have arrived: bit `n` is the packet sent `n` packets before it. Bit 0 is set.
+    pub arrived: u64,
+    /// The exclusive or of the random bytes of all these packets' numbers.
+    pub sum: u8,
+}
+
 /// The feedback of the routers on the path to the packet's flow, for schemes with explicit feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterFeedback {
@@ -137,6 +148,8 @@ pub struct Packet {
     pub receipts: List<Receipt, MAX_RECEIPTS>,
     /// Ranges received beyond `acknowledgement`, most recently changed first.
     pub sacks: List<Sack, MAX_SACKS>,
+    /// The proof that the peer's latest packets have arrived. It repeats what lost acknowledgements reported.
+    pub proof: Option<Proof>,
     /// The feedback that routers wrote into this packet.
     pub feedback: RouterFeedback,
     /// The feedback that routers wrote into the packets that this one acknowledges, echoed to their sender.

@@ -119,7 +119,7 @@ pub struct TransferReport {
     pub bytes: u64,
     /// The duration of the transfer.
     pub seconds: f64,
-    /// `finished`, `refused`, `timed_out`, `reset` or `aborted`.
+    /// `finished`, `refused`, `timed_out`, `reset`, `aborted` or `false_feedback`.
     pub ended: &'static str,
     /// The reason of a refusal.
     pub refusal: Option<String>,
@@ -375,6 +375,7 @@ impl Server {
             EndReason::PeerTimeout => "timed_out",
             EndReason::Reset => "reset",
             EndReason::Aborted => "aborted",
+            EndReason::FalseFeedback => "false_feedback",
         };
         on_transfer(&TransferReport {
             peer: client.peer,

@@ -127,7 +127,7 @@ impl From<EndReason> for StreamEnd {
         match reason {
             EndReason::Finished => Self::Finished,
             EndReason::Reset => Self::Reset,
-            EndReason::Aborted => Self::Aborted,
+            EndReason::Aborted | EndReason::FalseFeedback => Self::Aborted,
             EndReason::PeerTimeout => Self::TimedOut,
         }
     }

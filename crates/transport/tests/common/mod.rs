@@ -14,7 +14,7 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
     CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
 };
-use rampmeter_units::{Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{decode, encode};
 
 /// What the channel does to packets, in each direction.
@@ -42,6 +42,8 @@ pub struct End {
 
 pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
 
+pub type Lie = Box<dyn FnMut(usize, &mut rampmeter_wire::Packet)>;
+
 pub type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
 
 pub struct Pair {
@@ -57,6 +59,12 @@ pub struct Pair {
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses the packet.
     pub filter: Filter,
+    /// Called for each packet that leaves, before the filter: the sender lies.
+    pub lie: Lie,
+    /// The path from the opener to the accepter has a rate, and a queue that holds packets for this long.
+    pub bottleneck: Option<(Rate, Duration)>,
+    /// The time from which on the bottleneck is idle.
+    idle_from: Time,
     /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
     /// it arrives.
     pub recode: Recoder,
@@ -100,6 +108,9 @@ impl Pair {
             in_flight: BTreeMap::new(),
             sequence: 0,
             filter: Box::new(|_, _| true),
+            lie: Box::new(|_, _| {}),
+            bottleneck: None,
+            idle_from: Time::ZERO,
             recode: Box::new(|_, ecn| ecn),
         };
         pair.ends[0].connection = pair.ends[0].endpoint.open(Time::ZERO, 1, config);
@@ -179,8 +190,9 @@ impl Pair {
                     Event::Closed(_, reason, statistics) => e.closed = Some((reason, statistics)),
                 }
             }
-            while let Some(transmit) = self.ends[from].endpoint.poll_transmit(self.now) {
+            while let Some(mut transmit) = self.ends[from].endpoint.poll_transmit(self.now) {
                 assert_eq!(transmit.to, 1 - from as u32);
+                (self.lie)(from, &mut transmit.packet);
                 let mut bytes = Vec::new();
                 encode(&transmit.packet, &mut bytes);
                 let payload = usize::from(transmit.packet.payload);
@@ -209,7 +221,15 @@ impl Pair {
 
     fn schedule(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
         let delayed = self.random.chance(self.faults.reordering);
-        let extra = if delayed { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
+        let mut extra = if delayed { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
+        if let Some((rate, queue)) = self.bottleneck.filter(|_| to == 1) {
+            let waits = self.idle_from.since(self.now);
+            if waits > queue {
+                return;
+            }
+            extra += waits;
+            self.idle_from = self.now + waits + rate.time_to_send(Bytes::new(bytes.len() as u64 + 28));
+        }
         self.sequence += 1;
         self.in_flight.insert((self.now + self.delay + extra, self.sequence), (to, bytes, ecn));
     }
