@@ -18,7 +18,7 @@ use rampmeter_transport::{
     Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, Recovery, SendBuffer, State,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
-use rampmeter_wire::{Kind, List, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
+use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
 #[allow(dead_code)]
 #[path = "../../crates/net/src/files/controller_policy.rs"]
@@ -114,6 +114,7 @@ struct Shape {
     sacks: Vec<(i32, i32)>,
     feedback: Option<(u64, u64)>,
     echoed_feedback: Option<(u64, u64)>,
+    proof: Option<(i32, u64, u8)>,
 }
 
 /// The state of one peer.
@@ -390,6 +391,7 @@ impl Shape {
             sacks: List::default(),
             feedback: feedback(self.feedback),
             echoed_feedback: feedback(self.echoed_feedback),
+            proof: self.proof.map(|(number, arrived, sum)| Proof { number: near(last.number, number), arrived, sum }),
         };
         for &(number, ecn, received_at) in &self.receipts {
             packet.receipts.push(Receipt {
