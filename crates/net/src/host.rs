@@ -301,6 +301,11 @@ impl<C: Controller> Host<C> {
         self.endpoint.replace_controller(now, id, controller);
     }
 
+    /// Puts a connection into the macroflow of another one of the same session. False if that is not possible.
+    pub fn join_macroflow(&mut self, now: Time, id: ConnectionId, other: ConnectionId) -> bool {
+        self.session(id) == self.session(other) && self.endpoint.join_macroflow(now, id, other).is_ok()
+    }
+
     /// Aborts a connection.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.abort(now, id);

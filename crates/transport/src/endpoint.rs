@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use rampmeter_control::{Controller, History};
-use rampmeter_manager::{Destination, FlowId, Manager, Share, Timers, Update};
+use rampmeter_manager::{Destination, FlowId, MacroflowChoice, MacroflowError, Manager, Share, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
@@ -471,6 +471,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if let Some(flow) = self.flow(id) {
             self.manager.replace(now, flow, controller);
         }
+    }
+
+    /// Puts a connection into the macroflow of `other`, which has the same destination.
+    pub fn join_macroflow(&mut self, now: Time, id: ConnectionId, other: ConnectionId) -> Result<(), MacroflowError> {
+        let (Some(flow), Some(other)) = (self.flow(id), self.flow(other)) else { return Err(MacroflowError::Closed) };
+        self.manager.set_macroflow(now, flow, MacroflowChoice::Of(other), &mut self.make)
     }
 
     /// The manager, for queries.
