@@ -1,32 +1,58 @@
-//! The file protocol: requests as a server reads them, answers as a client reads them. The module is private to its
-//! crate, so its file is compiled into this target.
+//! The file protocol: greetings and requests as a server reads them, answers as a client reads them. The module is
+//! private to its crate, so its files are compiled into this target.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code)]
-#[path = "../../crates/net/src/files/protocol.rs"]
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../../crates/net/src/files/protocol/mod.rs"]
 mod protocol;
 
-use protocol::{Answer, MAX_REQUEST, Request, check_name};
+use protocol::{Answer, Greeting, MAX_MESSAGE, MAX_PIECE, Piece, Request, check_name};
+
+fn is_below(name: &str) -> bool {
+    std::path::Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+fn check_piece(piece: Piece) {
+    if let Piece::Bytes(len) = piece {
+        assert!(len > 0 && len as usize <= MAX_PIECE);
+    }
+}
 
 fuzz_target!(|bytes: &[u8]| {
-    match Request::parse(bytes) {
-        Ok(Some(request)) => {
-            let encoded = request.encode();
-            assert!(encoded.len() <= MAX_REQUEST && bytes.starts_with(&encoded));
-            if check_name(&request.name).is_ok() {
-                let below = std::path::Path::new(&request.name).components();
-                assert!(below.into_iter().all(|part| matches!(part, std::path::Component::Normal(_))));
-            }
-        }
-        Ok(None) => assert!(bytes.len() < MAX_REQUEST, "a full buffer is decided on"),
+    match Greeting::parse(bytes) {
+        Ok(Some((greeting, len))) => assert_eq!(greeting.encode(), bytes[..len]),
+        Ok(None) => assert!(bytes.len() < MAX_MESSAGE, "a full buffer is decided on"),
         Err(_) => {}
     }
-    // A stream of answers, until one is invalid.
-    let mut rest = bytes;
-    while let Ok(Some((answer, len))) = Answer::parse(rest) {
-        assert_eq!(answer.encode(), rest[..len]);
+    // A stream of requests, until one is invalid or incomplete.
+    let (mut rest, mut encoded) = (bytes, Vec::new());
+    while let Ok(Some((request, len))) = Request::parse(rest) {
+        encoded.clear();
+        request.encode(&mut encoded);
+        assert!(encoded == rest[..len] && len <= MAX_MESSAGE);
+        if let Request::Get { name, .. } | Request::Put { name, .. } | Request::Delete { name } = &request {
+            assert!(check_name(name).is_err() || is_below(name));
+        }
+        if let Request::Piece(piece) = request {
+            check_piece(piece);
+        }
         rest = &rest[len..];
     }
+    assert!(Request::parse(rest) != Ok(None) || rest.len() < MAX_MESSAGE, "a full buffer is decided on");
+    // The same of answers.
+    let mut rest = bytes;
+    while let Ok(Some((answer, len))) = Answer::parse(rest) {
+        encoded.clear();
+        answer.encode(&mut encoded);
+        assert!(encoded == rest[..len] && len <= MAX_MESSAGE);
+        match answer {
+            Answer::Entry { name, .. } => assert!(is_below(&name), "no list leads out of a directory"),
+            Answer::Piece(piece) => check_piece(piece),
+            _ => {}
+        }
+        rest = &rest[len..];
+    }
+    assert!(Answer::parse(rest) != Ok(None) || rest.len() < MAX_MESSAGE, "a full buffer is decided on");
 });

@@ -7,8 +7,8 @@
 //! }
 //! ```
 //!
-//! Exit codes: 0 success; 1 a run, a claim or a transfer failed; 2 the input is invalid; 130 interrupted. Every error
-//! is one line on standard error. With `--json`, standard output has only the JSON object.
+//! Exit codes: 0 success; 1 a run, a claim or a transfer failed; 2 the input is invalid; 3 some of several files failed;
+//! 130 interrupted. Every error is one line on standard error. With `--json`, standard output has only the JSON object.
 
 mod cm;
 mod failure;
@@ -35,7 +35,8 @@ use crate::failure::Failure;
 const EXAMPLES: &str =
     "  rampmeter serve DIR                                               serve files over UDP, encrypted
   rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
-  rampmeter get 127.0.0.1:7267/NAME --controller pcp                the same with PCP
+  rampmeter get 127.0.0.1:7267/NAME/ --controller pcp               fetch a directory with PCP
+  rampmeter sync DIR 127.0.0.1:7267/NAME/                           upload what changed in a directory
   rampmeter tunnel 'HOST:7268?key=KEY' --socks 1080                 carry other programs' TCP over UDP, encrypted
   rampmeter cm daemon                                               start the Congestion Manager daemon
   rampmeter cm web DIR                                              serve files over HTTP, paced by the daemon";
@@ -54,8 +55,12 @@ enum Command {
     Studies(studies::Command),
     /// Serve the files of a directory over UDP
     Serve(files::ServeArgs),
-    /// Fetch a file from `rampmeter serve`
+    /// Fetch files and directories from `rampmeter serve`
     Get(files::GetArgs),
+    /// Upload files and directories to `rampmeter serve`
+    Put(files::PutArgs),
+    /// Make a directory the same as another one, here or at `rampmeter serve`
+    Sync(files::SyncArgs),
     /// Carry TCP connections of other programs over UDP, encrypted
     #[cfg(feature = "tunnel")]
     Tunnel(tunnel::TunnelArgs),
@@ -94,7 +99,9 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
     match command {
         Command::Studies(command) => studies::execute(command, registries),
         Command::Serve(args) => files::serve(args, &registries.controllers),
-        Command::Get(args) => files::get(args),
+        Command::Get(args) => files::get(args, &registries.controllers),
+        Command::Put(args) => files::put(args, &registries.controllers),
+        Command::Sync(args) => files::sync(args, &registries.controllers),
         #[cfg(feature = "tunnel")]
         Command::Tunnel(args) => tunnel::tunnel(args, &registries.controllers),
         Command::Key(args) => files::key(args),

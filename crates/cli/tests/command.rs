@@ -218,6 +218,50 @@ fn get_chooses_the_controller_of_the_server() {
 }
 
 #[test]
+fn directories_are_fetched_put_and_synchronized() {
+    let workspace = Workspace::new("directories");
+    for name in ["in/a", "in/sub/b", "in/sub/c"] {
+        let path = workspace.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    std::os::unix::fs::symlink("a", workspace.0.join("in/link")).unwrap();
+    let server = RunningServer::start(&workspace, &["--list", "--writers", "anyone", "--overwrite"]);
+    let url = |name: &str| format!("{}/{name}?key={}", server.address, server.key);
+    let run = |arguments: &[&str], code| {
+        let output = workspace.rampmeter(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (got, _) = run(&["get", &url("in/"), "-o", "got"], 0);
+    assert!(got.starts_with("got: 3 files, 20 B in ") && got.contains(", 1 not regular files, "), "{got}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("got/sub/b")).unwrap(), "in/sub/b");
+    let (json, _) = run(&["get", &url("in/"), "-o", "got", "--json"], 0);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&report["complete"], &report["unchanged"]), (&0.into(), &3.into()), "{report}");
+    assert_eq!(report["files"].as_array().unwrap().len(), 3);
+
+    let (_, errors) = run(&["get", &url("in/a"), &url("in/none"), "-o", "some"], 3);
+    assert!(errors.contains("in/none") && errors.contains("no such file") && errors.lines().count() == 1, "{errors}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("some/a")).unwrap(), "in/a");
+
+    let (put, _) = run(&["put", "in", &url("up/")], 0);
+    assert!(put.contains(": 3 files, 20 B in "), "{put}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("up/sub/c")).unwrap(), "in/sub/c");
+    let (_, refused) = run(&["put", "in/a", &url("up/a")], 1);
+    assert!(refused.contains("--overwrite") && refused.lines().count() == 1, "{refused}");
+
+    std::fs::write(workspace.0.join("up/extra"), "x").unwrap();
+    std::fs::write(workspace.0.join("in/new"), "n").unwrap();
+    let (plan, _) = run(&["sync", "in/", &url("up/"), "--delete", "--dry-run"], 0);
+    assert!(plan.contains("would transfer up/new\nwould delete up/extra\n"), "{plan}");
+    let (done, _) = run(&["sync", "in/", &url("up/"), "--delete"], 0);
+    assert!(done.contains("1 files, ") && done.contains("3 unchanged, 1 deleted"), "{done}");
+    assert!(workspace.0.join("up/new").exists() && !workspace.0.join("up/extra").exists());
+    run(&["sync", "in/", "up/"], 2);
+}
+
+#[test]
 fn a_transfer_prints_one_line_at_both_ends() {
     let workspace = Workspace::new("transfer_lines");
     std::fs::write(workspace.0.join("large"), vec![7; 1_234_567]).unwrap();
@@ -226,7 +270,7 @@ fn a_transfer_prints_one_line_at_both_ends() {
     let got = text(&workspace.rampmeter(&["get", &url, "-o", "copy"]).stdout);
     let json = workspace.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
     let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    let hash = report["blake3"].as_str().unwrap();
+    let hash = report["files"][0]["blake3"].as_str().unwrap();
     let through = workspace.rampmeter(&["get", &url, "-o", "-"]);
     assert!(through.stdout == vec![7; 1_234_567] && text(&through.stderr).starts_with("-: 1.235 MB in "));
     assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");

@@ -7,13 +7,17 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, TestServer, at_fixed_rate, fetch, identity, noise, options};
-use rampmeter_net::files::{GetOptions, NetError, Trust, get};
+use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
+use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Trust, get};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream;
 
 fn other() -> KeyPair {
     KeyPair::generate(&mut Stream::from_seed(2))
+}
+
+fn trusting(trust: Trust, options: GetOptions) -> GetOptions {
+    GetOptions { client: ClientOptions { trust, ..options.client }, ..options }
 }
 
 fn directories(len: usize) -> (tempfile::TempDir, tempfile::TempDir) {
@@ -27,8 +31,7 @@ fn a_new_server_is_known_from_then_on() {
     let (from, to) = directories(10_000);
     let server = TestServer::start(from.path(), |_| {});
     let known = to.path().join("known_servers");
-    let options =
-        || GetOptions { trust: Trust::KnownServers(known.clone()), ..options(server.address, "f", to.path()) };
+    let options = || trusting(Trust::KnownServers(known.clone()), options(server.address, "f", to.path()));
     let first = get(&options()).unwrap();
     assert!(first.is_new_server);
     assert_eq!(first.server_key, server.key.to_string());
@@ -44,13 +47,13 @@ fn a_server_with_another_key_is_refused_with_both_keys() {
     let known = to.path().join("known_servers");
     fs::write(&known, format!("{} {}\n", server.address, other().public())).unwrap();
     for trust in [Trust::KnownServers(known.clone()), Trust::Key(other().public())] {
-        let error = get(&GetOptions { trust, ..options(server.address, "f", to.path()) }).unwrap_err();
+        let error = get(&trusting(trust, options(server.address, "f", to.path()))).unwrap_err();
         let (got, expected) = (server.key.to_string(), other().public().to_string());
         assert!(matches!(&error, NetError::KeyChanged(_)), "{error}");
         assert!(error.to_string().contains(&got) && error.to_string().contains(&expected), "{error}");
     }
     let url = format!("{}/f?key={}", server.address, other().public());
-    let error = get(&GetOptions { url, ..options(server.address, "f", to.path()) }).unwrap_err();
+    let error = get(&GetOptions { urls: vec![url], ..options(server.address, "f", to.path()) }).unwrap_err();
     assert!(matches!(&error, NetError::KeyChanged(_)) && error.to_string().contains("URL"), "{error}");
     assert!(!to.path().join("f").exists());
 }
@@ -61,7 +64,8 @@ fn a_key_in_the_url_is_enough() {
     let server = TestServer::start(from.path(), |_| {});
     let trust = Trust::KnownServers(to.path().join("none/known_servers"));
     let url = format!("rampmeter://{}/f?key={}", server.address, server.key);
-    let report = get(&GetOptions { url, trust, ..options(server.address, "f", to.path()) }).unwrap();
+    let report =
+        get(&GetOptions { urls: vec![url], ..trusting(trust, options(server.address, "f", to.path())) }).unwrap();
     assert!(!report.is_new_server);
     assert!(!to.path().join("none").exists(), "nothing is stored");
 }
@@ -74,7 +78,8 @@ fn a_server_serves_only_listed_keys_if_there_is_a_list() {
     });
     let error = fetch(server.address, "f", to.path()).unwrap_err();
     assert!(matches!(error, NetError::NotAuthorized { .. }), "{error}");
-    let listed = GetOptions { identity: Some(other()), ..options(server.address, "f", to.path()) };
+    let client = ClientOptions { identity: Some(other()), ..client() };
+    let listed = GetOptions { client, ..options(server.address, "f", to.path()) };
     get(&listed).unwrap();
     assert_eq!(server.next_served().key, other().public().to_string());
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{TestServer, at_fixed_rate, fetch, fetch_with, noise, options};
-use rampmeter_net::files::{GetOptions, NetError, Received, get};
+use common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
+use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, get};
 
 #[test]
 fn a_resumed_download_uses_the_selected_controller() {
@@ -51,7 +51,7 @@ fn stop_midway(server: &TestServer, to: &std::path::Path, enough: u64) -> u64 {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
+    let stopped = get(&GetOptions { client: ClientOptions { stop, ..client() }, ..options(server.address, "f", to) });
     watcher.join().unwrap();
     let Err(NetError::Interrupted(Received { got, size, resumable: true })) = stopped else { panic!("{stopped:?}") };
     assert!(size.is_some_and(|size| got < size));
@@ -84,7 +84,7 @@ fn a_changed_file_restarts_and_a_grown_one_resumes() {
     assert_eq!(fs::read(to.path().join("f")).unwrap(), b"short");
 
     fs::write(&part, "sh").unwrap();
-    let restarted = GetOptions { resume: false, ..options(server.address, "f", to.path()) };
+    let restarted = GetOptions { fresh: true, ..options(server.address, "f", to.path()) };
     assert_eq!(get(&restarted).unwrap().resumed_from, 0);
 
     fs::write(&part, "short").unwrap();

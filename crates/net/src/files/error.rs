@@ -13,14 +13,14 @@ use super::protocol::Refusal;
 use crate::history::HistoryError;
 use crate::keys::KeyError;
 
-/// What arrived of a file before its download ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What arrived of the files before their transfer ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
-    /// Bytes of the file.
+    /// Bytes of the files.
     pub got: u64,
-    /// The file's size, if known.
+    /// The files' size, if known.
     pub size: Option<u64>,
-    /// Whether the next download can resume from them.
+    /// Whether the next transfer can resume from them.
     pub resumable: bool,
 }
 
@@ -129,6 +129,19 @@ pub enum NetError {
     /// The disk is full.
     #[error("no space left for {0}: make room and run the same command to resume")]
     DiskFull(PathBuf),
+    /// A file of this machine cannot be read.
+    #[error("{0}: {1}; give a regular file that you may read")]
+    Unreadable(PathBuf, io::Error),
+    /// A file is larger than this client accepts.
+    #[error("`{name}` has {}, more than {}: allow more with --max-size", Bytes::new(*.size), Bytes::new(*.max))]
+    TooLarge {
+        /// The requested name.
+        name: String,
+        /// The file's size.
+        size: u64,
+        /// The largest one that is accepted.
+        max: u64,
+    },
     /// Another download writes the same part file.
     #[error("{0} is being written by another download: wait for it, or give another path with --out")]
     PartInUse(PathBuf),
@@ -166,6 +179,32 @@ impl NetError {
     /// Whether the error is in the request itself: an invalid address, option, controller or directory.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::BadUrl { .. } | Self::BadOption(_) | Self::Controller(_) | Self::BadDirectory { .. })
+    }
+
+    /// Whether the same command may succeed later: the server does not answer, stops, or is busy.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::ConnectionRefused(_)
+            | Self::NoRoute(..)
+            | Self::NoAnswer(_)
+            | Self::PeerTimeout(..)
+            | Self::Aborted(..)
+            | Self::Restarted(..)
+            | Self::Corrupt { .. } => true,
+            Self::Refused { reason, .. } => reason.is_temporary(),
+            _ => false,
+        }
+    }
+
+    /// The same error, with what has arrived.
+    pub(crate) fn with_received(self, received: Received) -> Self {
+        match self {
+            Self::PeerTimeout(address, _) => Self::PeerTimeout(address, received),
+            Self::Aborted(address, _) => Self::Aborted(address, received),
+            Self::Restarted(address, _) => Self::Restarted(address, received),
+            Self::Interrupted(_) => Self::Interrupted(received),
+            error => error,
+        }
     }
 
     /// The error of an operation on the file at `path`.

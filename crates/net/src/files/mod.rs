@@ -1,30 +1,34 @@
-//! File transfer: `serve` a directory, `get` a file from it. One connection per file; `protocol.rs` has the messages.
+//! File transfer: `serve` a directory; `get`, `put` and `sync` files. A session has one or several connections, and each
+//! carries requests and answers in sequence; `protocol/` has the messages.
 //!
-//! A download is written to `NAME.part` and renamed when its BLAKE3 hash is verified. A download that ends early leaves
-//! the part; the next `get` sends the server the part's length and hash, and the server, which reads as much of its
-//! file, resumes from there if the hashes agree and restarts if not. So both ends read every byte exactly once, hashing
-//! it as they go, and a file that only grew is resumed, too.
+//! A file is written to a part file and renamed when its BLAKE3 hash is verified. A transfer that ends early leaves the
+//! part; the next one compares the part's length and hash with the other end, which reads as much of its file, and goes
+//! on from there if the hashes agree. So both ends read every byte exactly once, hashing it as they go, and a file that
+//! only grew is resumed, too.
 //!
 //! BLAKE3, because one core hashes gigabytes a second with it, incrementally, which SHA-2 does not without special
 //! instructions; and in pure Rust, so that no C compiler is needed.
 //!
-//! The server's controller sends the file, unless the client names another: `controller_policy.rs` has the rules.
+//! The server's controller sends files to clients, unless the client names another: `server/controller_policy.rs` has
+//! the rules. A client's own controller sends what it puts.
 //!
-//! The cost of a client to a server is bounded: a request has at most about a kilobyte and ten seconds; a client has at
-//! most `send_buffer` bytes of memory; at most `max_clients` are served at once; a client that takes no bytes for a
-//! minute is disconnected. Reading is bounded by the requested file.
+//! The cost of a client to a server is bounded: `server/` has places and a queue for connections, budgets for rates and
+//! for hashing, a quota for uploads, and timeouts for clients that make no progress. Threads read and write files, so
+//! that a slow disk stops no packets.
 
+mod changes;
 mod client;
-mod controller_policy;
 mod directory;
 mod error;
 mod part;
-mod places;
+mod pool;
 mod progress;
 mod protocol;
 mod server;
-mod transfer;
+mod sink;
+mod source;
 mod url;
+mod walk;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,15 +40,16 @@ use rampmeter_wire::UDP_BYTES;
 use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
-pub use client::{GetOptions, GetReport, Trust, get};
-#[cfg(feature = "tunnel")]
-pub(crate) use controller_policy::ControllerPolicy;
+pub use client::{
+    ClientOptions, FileReport, FileResult, GetOptions, PutOptions, Report, SyncOptions, Trust, get, put, sync,
+};
 pub use directory::Directory;
 pub use error::{KeyChanged, NetError, Received};
 pub use part::STANDARD_OUTPUT;
-pub use places::has_place;
 pub use protocol::Refusal;
-pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
+#[cfg(feature = "tunnel")]
+pub(crate) use server::ControllerPolicy;
+pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, Writers, has_place, serve};
 
 /// The default port of `serve`: "RAMP" on a telephone keypad.
 pub const DEFAULT_PORT: u16 = 7267;

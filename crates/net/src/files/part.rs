@@ -54,6 +54,11 @@ impl Part {
         Ok(part)
     }
 
+    /// The path of the complete file.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Whether a later download can resume from this one.
     pub(crate) fn is_resumable(&self) -> bool {
         matches!(self.output, Output::Part { .. })

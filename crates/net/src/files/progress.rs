@@ -1,16 +1,17 @@
-//! The progress bar of a download. Nothing is drawn unless standard error is a terminal.
+//! The progress bar over all files. Nothing is drawn unless standard error is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rampmeter_units::Duration;
 
-use crate::stream::Arrivals;
-
 /// A progress bar, perhaps hidden.
 #[derive(Debug)]
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    total: Option<u64>,
+}
 
 impl Progress {
-    pub(crate) fn new(shown: bool, name: &str) -> Self {
+    pub(crate) fn new(shown: bool, title: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if !shown {
             bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -19,32 +20,37 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(form) {
             bar.set_style(style);
         }
-        bar.set_prefix(name.to_owned());
-        Self(bar)
+        bar.set_prefix(title.to_owned());
+        Self { bar, total: None }
     }
 
-    pub(crate) fn start(&self, size: u64, received: u64) {
-        self.0.set_length(size);
-        self.0.set_position(received);
-        self.0.reset_eta();
+    /// Shows the bytes moved so far, of a total that may become known later.
+    pub(crate) fn show(&mut self, moved: u64, total: Option<u64>, rtt: Duration, loss: f64) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        if let Some(total) = total.filter(|_| total != self.total) {
+            self.bar.set_length(total);
+            // What earlier transfers had moved says nothing about the rate.
+            if self.total.is_none() {
+                self.bar.reset_eta();
+            }
+            self.total = Some(total);
+        }
+        self.bar.set_position(moved);
+        self.bar.set_message(format!("RTT {:.1} ms, loss {:.2}%", rtt.as_secs_f64() * 1e3, loss * 100.0));
     }
 
-    pub(crate) fn show(&self, received: u64, rtt: Duration, arrivals: Arrivals) {
-        self.0.set_position(received);
-        if !self.0.is_hidden() {
-            let (rtt, loss) = (rtt.as_secs_f64() * 1e3, loss(arrivals) * 100.0);
-            self.0.set_message(format!("RTT {rtt:.1} ms, loss {loss:.2}%"));
+    /// Prints a line above the bar, if the bar is drawn.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.bar.is_hidden() {
+            self.bar.println(format!("rampmeter: {text}"));
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
-}
-
-/// The fraction of packets that did not arrive.
-pub(crate) fn loss(arrivals: Arrivals) -> f64 {
-    if arrivals.sent == 0 { 0.0 } else { arrivals.missing() as f64 / arrivals.sent as f64 }
 }

@@ -1,13 +1,14 @@
-//! Addresses of files: `rampmeter://HOST:PORT/NAME?key=KEY`. The scheme and the key may be omitted.
+//! Addresses of files, `rampmeter://HOST:PORT/NAME?key=KEY`, and of directories, whose names end with `/`. The scheme
+//! and the key may be omitted.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use rampmeter_session::PublicKey;
 
 use super::error::NetError;
-use super::protocol::check_name;
+use super::protocol::check_directory_name;
 
-/// The address of a file.
+/// The address of a file, or of a directory if the name ends with `/` or is empty.
 #[derive(Debug)]
 pub(crate) struct Url {
     /// HOST:PORT, as written.
@@ -33,7 +34,9 @@ impl Url {
         if host.is_empty() || port.parse::<u16>().map_or(true, |port| port == 0) {
             return Err(bad("its host or its port is missing or wrong"));
         }
-        check_name(name).map_err(|reason| bad(&format!("the name is wrong: {reason}")))?;
+        // A `/` at the end is a directory's.
+        check_directory_name(name.strip_suffix('/').unwrap_or(name))
+            .map_err(|reason| bad(&format!("the name is wrong: {reason}")))?;
         let addresses: Vec<_> = server.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         if addresses.is_empty() {
             return Err(NetError::UnknownHost(host.to_owned()));
@@ -56,8 +59,10 @@ mod tests {
             "127.0.0.1:/x",
             "127.0.0.1:0/x",
             "127.0.0.1:70000/x",
-            "h:1/",
             "h:1/../x",
+            "h:1/..",
+            "h:1/a//",
+            "h:1///",
             "h:1//etc/passwd",
             "127.0.0.1:1/x?key=short",
         ] {

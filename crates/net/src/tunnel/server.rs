@@ -80,7 +80,9 @@ impl TunnelServer {
     /// Binds the server to its address.
     pub async fn bind(options: TunnelServerOptions) -> Result<Self, StreamError> {
         let seed = Random::from_seed(fresh_seed());
-        let policy = ControllerPolicy::new(&options.server.controller, &options.server.registry, seed);
+        let ServerOptions { controller, settings, registry, .. } = &options.server;
+        let own = registry.factory(controller, settings)?;
+        let policy = ControllerPolicy::new(controller, own, registry, seed);
         let shared = Arc::new(Shared {
             allow: options.allow,
             allow_listen: options.allow_listen,
@@ -209,8 +211,7 @@ impl Shared {
         }
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         match policy.select(controller) {
-            Ok(Some(controller)) => session.set_controller(controller),
-            Ok(None) => {}
+            Ok(controller) => session.set_controller(controller),
             Err(crate::files::Refusal::NoSuchController) => return Err(Refusal::NoSuchController),
             Err(_) => return Err(Refusal::ControllerNotAllowed),
         }

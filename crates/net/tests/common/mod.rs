@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rampmeter_net::files::{GetOptions, GetReport, NetError, ServeOptions, Server, TransferReport, Trust, get};
+use rampmeter_net::files::{
+    ClientOptions, GetOptions, NetError, Report, ServeOptions, Server, TransferReport, Trust, get,
+};
 use rampmeter_session::{KeyPair, PublicKey};
 
 /// A server that runs until it is dropped.
@@ -76,21 +78,26 @@ pub fn identity() -> KeyPair {
 
 pub fn options(address: SocketAddr, name: &str, out: &Path) -> GetOptions {
     GetOptions {
-        url: format!("{address}/{name}"),
-        trust: Trust::Key(identity().public()),
+        urls: vec![format!("{address}/{name}")],
         out: Some(out.to_owned()),
-        progress: false,
+        client: client(),
         ..GetOptions::default()
     }
 }
 
-pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<GetReport, NetError> {
+/// The options of a client of a test server.
+pub fn client() -> ClientOptions {
+    ClientOptions { trust: Trust::Key(identity().public()), progress: false, ..ClientOptions::default() }
+}
+
+pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<Report, NetError> {
     get(&options(address, name, out))
 }
 
 /// Downloads `f` with the controller called `name`.
-pub fn fetch_with(name: &str, server: &TestServer, to: &Path) -> Result<GetReport, NetError> {
-    get(&GetOptions { controller: Some(name.into()), ..options(server.address, "f", to) })
+pub fn fetch_with(name: &str, server: &TestServer, to: &Path) -> Result<Report, NetError> {
+    let client = ClientOptions { controller: Some(name.into()), ..client() };
+    get(&GetOptions { client, ..options(server.address, "f", to) })
 }
 
 /// Bytes without repetition.
@@ -128,8 +135,8 @@ pub struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
-fn towards(server: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+fn towards(server: SocketAddr, from: &str) -> UdpSocket {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.connect(server).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     socket
@@ -137,9 +144,14 @@ fn towards(server: SocketAddr) -> UdpSocket {
 
 impl Relay {
     pub fn start(server: SocketAddr, mode: RelayMode) -> Self {
+        Self::start_at("127.0.0.1", server, mode)
+    }
+
+    /// The server sees the client at the address `from`.
+    pub fn start_at(from: &str, server: SocketAddr, mode: RelayMode) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
         front.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        let back = Arc::new(Mutex::new(Arc::new(towards(server))));
+        let back = Arc::new(Mutex::new(Arc::new(towards(server, from))));
         let back_in = Arc::clone(&back);
         let address = front.local_addr().unwrap();
         let (mode, stop) = (Arc::new(AtomicU8::new(mode as u8)), Arc::new(AtomicBool::new(false)));
@@ -188,7 +200,7 @@ impl Relay {
 
     /// The client's packets go to another server from now on.
     pub fn redirect(&self, server: SocketAddr) {
-        *self.back.lock().unwrap() = Arc::new(towards(server));
+        *self.back.lock().unwrap() = Arc::new(towards(server, "127.0.0.1"));
     }
 
     pub fn set(&self, mode: RelayMode) {

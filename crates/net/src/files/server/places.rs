@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 const SHARE: usize = 4;
 
 /// The network of a client.
-fn network(ip: IpAddr) -> u64 {
+pub(super) fn network(ip: IpAddr) -> u64 {
     match ip {
         IpAddr::V4(ip) => u64::from(ip.to_bits()),
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {

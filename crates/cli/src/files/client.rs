@@ -1,0 +1,241 @@
+//! `rampmeter get`, `put` and `sync`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use rampmeter_control::Registry;
+use rampmeter_net::files::{
+    self, ClientOptions, FileResult, GetOptions, NetError, PutOptions, Report, STANDARD_OUTPUT, SyncOptions, Trust,
+};
+use rampmeter_net::keys;
+use rampmeter_session::PublicKey;
+use rampmeter_units::{Bytes, Duration};
+
+use super::print::{many_files, one_file, warn_of_first_contact};
+use super::{default_key, serve};
+use crate::failure::Failure;
+use crate::stop_flag;
+
+/// The exit code if some of several files failed.
+const SOME_FAILED: u8 = 3;
+
+const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or the only file failed; 2 the \
+                          input is invalid; 3 some of several files failed; 130 interrupted. After 1, 3 and 130 the \
+                          same command goes on where it stopped.";
+
+/// Arguments of all three commands.
+#[derive(Debug, Args)]
+struct SessionArgs {
+    /// The server's public key [default: the one in the file of known servers; a new server's is added there]
+    #[arg(long, value_name = "KEY")]
+    key: Option<PublicKey>,
+    /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key if it
+    /// exists]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// The number of connections, which share one congestion controller
+    #[arg(long, short, value_name = "N", default_value_t = ClientOptions::default().jobs, value_parser = jobs)]
+    jobs: usize,
+    /// Try again so often if the server does not answer, stops or is busy, after 1 s, 2 s, 4 s and so on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retry: u32,
+    /// The time without an answer after which the server counts as unreachable
+    #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = serve::timeout)]
+    timeout: Duration,
+    /// Write one JSON object to standard output, without a progress bar
+    #[arg(long)]
+    json: bool,
+}
+
+impl SessionArgs {
+    fn options(&self, controller: Option<&String>, registry: &Registry) -> Result<ClientOptions, Failure> {
+        let defaults = ClientOptions::default();
+        let identity = match &self.identity {
+            Some(path) => Some(keys::read_key(path)?),
+            None => Some(default_key()).filter(|path| path.exists()).map(|path| keys::read_key(&path)).transpose()?,
+        };
+        Ok(ClientOptions {
+            trust: self.key.map_or(defaults.trust, Trust::Key),
+            identity,
+            controller: controller.cloned(),
+            registry: registry.clone(),
+            jobs: self.jobs,
+            retry: self.retry,
+            progress: !self.json,
+            peer_timeout: self.timeout,
+            stop: stop_flag(),
+            ..ClientOptions::default()
+        })
+    }
+}
+
+/// The arguments of `rampmeter get`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct GetArgs {
+    /// HOST:PORT/NAME for a file, HOST:PORT/NAME/ for a directory and all below it, with ?key=KEY for a server whose
+    /// public key you have been given; several names must be at one server
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes of one file as they
+    /// arrive, and with - messages go to standard error [default: the name, in the current directory]
+    #[arg(long, short, value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// The BLAKE3 hash that the file must have, as 64 hexadecimal digits
+    #[arg(long, value_name = "HASH", value_parser = hash)]
+    blake3: Option<[u8; 32]>,
+    /// The size of the largest file that is accepted
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<Bytes>,
+    /// Start over: without resuming interrupted downloads, and with files of directories that are here already
+    #[arg(long)]
+    fresh: bool,
+    /// The congestion controller that the server should use [default: the server's choice]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// The arguments of `rampmeter put`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct PutArgs {
+    /// Files and directories; the contents of a single directory become those of the URL's directory
+    #[arg(required = true, value_name = "PATH")]
+    sources: Vec<PathBuf>,
+    /// HOST:PORT/NAME for one file, HOST:PORT/NAME/ for a directory, with ?key=KEY for a server whose public key you have
+    /// been given
+    #[arg(required = true)]
+    url: String,
+    /// Replace files that are there, if the server allows that
+    #[arg(long)]
+    overwrite: bool,
+    /// Start over: without resuming interrupted uploads, and with files of directories that are there already
+    #[arg(long)]
+    fresh: bool,
+    /// Put hidden files of directories, too
+    #[arg(long)]
+    hidden: bool,
+    /// The congestion controller to send with [default: newreno]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// The arguments of `rampmeter sync`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct SyncArgs {
+    /// The directory to take: here, or HOST:PORT/NAME/
+    from: String,
+    /// The directory to change: the other kind
+    to: String,
+    /// Delete files that are not in the directory to take, once all others are complete
+    #[arg(long)]
+    delete: bool,
+    /// Change nothing, and print what would be done
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// Take and delete hidden files, too
+    #[arg(long)]
+    hidden: bool,
+    /// The congestion controller of the sender [default: the sender's choice]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// Parses a number of connections.
+fn jobs(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    number.ok_or_else(|| "write 1 to 64".to_owned())
+}
+
+/// Parses a hash.
+fn hash(text: &str) -> Result<[u8; 32], String> {
+    let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..64).step_by(2).map(digit).collect();
+    let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "a hash has 64 hexadecimal digits; `rampmeter get` prints it".to_owned())
+}
+
+pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let report = files::get(&GetOptions {
+        urls: args.urls.clone(),
+        out: args.out.clone(),
+        fresh: args.fresh,
+        blake3: args.blake3,
+        max_size: args.max_size,
+        client: args.session.options(args.controller.as_ref(), registry)?,
+    });
+    let place = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    let is_one = args.urls.len() == 1 && !args.urls[0].split("?key=").next().is_some_and(|url| url.ends_with('/'));
+    finish(report, args.session.json, &place, is_one)
+}
+
+pub(crate) fn put(args: &PutArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let report = files::put(&PutOptions {
+        sources: args.sources.clone(),
+        url: args.url.clone(),
+        overwrite: args.overwrite,
+        fresh: args.fresh,
+        hidden: args.hidden,
+        client: args.session.options(args.controller.as_ref(), registry)?,
+    });
+    let place = without_key(&args.url);
+    finish(report, args.session.json, &place, args.sources.len() == 1 && args.sources[0].is_file())
+}
+
+pub(crate) fn sync(args: &SyncArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let report = files::sync(&SyncOptions {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        delete: args.delete,
+        dry_run: args.dry_run,
+        hidden: args.hidden,
+        client: args.session.options(args.controller.as_ref(), registry)?,
+    });
+    if let (Ok(report), true, false) = (&report, args.dry_run, args.session.json) {
+        for file in &report.files {
+            match file.result {
+                FileResult::WouldTransfer => println!("would transfer {}", file.name),
+                FileResult::WouldDelete => println!("would delete {}", file.name),
+                _ => {}
+            }
+        }
+    }
+    finish(report, args.session.json, &without_key(&args.to), false)
+}
+
+fn without_key(url: &str) -> PathBuf {
+    PathBuf::from(url.split("?key=").next().unwrap_or(url))
+}
+
+/// Prints the report of files at `place`.
+fn finish(report: Result<Report, NetError>, json: bool, place: &Path, is_one: bool) -> Result<ExitCode, Failure> {
+    let report = report.map_err(|error| match error {
+        NetError::Interrupted(_) => Failure::interrupted(error),
+        error => error.into(),
+    })?;
+    warn_of_first_contact(&report);
+    for file in &report.files {
+        if let Some(error) = &file.error {
+            eprintln!("rampmeter: {}: {error}", file.name);
+        }
+    }
+    let message = match &report.files[..] {
+        _ if json => serde_json::to_string(&report).map_err(Failure::failed)?,
+        [file] if is_one => one_file(&report, file),
+        _ => many_files(&report, place),
+    };
+    if place == Path::new(STANDARD_OUTPUT) {
+        eprintln!("{message}");
+    } else {
+        println!("{message}");
+    }
+    Ok(if report.failed > 0 { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,57 @@
+//! Files over UDP, with one of Rampmeter's controllers: `rampmeter serve`, `get`, `put`, `sync` and `key`.
+
+mod client;
+mod print;
+mod serve;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rampmeter_net::keys;
+
+use crate::failure::Failure;
+
+pub(crate) use client::{GetArgs, PutArgs, SyncArgs, get, put, sync};
+pub(crate) use print::rate;
+pub(crate) use serve::{ServeArgs, serve};
+
+/// The arguments of `rampmeter key`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// The file of the secret key [default: ~/.config/rampmeter/key]
+    file: Option<PathBuf>,
+}
+
+/// Prints the public key of a file, which is made if it does not exist.
+pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
+    let path = args.file.clone().unwrap_or_else(default_key);
+    let (pair, is_new) = keys::read_or_create_key(&path)?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}; this is its public key:", path.display());
+    }
+    println!("{}", pair.public());
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn default_key() -> PathBuf {
+    keys::default_directory().join("key")
+}
+
+/// Parses an address; the host may be a name.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
+    found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_names() {
+        assert!(address("localhost:0").unwrap().ip().is_loopback());
+        assert!(address("nowhere").unwrap_err().contains("127.0.0.1:7267"));
+    }
+}

@@ -1,0 +1,85 @@
+//! Amounts, rates and reports as text.
+
+use std::path::Path;
+
+use rampmeter_net::files::{FileReport, FileResult, Report};
+use rampmeter_net::keys;
+use rampmeter_units::{Bytes, Rate};
+
+/// Formats an amount of data, its time and its rate.
+pub(super) fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
+    format!("{} in {} s, {}", size(bytes), rounded(seconds), rate(bps))
+}
+
+fn size(bytes: u64) -> Bytes {
+    Bytes::new(rounded(bytes as f64) as u64)
+}
+
+/// Formats a rate with four significant digits.
+pub(crate) fn rate(bps: f64) -> String {
+    Rate::from_bps_f64(rounded(bps)).to_string()
+}
+
+/// Rounds to four significant digits.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// Says that a server was not known before.
+pub(super) fn warn_of_first_contact(report: &Report) {
+    if report.is_new_server {
+        let (server, file) = (report.server, keys::default_directory().join("known_servers"));
+        eprintln!(
+            "rampmeter: first contact with {server}: its key {} is now in {}; ask its operator whether it is right",
+            report.server_key,
+            file.display()
+        );
+    }
+}
+
+/// The line about one file.
+pub(super) fn one_file(report: &Report, file: &FileReport) -> String {
+    let earlier = match report.resumed_from {
+        0 => String::new(),
+        some => format!(" ({} resumed from an earlier transfer)", size(some)),
+    };
+    let moved = amount(file.bytes - file.resumed_from, report.seconds, report.goodput_bps);
+    let (loss, controller) = (rounded(report.loss * 100.0), &report.controller);
+    format!("{}: {moved}{earlier}, loss {loss}%, {controller}, blake3 {}", file.path.display(), file.blake3)
+}
+
+/// The line about many files at `place`.
+pub(super) fn many_files(report: &Report, place: &Path) -> String {
+    let moved = amount(report.bytes - report.resumed_from, report.seconds, report.goodput_bps);
+    let mut parts = vec![format!("{}: {} files, {moved}", place.display(), report.complete)];
+    let count = |result| report.files.iter().filter(|file| file.result == result).count();
+    for (count, what) in [
+        (report.unchanged, "unchanged"),
+        (count(FileResult::Deleted), "deleted"),
+        (count(FileResult::WouldTransfer), "to transfer"),
+        (count(FileResult::WouldDelete), "to delete"),
+        (report.failed, "failed"),
+        (report.skipped as usize, "not regular files"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    if report.resumed_from > 0 {
+        parts.push(format!("{} resumed from an earlier transfer", size(report.resumed_from)));
+    }
+    parts.push(format!("loss {}%, {}", rounded(report.loss * 100.0), report.controller));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_four_digits() {
+        assert_eq!(amount(250_000, 0.2, 10_000_000.4), "250 kB in 0.2 s, 10 Mb/s");
+        assert_eq!(amount(123_456_789, 10.004, 98_726_123.0), "123.5 MB in 10 s, 98.73 Mb/s");
+        assert_eq!(amount(0, 0.0, 0.0), "0 B in 0 s, 0 b/s");
+    }
+}

@@ -1,0 +1,177 @@
+//! `rampmeter serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rampmeter_control::Registry;
+use rampmeter_net::files::{ServeOptions, Server, TransferReport, Writers};
+use rampmeter_net::keys;
+use rampmeter_session::Clients;
+use rampmeter_units::{Bytes, Duration, Rate};
+
+use super::print::amount;
+use super::{address, default_key};
+use crate::failure::Failure;
+use crate::lists::check_controller;
+use crate::stop_flag;
+
+/// What `--writers` takes instead of a file.
+const ANYONE: &str = "anyone";
+
+/// The arguments of `rampmeter serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Everything is encrypted. By default anyone who reaches the address can fetch the files, and \
+                        nobody can change them: --authorized limits who is served, --writers allows uploads.")]
+pub(crate) struct ServeArgs {
+    /// The directory whose regular files to serve
+    directory: PathBuf,
+    /// The address to listen at; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
+    listen: SocketAddr,
+    /// The server's secret key; made if the file does not exist [default: ~/.config/rampmeter/key]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
+    #[arg(long, value_name = "FILE")]
+    authorized: Option<PathBuf>,
+    /// Take new files from clients whose public key is in this file, or from all with the word `anyone`
+    #[arg(long, value_name = "FILE|anyone")]
+    writers: Option<PathBuf>,
+    /// Let writers replace and delete files, too
+    #[arg(long, requires = "writers")]
+    overwrite: bool,
+    /// The size of the largest file that is taken
+    #[arg(long, value_name = "SIZE", requires = "writers")]
+    max_size: Option<Bytes>,
+    /// Take no more once all files in the directory have this size together
+    #[arg(long, value_name = "SIZE", requires = "writers")]
+    quota: Option<Bytes>,
+    /// The maximum number of connections that are served at once; one address has at most four fifths of these places,
+    /// and further connections wait
+    #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
+    clients: usize,
+    /// The rate of all clients together, such as `100 Mb/s`
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<Rate>,
+    /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    client_rate: Option<Rate>,
+    /// Disconnect a client that takes and sends no bytes for this time
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = timeout)]
+    timeout: Duration,
+    /// Serve hidden files, too: those with a part of their name that begins with a dot
+    #[arg(long)]
+    hidden: bool,
+    /// List directories, so that clients can fetch and synchronize them; otherwise clients must know the names of files
+    #[arg(long)]
+    list: bool,
+    /// The congestion controller of transfers for which `get` names none (`rampmeter controllers` lists them)
+    #[arg(long, value_name = "NAME", default_value = "newreno")]
+    controller: String,
+    /// Keep measurements of clients' paths in this file for later transfers; several servers may share one file
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+}
+
+/// Parses a number of clients.
+fn clients(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "write 1 to 10000".to_owned())
+}
+
+/// Parses a rate.
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
+    if rate < Rate::from_bps(8000) { Err("write 8 kb/s or more".to_owned()) } else { Ok(rate) }
+}
+
+/// Parses a timeout.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    let time: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    let valid = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    if valid.contains(&time) { Ok(time) } else { Err("write `1 s` to `86400 s`".to_owned()) }
+}
+
+pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    check_controller(registry, &args.controller)?;
+    let path = args.identity.clone().unwrap_or_else(default_key);
+    let (identity, is_new) = keys::read_or_create_key(&path)?;
+    let clients = match &args.authorized {
+        Some(path) => Clients::Listed(keys::read_authorized_keys(path)?),
+        None => Clients::Anyone,
+    };
+    let writers = match &args.writers {
+        None => Writers::None,
+        Some(word) if word.as_os_str() == ANYONE => Writers::Anyone,
+        Some(path) => Writers::Listed(keys::read_authorized_keys(path)?),
+    };
+    let server = Server::bind(ServeOptions {
+        directory: args.directory.clone(),
+        address: args.listen,
+        identity,
+        clients,
+        hidden: args.hidden,
+        lists: args.list,
+        writers,
+        overwrite: args.overwrite,
+        max_size: args.max_size,
+        quota: args.quota,
+        rate: args.rate,
+        client_rate: args.client_rate,
+        max_idle: args.timeout,
+        max_clients: args.clients,
+        controller: args.controller.clone(),
+        registry: registry.clone(),
+        on_transfer: Some(Box::new(print_transfer)),
+        on_degraded: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
+        history: args.history.clone(),
+        stop: stop_flag(),
+        ..ServeOptions::default()
+    })?;
+    if is_new {
+        eprintln!("rampmeter: made the secret key {}", path.display());
+    }
+    let (address, key) = (server.address(), server.key());
+    println!("serving {} on {address} with {}", args.directory.display(), args.controller);
+    println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
+    if let Some(renamed_to) = server.renamed_history() {
+        eprintln!(
+            "rampmeter: the history file was damaged: renamed it to {} and created a new one",
+            renamed_to.display()
+        );
+    }
+    server.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one line per connection. The file name comes from an untrusted client, so it is escaped.
+fn print_transfer(served: &TransferReport) {
+    let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
+    let files = if served.files > 1 { format!("{} files, ", served.files) } else { String::new() };
+    let result = match (served.ended, &served.refusal) {
+        ("refused", Some(reason)) => format!("refused: {reason}"),
+        ("finished", _) => format!("{files}{amount}"),
+        (ended, _) => format!("{ended} after {files}{amount}"),
+    };
+    let refused = match served.refused {
+        0 => String::new(),
+        _ if served.ended == "refused" => String::new(),
+        some => format!(", {some} refused"),
+    };
+    println!("{} {:?}: {result}{refused}, {}", served.peer, served.name, served.controller);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_units() {
+        assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
+        assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));
+        assert_eq!(timeout("2 s"), Ok(Duration::from_secs(2)));
+        assert!(timeout("0 s").unwrap_err().contains("`1 s`") && timeout("2").is_err());
+    }
+}

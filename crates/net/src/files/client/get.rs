@@ -1,0 +1,190 @@
+//! Gets files and whole directories.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rampmeter_units::Bytes;
+
+use super::ClientOptions;
+use super::engine::Engine;
+use super::link::{Trusted, check_options};
+use super::output::Target;
+use super::report::{FileReport, FileResult, Report};
+use super::task::{Done, GetTask, Task, TaskResult};
+use crate::files::directory::Directory;
+use crate::files::error::NetError;
+use crate::files::part::{Part, STANDARD_OUTPUT};
+use crate::files::url::Url;
+
+/// The options of a download.
+#[derive(Debug, Default)]
+pub struct GetOptions {
+    /// Names at one server: HOST:PORT/NAME for a file, HOST:PORT/NAME/ for a directory and all below it. The key in
+    /// HOST:PORT/NAME?key=KEY counts instead of `client.trust`.
+    pub urls: Vec<String>,
+    /// The output. For one file: a file, which is replaced if it exists; a directory; a device or a pipe, written to as
+    /// the bytes arrive; or standard output for [`STANDARD_OUTPUT`]. Without it, the last part of the file's name, in
+    /// the current directory. For a directory or several names: a directory, which is made if it does not exist.
+    pub out: Option<PathBuf>,
+    /// Do not resume from parts of earlier downloads, and get files of directories that are here already.
+    pub fresh: bool,
+    /// The BLAKE3 hash that the file must have.
+    pub blake3: Option<[u8; 32]>,
+    /// The size of the largest file that is accepted.
+    pub max_size: Option<Bytes>,
+    /// The session.
+    pub client: ClientOptions,
+}
+
+/// Reads the addresses of names at one server.
+pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError> {
+    let mut first: Option<Url> = None;
+    let mut names = Vec::new();
+    for text in urls {
+        let url = Url::read(text)?;
+        names.push(url.name.clone());
+        match &mut first {
+            None => first = Some(url),
+            Some(first) if first.server != url.server => {
+                return Err(NetError::BadUrl(text.clone(), "it is at another server than the first one".into()));
+            }
+            Some(first) => first.key = first.key.or(url.key),
+        }
+    }
+    let first = first.ok_or_else(|| NetError::BadOption("there is no address: write HOST:PORT/NAME".into()))?;
+    Ok((first, names))
+}
+
+/// The directory at `path`, which is made if it does not exist.
+pub(super) fn make_directory(path: &Path) -> Result<Arc<Directory>, NetError> {
+    let made = std::fs::create_dir_all(path).and_then(|()| Directory::open(path, true));
+    made.map(Arc::new).map_err(|error| NetError::file(path, error))
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A file that is not moved by a task: nothing to do, or a dry run.
+pub(super) fn file_report(name: &str, path: PathBuf, result: FileResult, bytes: u64) -> FileReport {
+    FileReport { name: name.to_owned(), path, result, bytes, resumed_from: 0, blake3: String::new(), error: None }
+}
+
+/// The report of a file that a task moved, or not.
+pub(super) fn moved_report(name: &str, path: PathBuf, result: TaskResult) -> FileReport {
+    match result {
+        Ok(Done::Moved(moved)) => FileReport {
+            resumed_from: moved.resumed_from,
+            blake3: blake3::Hash::from(moved.blake3).to_hex().to_string(),
+            ..file_report(
+                name,
+                if moved.path.as_os_str().is_empty() { path } else { moved.path },
+                FileResult::Complete,
+                moved.size,
+            )
+        },
+        Ok(_) => file_report(name, path, FileResult::Complete, 0),
+        Err(error) => FileReport { error: Some(error.to_string()), ..file_report(name, path, FileResult::Failed, 0) },
+    }
+}
+
+/// Gets files. An error if nothing could be done, or if the only file failed; files that failed among others are in the
+/// report.
+pub fn get(options: &GetOptions) -> Result<Report, NetError> {
+    let (url, names) = read_urls(&options.urls)?;
+    let trusted = Trusted::new(&options.client, &url)?;
+    check_options(&options.client)?;
+    if let [name] = &names[..] {
+        if !is_directory(name) {
+            return get_one(options, &url, &trusted, name);
+        }
+    }
+    if options.blake3.is_some() {
+        return Err(NetError::BadOption("--blake3 is for one file: write its address alone".into()));
+    }
+    get_many(options, &url, &trusted, &names)
+}
+
+/// Whether a name in an address is a directory's.
+pub(super) fn is_directory(name: &str) -> bool {
+    name.is_empty() || name.ends_with('/')
+}
+
+fn get_task(options: &GetOptions, name: &str, target: Target, size: Option<u64>) -> GetTask {
+    let max_size = options.max_size.map_or(u64::MAX, Bytes::as_u64);
+    GetTask { name: name.to_owned(), target, size, max_size, resume: !options.fresh, blake3: options.blake3 }
+}
+
+fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Result<Report, NetError> {
+    let path = match &options.out {
+        None => PathBuf::from(last(name)),
+        Some(out) if out.is_dir() => out.join(last(name)),
+        Some(out) => out.clone(),
+    };
+    // Before the connection, so that an output that cannot be written is noticed first.
+    let part = Part::open(&path, !options.fresh)?;
+    let mut engine = Engine::new(&options.client, trusted, url, false, last(name))?;
+    let task = Task::Get(get_task(options, name, Target::Open(Box::new(part)), None));
+    let result = engine.run(vec![task])?.pop().ok_or(NetError::UnknownHost(url.server.clone()))?;
+    engine.finish()?;
+    let result = result?;
+    Ok(engine.report(vec![moved_report(name, path, Ok(result))], 0))
+}
+
+fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]) -> Result<Report, NetError> {
+    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    if out == Path::new(STANDARD_OUTPUT) {
+        return Err(NetError::BadOption(
+            "several files cannot go to standard output: give a directory with --out".into(),
+        ));
+    }
+    let directory = make_directory(&out)?;
+    let mut engine = Engine::new(&options.client, trusted, url, false, &format!("{} names", names.len()))?;
+    let (listed, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_directory(name));
+    let lists = listed.iter().map(|name| Task::List { name: name.trim_end_matches('/').to_owned() }).collect();
+    let below = |local: String| Target::Below(Arc::clone(&directory), out.clone(), local);
+    let (mut tasks, mut reports, mut skipped) = (Vec::new(), Vec::new(), 0);
+    for name in files {
+        tasks.push(get_task(options, name, below(last(name).to_owned()), None));
+    }
+    for (name, result) in listed.iter().zip(engine.run(lists)?) {
+        let name = name.trim_end_matches('/');
+        let entries = match result {
+            Ok(Done::Listed(entries, others)) => {
+                skipped += others;
+                entries
+            }
+            Ok(_) => Vec::new(),
+            Err(error) if names.len() == 1 => return Err(error),
+            Err(error) => {
+                reports.push(moved_report(name, out.clone(), Err(error)));
+                continue;
+            }
+        };
+        for entry in entries {
+            let remote = if name.is_empty() { entry.name.clone() } else { format!("{name}/{}", entry.name) };
+            // The contents of one directory become those of the output; several keep their names.
+            let keeps_name = names.len() > 1 && !name.is_empty();
+            let local = if keeps_name { format!("{}/{}", last(name), entry.name) } else { entry.name };
+            let is_here = !options.fresh && directory.state(&local).ok().flatten() == Some(entry.state);
+            if is_here {
+                reports.push(file_report(&remote, out.join(&local), FileResult::Unchanged, entry.state.size));
+            } else {
+                tasks.push(get_task(options, &remote, below(local), Some(entry.state.size)));
+            }
+        }
+    }
+    let moved: Vec<_> = tasks.iter().map(|task| (task.name.clone(), task.target.path())).collect();
+    let mut paths = BTreeSet::new();
+    if let Some((name, path)) = moved.iter().find(|(_, path)| !paths.insert(path)) {
+        let problem = format!("`{name}` is not the only file for {}: get it with a command of its own", path.display());
+        return Err(NetError::BadOption(problem));
+    }
+    let results = engine.run(tasks.into_iter().map(Task::Get).collect())?;
+    // One write of everything to the disk costs less than one for each file.
+    directory.sync().map_err(|error| NetError::file(&out, error))?;
+    engine.finish()?;
+    reports.extend(moved.into_iter().zip(results).map(|((name, path), result)| moved_report(&name, path, result)));
+    Ok(engine.report(reports, skipped))
+}

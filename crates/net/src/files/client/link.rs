@@ -1,0 +1,294 @@
+//! The session with a server: which server it is, and whether it is the right one.
+
+use std::net::SocketAddr;
+
+use rampmeter_control::AnyController;
+use rampmeter_session::{Config as SessionConfig, Goodbye, KeyPair, PublicKey, SessionId, Sessions};
+use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig, State};
+use rampmeter_units::{Duration, Stream, Time};
+
+use super::{ClientOptions, Trust};
+use crate::driver::{EventLoop, HostId};
+use crate::files::error::{KeyChanged, NetError};
+use crate::files::protocol::check_controller;
+use crate::files::url::Url;
+use crate::files::{fresh_seed, max_datagram, os_random};
+use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
+use crate::keys;
+use crate::socket::Socket;
+
+/// The maximum wait for the last acknowledgements once everything is done.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The controller of clients that name none.
+pub(super) const DEFAULT_CONTROLLER: &str = "newreno";
+
+/// Which server is the right one, and who this client is.
+#[derive(Debug)]
+pub(super) struct Trusted {
+    /// HOST:PORT, as written.
+    server: String,
+    /// Whether the expected key is in the URL.
+    is_in_url: bool,
+    expected: Option<PublicKey>,
+    identity: KeyPair,
+}
+
+impl Trusted {
+    pub(super) fn new(options: &ClientOptions, url: &Url) -> Result<Self, NetError> {
+        let expected = match (url.key, &options.trust) {
+            (Some(key), _) => Some(key),
+            (None, Trust::Key(key)) => Some(*key),
+            (None, Trust::KnownServers(path)) => keys::known_server(path, &url.server)?,
+        };
+        let identity = options.identity.clone().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
+        Ok(Self { server: url.server.clone(), is_in_url: url.key.is_some(), expected, identity })
+    }
+}
+
+/// Refuses options that no session can have.
+pub(super) fn check_options(options: &ClientOptions) -> Result<(), NetError> {
+    options.transport.check().map_err(NetError::BadOption)?;
+    if let Some(name) = &options.controller {
+        check_controller(name).map_err(|reason| {
+            NetError::BadOption(format!("{name:?} cannot be a controller: {reason}; write a name such as `pcp`"))
+        })?;
+    }
+    if !(1..=64).contains(&options.jobs) {
+        return Err(NetError::BadOption(format!("{} jobs are not possible: write 1 to 64", options.jobs)));
+    }
+    Ok(())
+}
+
+/// What a link reports.
+#[derive(Debug)]
+pub(super) enum LinkEvent {
+    /// A connection is established.
+    Opened(ConnectionId),
+    /// A connection has bytes to read, or space to write.
+    Ready,
+    /// A connection has ended.
+    Closed(ConnectionId, EndReason),
+    /// The server stopped or was restarted.
+    Restarted,
+}
+
+/// A session with a server.
+#[derive(Debug)]
+pub(super) struct Link<'a> {
+    options: &'a ClientOptions,
+    trusted: &'a Trusted,
+    pub(super) net: EventLoop<AnyController>,
+    host: HostId,
+    session: SessionId,
+    pub(super) address: SocketAddr,
+    pub(super) key: Option<PublicKey>,
+    pub(super) is_new_server: bool,
+    pub(super) handshake: Option<Duration>,
+    /// Connections, the first one first.
+    connections: Vec<ConnectionId>,
+    /// Whether connections can be opened: the server's key is known.
+    is_ready: bool,
+}
+
+impl<'a> Link<'a> {
+    pub(super) fn open(
+        options: &'a ClientOptions,
+        trusted: &'a Trusted,
+        address: SocketAddr,
+        controller: &str,
+    ) -> Result<Self, NetError> {
+        let factory = options.registry.factory(controller, &toml::Table::new())?;
+        let make = move || factory(Stream::from_seed(fresh_seed()));
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
+        let socket = Socket::connect(address).map_err(|reason| NetError::reach(address, reason))?;
+        let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
+        let mut net = EventLoop::new(max_datagram(&options.transport))?;
+        let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
+        let mut host = Host::new(endpoint, sessions, socket, limits);
+        let now = net.now();
+        let session = host.connect(now, address, trusted.expected).ok_or(NetError::NoAnswer(address))?;
+        let host = net.add(host)?;
+        Ok(Self {
+            options,
+            trusted,
+            net,
+            host,
+            session,
+            address,
+            key: trusted.expected,
+            is_new_server: false,
+            handshake: None,
+            connections: Vec::new(),
+            is_ready: trusted.expected.is_some(),
+        })
+    }
+
+    /// Whether the server's key is not known yet, so that there can be no connection.
+    pub(super) fn asks_for_key(&self) -> bool {
+        !self.is_ready
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.net.now()
+    }
+
+    pub(super) fn host(&mut self) -> Option<&mut Host<AnyController>> {
+        self.net.host_mut(self.host)
+    }
+
+    /// Opens another connection, in the macroflow of the first one; `None` if that is not possible yet.
+    pub(super) fn connect(&mut self) -> Option<ConnectionId> {
+        if !self.is_ready {
+            return None;
+        }
+        let (now, session, transport) = (self.now(), self.session, &self.options.transport);
+        let first = self.connections.first().copied();
+        let host = self.net.host_mut(self.host)?;
+        let id = host.open(now, session, transport)?;
+        if let Some(first) = first {
+            host.join_macroflow(now, id, first);
+        }
+        self.connections.push(id);
+        Some(id)
+    }
+
+    /// Waits until something happens, until `until` at the latest.
+    pub(super) fn wait(&mut self, until: Time) -> Result<(), NetError> {
+        Ok(self.net.run_once(until)?)
+    }
+
+    /// The next event; `None` if there is none, an error if the session cannot go on.
+    pub(super) fn poll(&mut self) -> Result<Option<LinkEvent>, NetError> {
+        while let Some((_, event)) = self.net.poll_event() {
+            let now = self.now();
+            match event {
+                Event::Key(session, key) => self.on_key(session, key)?,
+                Event::SessionEnded(_, end) => {
+                    if let Some(event) = self.on_session_ended(now, end)? {
+                        return Ok(Some(event));
+                    }
+                }
+                Event::Opened(id, rtt) => {
+                    self.handshake.get_or_insert(rtt);
+                    return Ok(Some(LinkEvent::Opened(id)));
+                }
+                Event::Readable(_) | Event::Writable(_) => return Ok(Some(LinkEvent::Ready)),
+                Event::Closed(id, ended, _) => {
+                    self.connections.retain(|&other| other != id);
+                    return Ok(Some(LinkEvent::Closed(id, ended)));
+                }
+                // After the server's first answer, errors of the path may be temporary; the peer timeout ends the
+                // transfer if they are not.
+                Event::SocketError(error) if self.handshake.is_none() => {
+                    return Err(NetError::reach(self.address, error));
+                }
+                // A degraded controller matters for uploads only, and they are slower then.
+                Event::Accepted(..) | Event::Datagram(..) | Event::SocketError(_) | Event::Degraded(..) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The server has shown its key: it is new, or another than the expected one.
+    fn on_key(&mut self, session: SessionId, key: PublicKey) -> Result<(), NetError> {
+        let trusted = self.trusted;
+        match (&self.options.trust, trusted.expected) {
+            (trust, Some(expected)) if expected != key => {
+                let (origin, remedy) = match trust {
+                    _ if trusted.is_in_url => ("is in the URL".to_owned(), "write it there"),
+                    Trust::Key(_) => ("--key gives".to_owned(), "give it there"),
+                    Trust::KnownServers(path) => {
+                        (format!("{} has", path.display()), "delete the server's line in that file")
+                    }
+                };
+                let server = trusted.server.clone();
+                let changed = KeyChanged { server, got: key, expected, origin, remedy };
+                return Err(NetError::KeyChanged(Box::new(changed)));
+            }
+            (Trust::KnownServers(path), None) if !self.is_new_server => {
+                keys::remember_server(path, &trusted.server, key)?;
+                self.is_new_server = true;
+            }
+            // It has the expected key: what said otherwise was damaged or forged.
+            _ => {}
+        }
+        self.key = Some(key);
+        self.session = session;
+        self.is_ready = true;
+        Ok(())
+    }
+
+    fn on_session_ended(&mut self, now: Time, end: SessionEnd) -> Result<Option<LinkEvent>, NetError> {
+        let address = self.address;
+        match end {
+            // Asks for its key, to say what it is.
+            SessionEnd::WrongKey => {
+                self.is_ready = false;
+                self.connections.clear();
+                let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
+                self.session = session.ok_or(NetError::NoAnswer(address))?;
+                Ok(None)
+            }
+            SessionEnd::NotAuthorized => Err(NetError::NotAuthorized { address, own: self.trusted.identity.public() }),
+            SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => Ok(Some(LinkEvent::Restarted)),
+            SessionEnd::NoAnswer => Err(NetError::NoAnswer(address)),
+        }
+    }
+
+    /// The minimum and the smoothed round-trip time, and the fraction of the server's packets that did not arrive.
+    pub(super) fn measure(&self) -> Option<(Duration, Duration, f64)> {
+        let host = self.net.host(self.host)?;
+        let statistics = host.endpoint().connection(*self.connections.first()?)?.statistics();
+        // The connections share a macroflow, which numbers the packets of all of them.
+        let (mut arrived, mut sent) = (0, 0);
+        for &id in &self.connections {
+            let arrivals = host.arrivals(id);
+            arrived += arrivals.packets;
+            sent = sent.max(arrivals.sent);
+        }
+        let loss = if sent == 0 { 0.0 } else { sent.saturating_sub(arrived) as f64 / sent as f64 };
+        Some((statistics.min_rtt, statistics.smoothed_rtt, loss))
+    }
+
+    /// Ends the session because everything was done: waits until the server knows it, but not for long.
+    pub(super) fn finish(&mut self) -> Result<(), NetError> {
+        let began = self.now();
+        let connections = self.connections.clone();
+        if let Some(host) = self.host() {
+            for &id in &connections {
+                host.finish(began, id);
+            }
+        }
+        loop {
+            let now = self.now();
+            let Some(host) = self.net.host(self.host) else { break };
+            let is_closed = |id: &ConnectionId| {
+                let connection = host.endpoint().connection(*id);
+                connection.is_none_or(|connection| connection.state() == State::Lingering)
+            };
+            if connections.iter().all(is_closed) || now.since(began) >= CLOSE_TIMEOUT {
+                break;
+            }
+            self.net.run_once(now + Duration::from_millis(20))?;
+            while self.net.poll_event().is_some() {}
+        }
+        let (now, session) = (self.now(), self.session);
+        if let Some(host) = self.host() {
+            host.disconnect(now, session, Goodbye::Finished);
+        }
+        Ok(self.net.run_once(now)?) // notifies the server
+    }
+
+    /// Ends all connections at once.
+    pub(super) fn abort(&mut self) {
+        let (now, connections) = (self.now(), std::mem::take(&mut self.connections));
+        if let Some(host) = self.host() {
+            for id in connections {
+                host.abort(now, id);
+            }
+        }
+        // Notifies the server; if that fails, it notices by itself.
+        let _ = self.net.run_once(now);
+    }
+}

@@ -1,0 +1,159 @@
+//! Puts files and whole directories.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ClientOptions;
+use super::engine::Engine;
+use super::get::{file_report, is_directory, moved_report};
+use super::link::Trusted;
+use super::report::{FileResult, Report};
+use super::task::{Done, LocalFile, PutTask, Task};
+use crate::files::changes::FileState;
+use crate::files::directory::Directory;
+use crate::files::error::NetError;
+use crate::files::protocol::{Modified, Refusal, check_name};
+use crate::files::url::Url;
+use crate::files::walk::{Entry, Walk};
+
+/// The options of an upload.
+#[derive(Debug, Default)]
+pub struct PutOptions {
+    /// Files and directories of this machine.
+    pub sources: Vec<PathBuf>,
+    /// HOST:PORT/NAME for one file, HOST:PORT/NAME/ for a directory.
+    pub url: String,
+    /// Replace files that the server has already, if it allows that.
+    pub overwrite: bool,
+    /// Do not resume from parts of earlier uploads, and put files of directories that are there already.
+    pub fresh: bool,
+    /// Put hidden files of directories, too.
+    pub hidden: bool,
+    /// The session.
+    pub client: ClientOptions,
+}
+
+/// A file to put: its name at the server, the file, its state.
+pub(super) type Planned = (String, LocalFile, FileState);
+
+/// All files below a directory of this machine, and the number of those that cannot be sent.
+pub(super) fn local_files(directory: &Arc<Directory>, path: &Path) -> Result<(Vec<Entry>, u64), NetError> {
+    let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
+    let mut walk = Walk::new(Arc::clone(directory), "").map_err(unreadable)?;
+    let mut entries = Vec::new();
+    while let Some(entry) = walk.next().map_err(unreadable)? {
+        entries.push(entry);
+    }
+    Ok((entries, walk.skipped))
+}
+
+/// `name` below the directory called `above`.
+pub(super) fn join(above: &str, name: &str) -> String {
+    let above = above.trim_end_matches('/');
+    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
+}
+
+/// The files that the server has below `name`: none if there is no such directory, or if it does not list its files.
+pub(super) fn remote_files(engine: &mut Engine<'_>, name: &str) -> Result<(Vec<Entry>, u64), NetError> {
+    let name = name.trim_end_matches('/').to_owned();
+    match engine.run(vec![Task::List { name }])?.pop() {
+        Some(Ok(Done::Listed(entries, skipped))) => Ok((entries, skipped)),
+        Some(Err(NetError::Refused { reason: Refusal::NoSuchFile | Refusal::NotListed, .. })) => Ok((Vec::new(), 0)),
+        Some(Err(error)) => Err(error),
+        _ => Ok((Vec::new(), 0)),
+    }
+}
+
+fn plan(options: &PutOptions, name: &str) -> Result<(Vec<Planned>, u64), NetError> {
+    let (mut planned, mut skipped) = (Vec::new(), 0);
+    for source in &options.sources {
+        let unreadable = |error| NetError::Unreadable(source.clone(), error);
+        let metadata = std::fs::metadata(source).map_err(unreadable)?;
+        let base = source.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let bad_name = || NetError::BadOption(format!("{}: its name is not UTF-8: rename it", source.display()));
+        if metadata.is_dir() {
+            // The contents of one directory become those of the target; several keep their names.
+            let above =
+                if options.sources.len() == 1 { name.to_owned() } else { join(name, &base.ok_or_else(bad_name)?) };
+            let directory = Arc::new(Directory::open(source, options.hidden).map_err(unreadable)?);
+            let (entries, others) = local_files(&directory, source)?;
+            skipped += others;
+            planned.extend(entries.into_iter().map(|entry| {
+                let local = LocalFile::Below(Arc::clone(&directory), entry.name.clone());
+                (join(&above, &entry.name), local, entry.state)
+            }));
+        } else {
+            let remote = if is_directory(name) { join(name, &base.ok_or_else(bad_name)?) } else { name.to_owned() };
+            let modified = Modified::default(); // the file's own, when it is opened
+            let state = FileState { size: metadata.len(), modified };
+            planned.push((remote, LocalFile::Path(source.clone()), state));
+        }
+    }
+    for (name, ..) in &planned {
+        check_name(name).map_err(|reason| NetError::BadOption(format!("`{name}` cannot be a name there: {reason}")))?;
+    }
+    Ok((planned, skipped))
+}
+
+/// Puts files. An error if nothing could be done, or if the only file failed; files that failed among others are in the
+/// report.
+pub fn put(options: &PutOptions) -> Result<Report, NetError> {
+    let url = Url::read(&options.url)?;
+    let trusted = Trusted::new(&options.client, &url)?;
+    if options.sources.len() > 1 && !is_directory(&url.name) {
+        let problem = "several files need a directory there: write a `/` at the end".to_owned();
+        return Err(NetError::BadUrl(options.url.clone(), problem));
+    }
+    let (mut planned, skipped) = plan(options, &url.name)?;
+    let is_one = matches!(&options.sources[..], [one] if one.is_file());
+    let mut engine = Engine::new(&options.client, &trusted, &url, true, &format!("{} files", planned.len()))?;
+    let mut reports = Vec::new();
+    if !is_one && !options.fresh {
+        let there: std::collections::BTreeMap<_, _> = remote_files(&mut engine, &url.name)?
+            .0
+            .into_iter()
+            .map(|entry| (join(&url.name, &entry.name), entry.state))
+            .collect();
+        planned.retain(|(name, local, state)| {
+            let is_there = there.get(name) == Some(state);
+            if is_there {
+                let path = super::lane::local_path(local);
+                reports.push(file_report(name, path, FileResult::Unchanged, state.size));
+            }
+            !is_there
+        });
+    }
+    let results = put_all(&mut engine, planned, options.overwrite, !options.fresh)?;
+    for (name, path, result) in results {
+        match result {
+            Err(error) if is_one => return Err(error),
+            result => reports.push(moved_report(&name, path, result)),
+        }
+    }
+    engine.finish()?;
+    Ok(engine.report(reports, skipped))
+}
+
+/// Puts files, and makes sure that they are on the server's disk.
+pub(super) fn put_all(
+    engine: &mut Engine<'_>,
+    planned: Vec<Planned>,
+    replace: bool,
+    resume: bool,
+) -> Result<Vec<(String, PathBuf, super::task::TaskResult)>, NetError> {
+    if planned.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<_> = planned.iter().map(|(name, local, _)| (name.clone(), super::lane::local_path(local))).collect();
+    let tasks = planned
+        .into_iter()
+        .map(|(name, local, state)| Task::Put(PutTask { name, local, size: state.size, replace, resume }))
+        .collect();
+    let results = engine.run(tasks)?;
+    if results.iter().any(Result::is_ok) {
+        for result in engine.run(vec![Task::Sync])? {
+            result?;
+        }
+    }
+    Ok(names.into_iter().zip(results).map(|((name, path), result)| (name, path, result)).collect())
+}

@@ -1,0 +1,243 @@
+//! Makes a directory the same as another one: this machine's as the server's, or the server's as this machine's.
+//!
+//! A file with the same size and the same time is the same. With the same size and another time, the hashes decide, and
+//! if they agree only the time is set.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ClientOptions;
+use super::engine::Engine;
+use super::get::{file_report, make_directory, moved_report};
+use super::link::Trusted;
+use super::output::Target;
+use super::put::{Planned, join, local_files, put_all};
+use super::report::{FileReport, FileResult, Report};
+use super::task::{Done, GetTask, LocalFile, Task, TaskResult};
+use crate::files::changes::FileState;
+use crate::files::directory::Directory;
+use crate::files::error::NetError;
+use crate::files::protocol::Refusal;
+use crate::files::url::Url;
+use crate::files::walk::Entry;
+
+/// The options of a synchronization.
+#[derive(Debug, Default)]
+pub struct SyncOptions {
+    /// The directory to take: of this machine, or HOST:PORT/NAME/.
+    pub from: String,
+    /// The directory to change: the other kind.
+    pub to: String,
+    /// Delete files that are not in the directory to take.
+    pub delete: bool,
+    /// Change nothing, and report what would be done.
+    pub dry_run: bool,
+    /// Take and delete hidden files, too.
+    pub hidden: bool,
+    /// The session.
+    pub client: ClientOptions,
+}
+
+/// What to do with each file.
+struct Plan {
+    transfer: Vec<Entry>,
+    /// The same content with another time.
+    touch: Vec<Entry>,
+    delete: Vec<Entry>,
+    unchanged: Vec<Entry>,
+}
+
+/// Synchronizes a directory. Files that failed are in the report.
+pub fn sync(options: &SyncOptions) -> Result<Report, NetError> {
+    match (Url::read(&options.from), Url::read(&options.to)) {
+        (Ok(url), Err(NetError::BadUrl(..))) => pull(options, &url, Path::new(&options.to)),
+        (Err(NetError::BadUrl(..)), Ok(url)) => push(options, Path::new(&options.from), &url),
+        (Ok(_), Ok(_)) => {
+            let problem = "both directories are at servers: one must be on this machine; write `./` before its name";
+            Err(NetError::BadOption(problem.into()))
+        }
+        (Err(error @ NetError::BadUrl(..)), Err(_)) if !Path::new(&options.from).is_dir() => Err(error),
+        (_, Err(error)) | (Err(error), _) => Err(error),
+    }
+}
+
+/// Compares the directory to take with the one to change. `local`: this machine's.
+fn compare(
+    engine: &mut Engine<'_>,
+    from: Vec<Entry>,
+    to: Vec<Entry>,
+    local: &Arc<Directory>,
+    remote: &str,
+) -> Result<Plan, NetError> {
+    let mut to: BTreeMap<String, FileState> = to.into_iter().map(|entry| (entry.name, entry.state)).collect();
+    let mut plan = Plan { transfer: Vec::new(), touch: Vec::new(), delete: Vec::new(), unchanged: Vec::new() };
+    let mut unsure = Vec::new();
+    for entry in from {
+        match to.remove(&entry.name) {
+            Some(state) if state == entry.state => plan.unchanged.push(entry),
+            Some(state) if state.size == entry.state.size => unsure.push(entry),
+            _ => plan.transfer.push(entry),
+        }
+    }
+    plan.delete = to.into_iter().map(|(name, state)| Entry { name, state }).collect();
+    let tasks = unsure.iter().map(|entry| {
+        let local = LocalFile::Below(Arc::clone(local), entry.name.clone());
+        Task::Compare { name: join(remote, &entry.name), local, size: entry.state.size }
+    });
+    let results = engine.run(tasks.collect())?;
+    for (entry, result) in unsure.into_iter().zip(results) {
+        match result {
+            Ok(Done::Compared(true)) => plan.touch.push(entry),
+            // A file that changed or cannot be hashed is transferred, or its error appears there.
+            _ => plan.transfer.push(entry),
+        }
+    }
+    Ok(plan)
+}
+
+/// The report of a dry run.
+fn report_plan(
+    engine: &Engine<'_>,
+    options: &SyncOptions,
+    plan: Plan,
+    remote: &str,
+    local: &Path,
+    skipped: u64,
+) -> Report {
+    let report = |entry: Entry, result| {
+        file_report(&join(remote, &entry.name), local.join(&entry.name), result, entry.state.size)
+    };
+    let mut reports: Vec<_> = plan.transfer.into_iter().map(|entry| report(entry, FileResult::WouldTransfer)).collect();
+    reports.extend(plan.touch.into_iter().chain(plan.unchanged).map(|entry| report(entry, FileResult::Unchanged)));
+    if options.delete {
+        reports.extend(plan.delete.into_iter().map(|entry| report(entry, FileResult::WouldDelete)));
+    }
+    engine.report(reports, skipped)
+}
+
+fn list(engine: &mut Engine<'_>, name: &str, may_miss: bool) -> Result<(Vec<Entry>, u64), NetError> {
+    match engine.run(vec![Task::List { name: name.trim_end_matches('/').to_owned() }])?.pop() {
+        Some(Ok(Done::Listed(entries, skipped))) => Ok((entries, skipped)),
+        Some(Err(NetError::Refused { reason: Refusal::NoSuchFile, .. })) if may_miss => Ok((Vec::new(), 0)),
+        Some(Err(error)) => Err(error),
+        _ => Ok((Vec::new(), 0)),
+    }
+}
+
+fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetError> {
+    let trusted = Trusted::new(&options.client, url)?;
+    let mut engine = Engine::new(&options.client, &trusted, url, false, &path.display().to_string())?;
+    let (from, skipped) = list(&mut engine, &url.name, false)?;
+    let from: Vec<_> = from.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
+    if options.dry_run && !path.exists() {
+        let transfer = from;
+        let plan = Plan { transfer, touch: Vec::new(), delete: Vec::new(), unchanged: Vec::new() };
+        engine.finish()?;
+        return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
+    }
+    let directory = make_directory(path)?;
+    let to = local_files(&directory, path)?.0;
+    let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
+    let plan = compare(&mut engine, from, to, &directory, &url.name)?;
+    if options.dry_run {
+        engine.finish()?;
+        return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
+    }
+    let tasks = plan.transfer.iter().map(|entry| {
+        Task::Get(GetTask {
+            name: join(&url.name, &entry.name),
+            target: Target::Below(Arc::clone(&directory), path.to_owned(), entry.name.clone()),
+            size: Some(entry.state.size),
+            max_size: u64::MAX,
+            resume: true,
+            blake3: None,
+        })
+    });
+    let results = engine.run(tasks.collect())?;
+    let mut reports = reports_of(&plan.transfer, results, &url.name, path);
+    let change = |name: &str, result: std::io::Result<()>, success: FileResult, bytes: u64| {
+        let local = path.join(name);
+        match result {
+            Ok(()) => file_report(&join(&url.name, name), local, success, bytes),
+            Err(error) => moved_report(&join(&url.name, name), local.clone(), Err(NetError::file(&local, error))),
+        }
+    };
+    for entry in &plan.touch {
+        let set = directory.set_modified(&entry.name, entry.state.modified);
+        reports.push(change(&entry.name, set, FileResult::Unchanged, entry.state.size));
+    }
+    if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
+        for entry in &plan.delete {
+            let deleted = directory.delete(&entry.name).map(drop);
+            reports.push(change(&entry.name, deleted, FileResult::Deleted, entry.state.size));
+        }
+    }
+    directory.sync().map_err(|error| NetError::file(path, error))?;
+    engine.finish()?;
+    reports.extend(
+        plan.unchanged.iter().map(|entry| change(&entry.name, Ok(()), FileResult::Unchanged, entry.state.size)),
+    );
+    Ok(engine.report(reports, skipped))
+}
+
+fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetError> {
+    let trusted = Trusted::new(&options.client, url)?;
+    let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
+    let directory = Arc::new(Directory::open(path, options.hidden).map_err(unreadable)?);
+    let (from, skipped) = local_files(&directory, path)?;
+    let mut engine = Engine::new(&options.client, &trusted, url, true, &path.display().to_string())?;
+    let (to, _) = list(&mut engine, &url.name, true)?;
+    let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
+    let plan = compare(&mut engine, from, to, &directory, &url.name)?;
+    if options.dry_run {
+        engine.finish()?;
+        return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
+    }
+    let remote = |entry: &Entry| join(&url.name, &entry.name);
+    let planned: Vec<Planned> = plan
+        .transfer
+        .iter()
+        .map(|entry| (remote(entry), LocalFile::Below(Arc::clone(&directory), entry.name.clone()), entry.state))
+        .collect();
+    let results = put_all(&mut engine, planned, true, true)?.into_iter().map(|(_, _, result)| result).collect();
+    let mut reports = reports_of(&plan.transfer, results, &url.name, path);
+    // A server that does not allow to set times allows no changes of files that it has, and compares again next time.
+    if engine.rights().overwrite {
+        let tasks =
+            plan.touch.iter().map(|entry| Task::SetModified { name: remote(entry), modified: entry.state.modified });
+        engine.run(tasks.collect())?;
+    }
+    let unchanged = plan.touch.iter().chain(&plan.unchanged);
+    reports.extend(
+        unchanged
+            .map(|entry| file_report(&remote(entry), path.join(&entry.name), FileResult::Unchanged, entry.state.size)),
+    );
+    if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
+        let tasks = plan.delete.iter().map(|entry| Task::Delete { name: remote(entry) });
+        let results = engine.run(tasks.collect())?;
+        for (entry, result) in plan.delete.iter().zip(results) {
+            let (name, local) = (remote(entry), path.join(&entry.name));
+            reports.push(match result {
+                Ok(_) => file_report(&name, local, FileResult::Deleted, entry.state.size),
+                Err(error) => moved_report(&name, local, Err(error)),
+            });
+        }
+    }
+    engine.finish()?;
+    Ok(engine.report(reports, skipped))
+}
+
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.'))
+}
+
+fn reports_of(entries: &[Entry], results: Vec<TaskResult>, remote: &str, local: &Path) -> Vec<FileReport> {
+    let with_results = entries.iter().zip(results);
+    let report = |(entry, result): (&Entry, TaskResult)| {
+        let path: PathBuf = local.join(&entry.name);
+        let report = moved_report(&join(remote, &entry.name), path.clone(), result);
+        FileReport { path, ..report }
+    };
+    with_results.map(report).collect()
+}

@@ -1,0 +1,157 @@
+//! Tests of all messages.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn any_modified() -> impl Strategy<Value = Modified> {
+    (any::<i64>(), 0..1_000_000_000u32).prop_map(|(seconds, nanos)| Modified { seconds, nanos })
+}
+
+fn any_piece() -> impl Strategy<Value = Piece> {
+    prop_oneof![
+        (1..=MAX_PIECE as u32).prop_map(Piece::Bytes),
+        any::<Hash>().prop_map(Piece::End),
+        Just(Piece::Abort),
+        any::<u64>().prop_map(Piece::From),
+    ]
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        Just(Answer::Busy),
+        ("[a-z0-9-]{0,20}", any::<bool>(), any::<bool>()).prop_map(|(controller, write, overwrite)| {
+            Answer::Welcome { controller, rights: Rights { write, overwrite } }
+        }),
+        (any::<u64>(), any::<u64>(), any_modified()).prop_map(|(a, b, modified)| Answer::Start {
+            size: a.max(b),
+            modified,
+            offset: a.min(b)
+        }),
+        ("[a-zé]{1,20}/[a-z]{1,9}", any::<u64>(), any_modified()).prop_map(|(name, size, modified)| Answer::Entry {
+            name,
+            size,
+            modified
+        }),
+        (any::<u64>(), any::<u64>()).prop_map(|(files, skipped)| Answer::Listed { files, skipped }),
+        (any::<u64>(), any::<Hash>()).prop_map(|(offset, prefix)| Answer::Partial { offset, prefix }),
+        any::<Hash>().prop_map(Answer::Hashed),
+        Just(Answer::Done),
+        prop::sample::select(&Refusal::ALL[..]).prop_map(Answer::Refused),
+        any_piece().prop_map(Answer::Piece),
+    ]
+}
+
+fn any_request() -> impl Strategy<Value = Request> {
+    let name = || "[a-zéß/.]{0,40}";
+    prop_oneof![
+        Just(Request::Heartbeat),
+        (name(), 1..u64::MAX, any::<Hash>()).prop_map(|(name, offset, prefix)| Request::Get { name, offset, prefix }),
+        name().prop_map(|name| Request::Get { name, offset: 0, prefix: Hash::default() }),
+        name().prop_map(|name| Request::List { name }),
+        (name(), any::<bool>(), any::<bool>(), any::<u64>(), any_modified()).prop_map(
+            |(name, replace, at_once, size, modified)| Request::Put {
+                name,
+                flags: PutFlags { replace, at_once },
+                size,
+                modified
+            }
+        ),
+        (name(), any::<u64>()).prop_map(|(name, size)| Request::Hash { name, size }),
+        name().prop_map(|name| Request::Delete { name }),
+        (name(), any_modified()).prop_map(|(name, modified)| Request::SetModified { name, modified }),
+        Just(Request::Sync),
+        any_piece().prop_map(Request::Piece),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_greeting_is_parsed_once_it_is_complete(controller in prop::option::of("[a-z0-9-]{1,64}"), extra: Vec<u8>) {
+        let greeting = Greeting { controller };
+        let mut bytes = greeting.encode();
+        let whole = bytes.len();
+        for len in 0..whole {
+            prop_assert_eq!(Greeting::parse(&bytes[..len]), Ok(None));
+        }
+        bytes.extend(extra);
+        prop_assert_eq!(Greeting::parse(&bytes), Ok(Some((greeting, whole))));
+    }
+
+    #[test]
+    fn a_request_is_parsed_once_it_is_complete(request in any_request(), extra: Vec<u8>) {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        let whole = bytes.len();
+        prop_assert!(whole <= MAX_MESSAGE);
+        for len in 0..whole {
+            prop_assert_eq!(Request::parse(&bytes[..len]), Ok(None));
+        }
+        bytes.extend(extra);
+        prop_assert_eq!(Request::parse(&bytes), Ok(Some((request, whole))));
+    }
+
+    #[test]
+    fn an_answer_is_parsed_once_it_is_complete(answer in any_answer(), extra: Vec<u8>) {
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes);
+        let whole = bytes.len();
+        prop_assert!(whole <= MAX_MESSAGE);
+        for len in 0..whole {
+            prop_assert_eq!(Answer::parse(&bytes[..len]), Ok(None));
+        }
+        bytes.extend(extra);
+        prop_assert_eq!(Answer::parse(&bytes), Ok(Some((answer, whole))));
+    }
+
+    #[test]
+    fn no_bytes_make_a_parser_panic_or_wait_forever(
+        bytes in prop::collection::vec(any::<u8>(), 0..2000),
+        kind in 0..70u8,
+    ) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = kind;
+        }
+        for is_incomplete in [Request::parse(&bytes) == Ok(None), Answer::parse(&bytes) == Ok(None)] {
+            prop_assert!(!is_incomplete || bytes.len() < MAX_MESSAGE, "a message of full length is complete");
+        }
+        let _ = Greeting::parse(&bytes);
+    }
+
+    #[test]
+    fn an_accepted_name_stays_below_the_directory(name in "[a-z./]{0,12}") {
+        if check_name(&name).is_ok() {
+            let path = std::path::Path::new(&name);
+            prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
+        }
+    }
+}
+
+#[test]
+fn a_controllers_name_is_short_and_safe_to_print() {
+    for name in ["", "a b", "a\nb", "ä", "\x1b[31m", &"x".repeat(65)] {
+        assert!(check_controller(name).is_err(), "{name:?}");
+        let read = Greeting::parse(&Greeting { controller: Some(name.into()) }.encode());
+        assert!(name.is_empty() || read == Err(InvalidMessage), "{name:?}: {read:?}");
+    }
+    for name in ["pcp", "fair-share", "my_own2", &"x".repeat(64)] {
+        assert!(check_controller(name).is_ok(), "{name:?}");
+    }
+}
+
+#[test]
+fn paths_out_of_the_directory_are_refused() {
+    for name in
+        ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\0b", "a\nb", "a\u{9b}b", &"x".repeat(1025)]
+    {
+        assert!(check_name(name).is_err(), "{name:?}");
+        let mut bytes = Vec::new();
+        Answer::Entry { name: name.into(), size: 1, modified: Modified::default() }.encode(&mut bytes);
+        assert_eq!(Answer::parse(&bytes), Err(InvalidMessage), "no list leads out of a client's directory: {name:?}");
+    }
+    for name in ["a", "a/b.txt", "..a", "a..", "ein Name"] {
+        assert!(check_name(name).is_ok(), "{name:?}");
+    }
+    assert!(check_directory_name("").is_ok() && check_directory_name("..").is_err());
+}

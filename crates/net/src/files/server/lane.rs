@@ -1,0 +1,525 @@
+//! The server's side of one connection: it reads requests and answers them in their order.
+//!
+//! ```text
+//! Greeting ──► Ready ──► Checking ──► Sending ──┐      get (a check if the client has a part)
+//!                │ ├───► Hashing, Listing ──────┤      hash, list
+//!                │ ├───► Receiving ─► Skipping ─┤      put (`upload.rs`); what follows a refused one
+//!                │ └───► Changing ──────────────┤      delete, set the time, sync
+//!                └◄──────────────────────────────┘
+//! ```
+//!
+//! Nothing here reads or writes files: that is the work of jobs in other threads. A lane has at most one job, and at
+//! most a piece of a file and 64 kB of requests in memory beside the connection's own buffers. It reads no further
+//! requests while it cannot send its answers.
+
+use std::net::IpAddr;
+
+use rampmeter_control::AnyController;
+use rampmeter_transport::ConnectionId;
+use rampmeter_units::Time;
+
+use super::jobs::{self, Listing, Outcome};
+use super::upload::Upload;
+use super::{Access, Shared};
+use crate::files::pool::Class;
+use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Piece, Refusal, Request, Rights};
+use crate::files::source::Source;
+use crate::host::Host;
+
+/// Requests that have arrived and wait for their turn are read up to this size; the rest stays in the connection, whose
+/// window the client cannot exceed.
+const MAX_INPUT: usize = 64 * 1024;
+
+// There is always room for a whole message.
+const _: () = assert!(MAX_INPUT > MAX_MESSAGE);
+
+/// Requests that are answered before other clients are served.
+const REQUESTS_A_TURN: usize = 16;
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    Greeting,
+    Ready,
+    /// Hashes the bytes that the client has.
+    Checking {
+        source: Option<Source>,
+        prefix: Hash,
+        until: u64,
+    },
+    Sending(Option<Source>),
+    Hashing(Option<Source>),
+    Listing(Option<Listing>),
+    Receiving(Upload),
+    /// A put was refused; its bytes are dropped.
+    Skipping,
+    Changing,
+    /// The last answer was given.
+    Ended,
+}
+
+/// What follows a call of [`Lane::advance`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is more work to do.
+    More,
+    /// The lane waits for the client, for a job or for a place.
+    Wait,
+    /// The lane waits for its budget.
+    WaitUntil(Time),
+    /// The client breaks the protocol: the connection is to be aborted.
+    Failed,
+}
+
+/// What a lane did, for the report.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The name in the first request.
+    pub(super) name: String,
+    /// Files that were sent or received completely.
+    pub(super) files: u64,
+    /// Bytes of files sent.
+    pub(super) sent: u64,
+    /// Bytes of files received.
+    pub(super) received: u64,
+    /// Requests that were refused, and the reason of the last one.
+    pub(super) refused: u64,
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// A connection, now, and what it shares with the others.
+pub(super) struct Context<'a> {
+    pub(super) now: Time,
+    pub(super) host: &'a mut Host<AnyController>,
+    pub(super) id: ConnectionId,
+    pub(super) shared: &'a mut Shared,
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) stage: Stage,
+    pub(super) ip: IpAddr,
+    pub(super) access: Access,
+    /// The name of the controller that sends the files.
+    pub(super) controller: String,
+    pub(super) input: Vec<u8>,
+    /// Answers that did not fit into the send buffer, from `sent` on.
+    output: Vec<u8>,
+    flushed: usize,
+    /// Bytes written to the connection.
+    written: u64,
+    /// Whether a job runs.
+    pub(super) has_job: bool,
+    /// Whether the lane has one of the server's places.
+    pub(super) has_place: bool,
+    /// The size of the piece that is arriving, without what has arrived.
+    pub(super) piece_left: usize,
+    /// A buffer for the next job.
+    buffer: Vec<u8>,
+    pub(super) done: Done,
+    /// Bytes of requests and files handled, as a measure of progress.
+    pub(super) handled: u64,
+}
+
+impl Lane {
+    pub(super) fn new(ip: IpAddr, access: Access, controller: &str) -> Self {
+        Self {
+            stage: Stage::Greeting,
+            ip,
+            access,
+            controller: controller.to_owned(),
+            input: Vec::new(),
+            output: Vec::new(),
+            flushed: 0,
+            written: 0,
+            has_job: false,
+            has_place: false,
+            piece_left: 0,
+            buffer: Vec::new(),
+            done: Done::default(),
+            handled: 0,
+        }
+    }
+
+    /// Whether the lane has a request to answer, or answers that the client does not have yet; `acknowledged` bytes of
+    /// the stream have arrived there.
+    pub(super) fn is_busy(&self, acknowledged: u64) -> bool {
+        let is_idle = matches!(self.stage, Stage::Greeting | Stage::Ready | Stage::Ended);
+        !is_idle || self.has_job || !self.output.is_empty() || acknowledged < self.written
+    }
+
+    /// Whether the lane has a request that waits for a place.
+    pub(super) fn waits_for_place(&self) -> bool {
+        !self.has_place && matches!(self.stage, Stage::Ready) && !self.input.is_empty()
+    }
+
+    pub(super) fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer) {
+        answer.encode(&mut self.output);
+        self.flush(cx);
+    }
+
+    pub(super) fn refuse(&mut self, cx: &mut Context<'_>, reason: Refusal) {
+        self.note_refusal(reason);
+        self.answer(cx, &Answer::Refused(reason));
+    }
+
+    /// Refuses a request after which the stream cannot be read any further.
+    pub(super) fn refuse_and_end(&mut self, cx: &mut Context<'_>, reason: Refusal) {
+        self.refuse(cx, reason);
+        self.end(cx);
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>) {
+        self.stage = Stage::Ended;
+        self.flush(cx);
+        if self.output.is_empty() {
+            cx.host.finish(cx.now, cx.id);
+        }
+    }
+
+    /// Writes as much of the output as fits.
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        let rest = &self.output[self.flushed..];
+        let count = cx.host.write(cx.now, cx.id, rest);
+        cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+        self.written += count as u64;
+        self.flushed += count;
+        if self.flushed == self.output.len() {
+            self.output.clear();
+            self.flushed = 0;
+        }
+    }
+
+    /// Reads what has arrived, if there is room.
+    fn fill(&mut self, cx: &mut Context<'_>) {
+        if self.input.len() < MAX_INPUT {
+            let count = cx.host.read(cx.now, cx.id, &mut self.input);
+            cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+        }
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        cx: &mut Context<'_>,
+        class: Class,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) {
+        self.has_job = true;
+        cx.shared.pool.submit(cx.id, class, job);
+    }
+
+    /// Does the next piece of work.
+    pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Next {
+        for _ in 0..REQUESTS_A_TURN {
+            if let Some(until) = cx.shared.budgets.wait_to_move(cx.now, self.ip) {
+                return Next::WaitUntil(until);
+            }
+            self.flush(cx);
+            if !self.output.is_empty() {
+                cx.host.notify_writable(cx.id);
+                return Next::Wait;
+            }
+            if matches!(self.stage, Stage::Ended) {
+                cx.host.finish(cx.now, cx.id);
+                return Next::Wait;
+            }
+            self.fill(cx);
+            if self.has_job {
+                return Next::Wait;
+            }
+            let next = match &mut self.stage {
+                Stage::Greeting => self.read_greeting(cx),
+                Stage::Ready | Stage::Receiving(_) | Stage::Skipping => self.read_request(cx),
+                Stage::Changing | Stage::Ended => Next::Wait,
+                Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),
+                Stage::Sending(source) => {
+                    if !cx.host.is_writable(cx.id) {
+                        cx.host.notify_writable(cx.id);
+                        return Next::Wait;
+                    }
+                    let Some(source) = source.take() else { return Next::Failed };
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.submit(cx, Class::Urgent, || jobs::read(source, buffer));
+                    Next::Wait
+                }
+                Stage::Listing(listing) => {
+                    let Some(listing) = listing.take() else { return Next::Failed };
+                    self.submit(cx, Class::Background, || jobs::list(listing));
+                    Next::Wait
+                }
+            };
+            if next != Next::More {
+                return next;
+            }
+        }
+        Next::More
+    }
+
+    /// The stage that hashes goes on, if the budget allows.
+    fn hash_more(&mut self, cx: &mut Context<'_>) -> Next {
+        if let Some(until) = cx.shared.budgets.wait_to_hash(cx.now, self.ip) {
+            return Next::WaitUntil(until);
+        }
+        let (source, until) = match &mut self.stage {
+            Stage::Checking { source, until, .. } => (source.take(), *until),
+            Stage::Hashing(source) => (source.take(), u64::MAX),
+            _ => return Next::Failed,
+        };
+        let Some(source) = source else { return Next::Failed };
+        cx.shared.budgets.on_hashed(cx.now, self.ip, jobs::HASHED_A_JOB.min(until.min(source.size) - source.at));
+        let buffer = std::mem::take(&mut self.buffer);
+        self.submit(cx, Class::Background, move || jobs::hash(source, until, buffer));
+        Next::Wait
+    }
+
+    fn read_greeting(&mut self, cx: &mut Context<'_>) -> Next {
+        match Greeting::parse(&self.input) {
+            Ok(Some((greeting, len))) => {
+                self.input.drain(..len);
+                self.handled += len as u64;
+                match cx.shared.select_controller(cx.now, cx.host, cx.id, greeting.controller.as_deref()) {
+                    Ok(controller) => self.controller = controller,
+                    Err(reason) => {
+                        self.refuse_and_end(cx, reason);
+                        return Next::Wait;
+                    }
+                }
+                let rights = Rights { write: self.access.write, overwrite: self.access.overwrite };
+                self.answer(cx, &Answer::Welcome { controller: self.controller.clone(), rights });
+                self.stage = Stage::Ready;
+                Next::More
+            }
+            Ok(None) if !cx.host.is_read_to_end(cx.id) => Next::Wait,
+            Ok(None) | Err(_) => {
+                self.refuse_and_end(cx, Refusal::BadRequest);
+                Next::Wait
+            }
+        }
+    }
+
+    fn read_request(&mut self, cx: &mut Context<'_>) -> Next {
+        if self.piece_left > 0 {
+            return self.take_piece(cx);
+        }
+        match Request::parse(&self.input) {
+            Ok(Some((Request::Heartbeat, len))) => {
+                self.input.drain(..len);
+                Next::More
+            }
+            Ok(Some((Request::Piece(piece), len))) if !matches!(self.stage, Stage::Ready) => {
+                self.input.drain(..len);
+                self.handled += len as u64;
+                self.on_piece(cx, piece)
+            }
+            Ok(Some((request, len))) if matches!(self.stage, Stage::Ready) => {
+                if !self.has_place {
+                    return Next::Wait;
+                }
+                self.input.drain(..len);
+                self.handled += len as u64;
+                self.on_request(cx, &request)
+            }
+            Ok(None) if !cx.host.is_read_to_end(cx.id) => Next::Wait,
+            Ok(None) if self.input.is_empty() => {
+                self.end(cx);
+                Next::Wait
+            }
+            Ok(_) | Err(_) => {
+                self.refuse_and_end(cx, Refusal::BadRequest);
+                Next::Wait
+            }
+        }
+    }
+
+    /// Takes what has arrived of a piece.
+    fn take_piece(&mut self, cx: &mut Context<'_>) -> Next {
+        let len = self.piece_left.min(self.input.len());
+        if len == 0 {
+            return if cx.host.is_read_to_end(cx.id) { Next::Failed } else { Next::Wait };
+        }
+        self.handled += len as u64;
+        self.piece_left -= len;
+        let bytes: Vec<u8> = self.input.drain(..len).collect();
+        self.on_bytes(cx, bytes)
+    }
+
+    fn on_request(&mut self, cx: &mut Context<'_>, request: &Request) -> Next {
+        let name = match request {
+            Request::Get { name, .. }
+            | Request::List { name }
+            | Request::Put { name, .. }
+            | Request::Hash { name, .. }
+            | Request::Delete { name }
+            | Request::SetModified { name, .. } => name.clone(),
+            Request::Heartbeat | Request::Sync | Request::Piece(_) => String::new(),
+        };
+        if self.done.name.is_empty() {
+            self.done.name.clone_from(&name);
+        }
+        let directory = cx.shared.directory.clone();
+        let allowed = match request {
+            Request::List { .. } if !cx.shared.lists => Err(Refusal::NotListed),
+            Request::Delete { .. } | Request::SetModified { .. } | Request::Sync if !self.access.write => {
+                Err(Refusal::ReadOnly)
+            }
+            Request::Delete { .. } | Request::SetModified { .. } if !self.access.overwrite => Err(Refusal::NoOverwrite),
+            Request::Put { flags, size, modified, .. } => {
+                return self.on_put(cx, name, *flags, *size, *modified);
+            }
+            Request::Piece(_) => return Next::Failed,
+            _ => directory.check(&name),
+        };
+        if let Err(reason) = allowed {
+            self.refuse(cx, reason);
+            return Next::More;
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        match *request {
+            Request::Get { offset: 0, .. } => {
+                self.stage = Stage::Sending(None);
+                self.submit(cx, Class::Urgent, move || jobs::open_and_read(&directory, &name, buffer));
+            }
+            Request::Get { offset, prefix, .. } => {
+                self.stage = Stage::Checking { source: None, prefix, until: offset };
+                self.submit(cx, Class::Urgent, move || jobs::open(&directory, &name));
+            }
+            Request::Hash { size, .. } => {
+                self.stage = Stage::Hashing(None);
+                self.submit(cx, Class::Urgent, move || jobs::open_of_size(&directory, &name, size));
+            }
+            Request::List { .. } => {
+                self.stage = Stage::Listing(None);
+                self.submit(cx, Class::Background, move || jobs::begin_list(directory, &name));
+            }
+            Request::Delete { .. } => {
+                self.stage = Stage::Changing;
+                self.submit(cx, Class::Urgent, move || jobs::delete(&directory, &name));
+            }
+            Request::SetModified { modified, .. } => {
+                self.stage = Stage::Changing;
+                self.submit(cx, Class::Urgent, move || jobs::set_modified(&directory, &name, modified));
+            }
+            Request::Sync => {
+                self.stage = Stage::Changing;
+                self.submit(cx, Class::Background, move || jobs::sync(&directory));
+            }
+            Request::Put { .. } | Request::Piece(_) | Request::Heartbeat => return Next::Failed,
+        }
+        Next::Wait
+    }
+
+    /// A job has ended.
+    pub(super) fn on_outcome(&mut self, cx: &mut Context<'_>, outcome: Outcome) -> Next {
+        self.has_job = false;
+        let stage = std::mem::replace(&mut self.stage, Stage::Ready);
+        match (stage, outcome) {
+            (Stage::Ended, _) => self.stage = Stage::Ended,
+            (stage @ Stage::Receiving(_), outcome) => {
+                self.stage = stage;
+                return self.on_upload_outcome(cx, outcome);
+            }
+            (_, Outcome::Refused(reason)) => self.refuse(cx, reason),
+            (Stage::Sending(_), Outcome::Opened(source, bytes)) => self.start(cx, source, bytes),
+            (Stage::Sending(_), Outcome::Read(source, bytes)) => self.send(cx, source, bytes),
+            // It became shorter, or its disk fails: the client's bytes are not wrong, but the file has other ones.
+            (Stage::Sending(_), Outcome::ReadFailed) => {
+                self.note_refusal(Refusal::Changed);
+                self.answer(cx, &Answer::Piece(Piece::Abort));
+            }
+            (Stage::Checking { prefix, until, .. }, Outcome::Opened(source, _)) => {
+                if until > source.size {
+                    self.restart(cx, source);
+                } else {
+                    self.answer(cx, &Answer::Busy);
+                    self.stage = Stage::Checking { source: Some(source), prefix, until };
+                }
+            }
+            (Stage::Checking { prefix, until, .. }, Outcome::Read(source, buffer)) => {
+                self.buffer = buffer;
+                if source.at < until {
+                    self.stage = Stage::Checking { source: Some(source), prefix, until };
+                } else if source.hash() == prefix {
+                    self.start(cx, source, Vec::new());
+                } else {
+                    self.restart(cx, source);
+                }
+            }
+            (Stage::Hashing(_), Outcome::Opened(source, _)) => self.stage = Stage::Hashing(Some(source)),
+            (Stage::Hashing(_), Outcome::Read(source, buffer)) => {
+                self.buffer = buffer;
+                if !source.is_at_end() {
+                    self.stage = Stage::Hashing(Some(source));
+                } else if source.was_unchanged {
+                    self.answer(cx, &Answer::Hashed(source.hash()));
+                } else {
+                    self.refuse(cx, Refusal::Changed);
+                }
+            }
+            (Stage::Checking { .. } | Stage::Hashing(_), Outcome::ReadFailed) => self.refuse(cx, Refusal::Changed),
+            (Stage::Listing(_), Outcome::Listed(listing, bytes)) => {
+                self.output.extend(bytes);
+                if listing.is_complete() {
+                    let (files, skipped) = listing.counts();
+                    self.answer(cx, &Answer::Listed { files, skipped });
+                } else {
+                    self.stage = Stage::Listing(Some(listing));
+                }
+            }
+            (Stage::Changing, Outcome::Done(given_back)) => {
+                cx.shared.quota.give_back(given_back);
+                self.answer(cx, &Answer::Done);
+            }
+            _ => return Next::Failed,
+        }
+        Next::More
+    }
+
+    /// Sends a file from its beginning.
+    fn restart(&mut self, cx: &mut Context<'_>, mut source: Source) {
+        match source.rewind() {
+            Ok(()) => self.start(cx, source, Vec::new()),
+            Err(_) => self.refuse(cx, Refusal::Unreadable),
+        }
+    }
+
+    /// Sends a file from where `source` is, less the `bytes` that were read already.
+    fn start(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
+        let offset = source.at - bytes.len() as u64;
+        let (size, modified) = (source.size, source.modified);
+        Answer::Start { size, modified, offset }.encode(&mut self.output);
+        self.send(cx, source, bytes);
+    }
+
+    /// Sends bytes of a file that were just read, and its end after the last ones.
+    fn send(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            Piece::Bytes(bytes.len() as u32).encode(&mut self.output);
+            self.flush(cx);
+            // Usually there is room, and the bytes are copied once.
+            let count = if self.output.is_empty() { cx.host.write(cx.now, cx.id, &bytes) } else { 0 };
+            cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+            self.written += count as u64;
+            self.output.extend_from_slice(&bytes[count..]);
+            self.done.sent += bytes.len() as u64;
+            self.handled += bytes.len() as u64;
+            self.buffer = bytes;
+        }
+        if !source.is_at_end() {
+            self.stage = Stage::Sending(Some(source));
+            return;
+        }
+        if source.was_unchanged {
+            self.done.files += 1;
+            Piece::End(source.hash()).encode(&mut self.output);
+        } else {
+            self.note_refusal(Refusal::Changed);
+            Piece::Abort.encode(&mut self.output);
+        }
+        self.flush(cx);
+    }
+
+    pub(super) fn note_refusal(&mut self, reason: Refusal) {
+        self.done.refused += 1;
+        self.done.refusal = Some(reason);
+    }
+}

@@ -1,0 +1,170 @@
+//! What a server is asked to do, and what it reports.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rampmeter_control::Registry;
+use rampmeter_session::{Clients, KeyPair, PublicKey};
+use rampmeter_transport::Config;
+use rampmeter_units::{Bytes, Duration, Rate};
+use serde::Serialize;
+
+use crate::files::{DEFAULT_PORT, default_transport, os_random};
+use crate::host::Limits;
+
+/// Which clients may upload files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Writers {
+    /// None.
+    #[default]
+    None,
+    /// Those with one of these keys.
+    Listed(BTreeSet<PublicKey>),
+    /// All that are served.
+    Anyone,
+}
+
+impl Writers {
+    pub(super) fn allow(&self, key: Option<PublicKey>) -> bool {
+        match self {
+            Self::None => false,
+            Self::Listed(keys) => key.is_some_and(|key| keys.contains(&key)),
+            Self::Anyone => true,
+        }
+    }
+}
+
+/// Receives the report of every transfer that has ended.
+pub type TransferHandler = Box<dyn FnMut(&TransferReport) + Send>;
+
+/// Receives a client's address, the name of its degraded controller and the reason
+/// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)).
+pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
+
+/// The options of a server.
+pub struct ServeOptions {
+    /// The directory whose regular files are served.
+    pub directory: PathBuf,
+    /// Whether hidden files are served, too.
+    pub hidden: bool,
+    /// The address to listen on; by default only this machine's.
+    pub address: SocketAddr,
+    /// The server's key; by default a new one.
+    pub identity: KeyPair,
+    /// The clients that it serves; by default all.
+    pub clients: Clients,
+    /// Whether clients may list directories; by default they have to know the names of files.
+    pub lists: bool,
+    /// The clients that may upload files.
+    pub writers: Writers,
+    /// Whether they may replace and delete files, too.
+    pub overwrite: bool,
+    /// The size of the largest file that can be uploaded.
+    pub max_size: Option<Bytes>,
+    /// The size of all files in the directory, beyond which uploads are refused.
+    pub quota: Option<Bytes>,
+    /// The rate of all clients together, in bytes of their streams.
+    pub rate: Option<Rate>,
+    /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
+    pub client_rate: Option<Rate>,
+    /// The controller for clients that name no other.
+    pub controller: String,
+    /// Its settings.
+    pub settings: toml::Table,
+    /// The available controllers.
+    pub registry: Registry,
+    /// The transport settings of connections, apart from the receive window.
+    pub transport: Config,
+    /// The maximum number of connections that are served at once. One IPv4 address, or one IPv6 network of 64 bits, has
+    /// at most four fifths of these places. Further connections wait for a place, and four times as many are refused.
+    pub max_clients: usize,
+    /// The limits of each client's connection.
+    pub limits: Limits,
+    /// The time after which a client that responds but takes no bytes, or sends no request, is disconnected.
+    pub max_idle: Duration,
+    /// Called after every transfer.
+    pub on_transfer: Option<TransferHandler>,
+    /// Called once for each client and reason for which the controller is degraded.
+    pub on_degraded: Option<DegradedHandler>,
+    /// The file for the histories of clients' paths; `None` for none.
+    pub history: Option<PathBuf>,
+    /// Stops the server when set.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            directory: PathBuf::from("."),
+            hidden: false,
+            lists: false,
+            writers: Writers::None,
+            overwrite: false,
+            max_size: None,
+            quota: None,
+            rate: None,
+            client_rate: None,
+            address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+            identity: KeyPair::generate(&mut os_random()),
+            clients: Clients::Anyone,
+            controller: "newreno".into(),
+            settings: toml::Table::new(),
+            registry: Registry::default(),
+            transport: default_transport(),
+            max_clients: 256,
+            limits: Limits::default(),
+            max_idle: Duration::from_secs(60),
+            on_transfer: None,
+            on_degraded: None,
+            history: None,
+            stop: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ServeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServeOptions")
+            .field("directory", &self.directory)
+            .field("address", &self.address)
+            .field("controller", &self.controller)
+            .field("key", &self.identity.public())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The server's report of a connection that has ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct TransferReport {
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The client's public key.
+    pub key: String,
+    /// The name in the first request; empty without a request. It comes from the network: escape it before printing it
+    /// to a terminal.
+    pub name: String,
+    /// Files that were sent or received completely.
+    pub files: u64,
+    /// The controller that sent the files.
+    pub controller: String,
+    /// Bytes of files that were sent or received.
+    pub bytes: u64,
+    /// The duration of the connection.
+    pub seconds: f64,
+    /// `finished`, `refused` if nothing else was done, `timed_out`, `reset`, `aborted` or `false_feedback`.
+    pub ended: &'static str,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// The reason of the last refusal.
+    pub refusal: Option<String>,
+    /// The smoothed round-trip time at the end.
+    pub rtt_s: f64,
+    /// Packets with payload sent.
+    pub packets: u64,
+    /// Retransmissions among them.
+    pub retransmitted: u64,
+}

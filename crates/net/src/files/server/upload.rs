@@ -1,0 +1,228 @@
+//! A file that a client puts.
+//!
+//! ```text
+//! on_put ──► Opening ──► (Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
+//!              └────────────────── refused: what still arrives of it is dropped
+//! ```
+
+use super::jobs::{Outcome, write_refusal};
+use super::lane::{Context, Lane, Next, Stage};
+use crate::files::directory::Directory;
+use crate::files::pool::Class;
+use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, check_name};
+use crate::files::sink::Sink;
+
+/// An upload.
+#[derive(Debug)]
+pub(super) struct Upload {
+    size: u64,
+    modified: Modified,
+    flags: PutFlags,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A job opens the part file, writes to it or completes it.
+    InJob(Job),
+    /// The client receives what is here of the file; where it begins follows.
+    Offered(Sink),
+    Open(Sink),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Open,
+    Write,
+    Complete,
+}
+
+fn open(directory: &Directory, name: &str, size: u64, flags: PutFlags, may_overwrite: bool) -> Outcome {
+    let opened = Sink::open(directory, name).and_then(|sink| {
+        let exists = sink.existing()?.is_some();
+        Ok((sink, exists))
+    });
+    let (mut sink, exists) = match opened {
+        Err(error) => return Outcome::Failed(write_refusal(&error), size),
+        Ok(opened) => opened,
+    };
+    if exists && !(flags.replace && may_overwrite) {
+        sink.close();
+        return Outcome::Failed(if flags.replace { Refusal::NoOverwrite } else { Refusal::Exists }, size);
+    }
+    let before = sink.len;
+    sink.expected = size;
+    match if flags.at_once || before > size { sink.clear() } else { sink.read_back() } {
+        Ok(()) => Outcome::PartOpened(sink, before),
+        Err(error) => Outcome::Failed(write_refusal(&error), size),
+    }
+}
+
+fn append(mut sink: Sink, bytes: &[u8]) -> Outcome {
+    match sink.append(bytes) {
+        Ok(()) => Outcome::Written(sink),
+        Err(error) => Outcome::Failed(write_refusal(&error), sink.missing()),
+    }
+}
+
+fn complete(sink: Sink, hash: &Hash, modified: Modified, replace: bool) -> Outcome {
+    if sink.missing() > 0 || sink.hash() != *hash {
+        let size = sink.expected;
+        sink.discard();
+        return Outcome::Failed(Refusal::Damaged, size);
+    }
+    let replaced = sink.existing().ok().flatten().unwrap_or(0);
+    match sink.complete(modified, replace) {
+        Ok(()) => Outcome::Done(replaced),
+        Err(error) => Outcome::Failed(write_refusal(&error), 0),
+    }
+}
+
+impl Upload {
+    /// The open part file.
+    pub(super) fn into_sink(self) -> Option<Sink> {
+        match self.state {
+            State::Offered(sink) | State::Open(sink) => Some(sink),
+            State::InJob(_) => None,
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn on_put(
+        &mut self,
+        cx: &mut Context<'_>,
+        name: String,
+        flags: PutFlags,
+        size: u64,
+        modified: Modified,
+    ) -> Next {
+        let directory = cx.shared.directory.clone();
+        let allowed = if !self.access.write {
+            Err(Refusal::ReadOnly)
+        } else if check_name(&name).is_err() {
+            Err(Refusal::BadName)
+        } else {
+            directory.check(&name).map_err(|_| Refusal::BadName).and_then(|()| cx.shared.quota.charge(size))
+        };
+        if let Err(reason) = allowed {
+            self.refuse(cx, reason);
+            if flags.at_once {
+                self.stage = Stage::Skipping;
+            }
+            return Next::More;
+        }
+        let may_overwrite = self.access.overwrite;
+        self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open) });
+        // A part of an earlier upload is hashed: that is work for the background.
+        let class = if flags.at_once { Class::Urgent } else { Class::Background };
+        self.submit(cx, class, move || open(&directory, &name, size, flags, may_overwrite));
+        Next::Wait
+    }
+
+    /// A message about the bytes of an upload, or of a refused one.
+    pub(super) fn on_piece(&mut self, cx: &mut Context<'_>, piece: Piece) -> Next {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ready);
+        let Stage::Receiving(mut upload) = stage else {
+            // What follows a refused upload.
+            match piece {
+                Piece::Bytes(len) => self.piece_left = len as usize,
+                Piece::End(_) | Piece::Abort => return Next::More,
+                Piece::From(_) => {}
+            }
+            self.stage = Stage::Skipping;
+            return Next::More;
+        };
+        match (piece, std::mem::replace(&mut upload.state, State::InJob(Job::Complete))) {
+            (Piece::From(0), State::Offered(mut sink)) => {
+                // The part has few bytes or none, or other ones: shortening a file writes nothing.
+                if let Err(error) = sink.clear() {
+                    return self.fail(cx, write_refusal(&error), sink.missing(), true);
+                }
+                upload.state = State::Open(sink);
+            }
+            (Piece::From(offset), State::Offered(sink)) if offset == sink.len => upload.state = State::Open(sink),
+            (Piece::Bytes(len), State::Open(sink)) => {
+                if sink.len.saturating_add(len.into()) > upload.size {
+                    return Next::Failed;
+                }
+                self.piece_left = len as usize;
+                upload.state = State::Open(sink);
+            }
+            (Piece::End(hash), State::Open(sink)) => {
+                let (modified, replace) = (upload.modified, upload.flags.replace && self.access.overwrite);
+                self.stage = Stage::Receiving(upload);
+                self.submit(cx, Class::Urgent, move || complete(sink, &hash, modified, replace));
+                return Next::Wait;
+            }
+            (Piece::Abort, State::Open(sink) | State::Offered(sink)) => {
+                cx.shared.quota.give_back(sink.missing());
+                self.note_refusal(Refusal::Changed);
+                self.stage = Stage::Changing;
+                self.submit(cx, Class::Urgent, move || {
+                    sink.close();
+                    Outcome::Refused(Refusal::Changed)
+                });
+                return Next::Wait;
+            }
+            _ => return Next::Failed,
+        }
+        self.stage = Stage::Receiving(upload);
+        Next::More
+    }
+
+    /// Bytes of an upload, or of a refused one.
+    pub(super) fn on_bytes(&mut self, cx: &mut Context<'_>, bytes: Vec<u8>) -> Next {
+        let Stage::Receiving(upload) = &mut self.stage else { return Next::More };
+        let State::Open(sink) = std::mem::replace(&mut upload.state, State::InJob(Job::Write)) else {
+            return Next::Failed;
+        };
+        self.done.received += bytes.len() as u64;
+        self.submit(cx, Class::Urgent, move || append(sink, &bytes));
+        Next::Wait
+    }
+
+    /// A job of the upload has ended.
+    pub(super) fn on_upload_outcome(&mut self, cx: &mut Context<'_>, outcome: Outcome) -> Next {
+        let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
+        match outcome {
+            Outcome::PartOpened(sink, before) => {
+                // They were charged with the upload that left them.
+                cx.shared.quota.give_back(before);
+                if upload.flags.at_once {
+                    upload.state = State::Open(sink);
+                    return Next::More;
+                }
+                cx.shared.budgets.on_hashed(cx.now, self.ip, sink.len);
+                let offer = Answer::Partial { offset: sink.len, prefix: sink.hash() };
+                upload.state = State::Offered(sink);
+                self.answer(cx, &offer);
+            }
+            Outcome::Written(sink) => upload.state = State::Open(sink),
+            Outcome::Done(replaced) => {
+                cx.shared.quota.give_back(replaced);
+                self.done.files += 1;
+                self.stage = Stage::Ready;
+                self.answer(cx, &Answer::Done);
+            }
+            Outcome::Failed(reason, missing) => {
+                let has_more = match upload.state {
+                    State::InJob(Job::Open) => upload.flags.at_once,
+                    State::InJob(Job::Complete) => false,
+                    _ => true,
+                };
+                return self.fail(cx, reason, missing, has_more);
+            }
+            _ => return Next::Failed,
+        }
+        Next::More
+    }
+
+    /// Refuses the upload. `has_more`: whether the client sends bytes of it.
+    fn fail(&mut self, cx: &mut Context<'_>, reason: Refusal, missing: u64, has_more: bool) -> Next {
+        cx.shared.quota.give_back(missing);
+        self.refuse(cx, reason);
+        self.stage = if has_more { Stage::Skipping } else { Stage::Ready };
+        Next::More
+    }
+}

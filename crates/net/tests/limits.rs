@@ -1,0 +1,192 @@
+//! The limits of a server, against clients that do what no honest one does.
+
+mod common;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
+use rampmeter_control::Algorithm;
+use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
+use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Writers, default_transport, get};
+use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
+use rampmeter_session::{Config as SessionConfig, KeyPair, SessionId, Sessions};
+use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig};
+use rampmeter_units::{Bytes, Rate, Stream};
+
+/// A client that sends any bytes, and reads only if asked to.
+struct RawClient {
+    net: EventLoop<NewReno>,
+    host: HostId,
+    session: SessionId,
+}
+
+impl RawClient {
+    fn new(server: SocketAddr) -> Self {
+        let make = || NewReno::new(&NewRenoConfig::default(), Stream::from_seed(1));
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(2));
+        let own = KeyPair::generate(&mut Stream::from_seed(3));
+        let sessions = Sessions::new(SessionConfig::client(own), Stream::from_seed(4));
+        let mut net = EventLoop::new(1500).unwrap();
+        let mut host = Host::new(endpoint, sessions, Socket::connect(server).unwrap(), Limits::default());
+        let session = host.connect(net.now(), server, Some(identity().public())).unwrap();
+        let host = net.add(host).unwrap();
+        Self { net, host, session }
+    }
+
+    /// Opens a connection and sends `bytes` on it.
+    fn open(&mut self, bytes: &[u8]) -> ConnectionId {
+        let now = self.net.now();
+        let host = self.net.host_mut(self.host).unwrap();
+        let id = host.open(now, self.session, &default_transport()).unwrap();
+        host.write(now, id, bytes);
+        id
+    }
+
+    /// Runs for `time`. Returns the connections that have ended.
+    fn run(&mut self, time: Duration) -> usize {
+        let until = Instant::now() + time;
+        let mut closed = 0;
+        while Instant::now() < until {
+            let now = self.net.now();
+            self.net.run_once(now + rampmeter_units::Duration::from_millis(20)).unwrap();
+            while let Some((_, event)) = self.net.poll_event() {
+                closed += usize::from(matches!(event, Event::Closed(..)));
+            }
+        }
+        closed
+    }
+
+    fn read(&mut self, id: ConnectionId) -> Vec<u8> {
+        let (now, mut bytes) = (self.net.now(), Vec::new());
+        self.net.host_mut(self.host).unwrap().read(now, id, &mut bytes);
+        bytes
+    }
+}
+
+/// A greeting and a request for the file `f`.
+const GET: &[u8] = b"RMF3\0\x01\0\x01f\0\0\0\0\0\0\0\0";
+
+#[test]
+fn a_client_that_takes_no_bytes_is_disconnected() {
+    let from = tempfile::tempdir().unwrap();
+    fs::write(from.path().join("f"), noise(20_000_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |options| {
+        options.max_idle = rampmeter_units::Duration::from_secs(1);
+    });
+    let mut raw = RawClient::new(server.address);
+    raw.open(GET);
+    raw.run(Duration::from_secs(4)); // it acknowledges until its window is full
+    assert_eq!(server.next_served().ended, "aborted");
+}
+
+#[test]
+fn one_address_leaves_places_for_others() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 1)).unwrap();
+    fs::write(from.path().join("small"), "s").unwrap();
+    let server = TestServer::start(from.path(), |options| {
+        at_fixed_rate("1 Mb/s")(options);
+        options.max_clients = 4;
+    });
+    let mut greedy = RawClient::new(server.address);
+    greedy.open(GET);
+    greedy.run(Duration::from_millis(200));
+    // Of 32 connections, 25 may be of one address. Few at a time: the server forgets the oldest of many handshakes.
+    let mut refused = 0;
+    for _ in 0..15 {
+        for _ in 0..4 {
+            greedy.open(GET);
+        }
+        refused += greedy.run(Duration::from_millis(100));
+    }
+    assert!(refused >= 20, "more than its share is refused: {refused}");
+    let relay = Relay::start_at("127.0.0.2", server.address, RelayMode::Forward);
+    assert_eq!(fetch(relay.address, "small", to.path()).unwrap().complete, 1);
+}
+
+#[test]
+fn a_damaged_upload_never_gets_its_name() {
+    let to = tempfile::tempdir().unwrap();
+    let server = TestServer::start(to.path(), |options| options.writers = Writers::Anyone);
+    let mut put = b"RMF3\0\x03\0\x01f\x02".to_vec(); // its bytes follow at once
+    put.extend(3u64.to_be_bytes());
+    put.extend([0; 12]);
+    let damaged = [&put[..], b"\x40\0\0\0\x03abc\x41", &[7; 32]].concat();
+    let cut = [&put[..], b"\x40\0\0\0\x02ab\x41", blake3::hash(b"ab").as_bytes()].concat();
+    for (bytes, last) in [(damaged, &[8, 20][..]), (cut, &[8, 20])] {
+        let mut raw = RawClient::new(server.address);
+        let id = raw.open(&bytes);
+        raw.run(Duration::from_millis(500));
+        assert!(raw.read(id).ends_with(last), "refused as damaged");
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    }
+    // More bytes than announced.
+    let mut raw = RawClient::new(server.address);
+    raw.open(&[&put[..], b"\x40\0\0\0\x04abcd"].concat());
+    assert_eq!(raw.run(Duration::from_millis(500)), 1, "the connection is aborted");
+    let half = [&put[..], b"\x40\0\0\0\x02ab"].concat();
+    raw = RawClient::new(server.address);
+    raw.open(&half);
+    raw.run(Duration::from_millis(500));
+    assert!(!to.path().join("f").exists(), "an upload that goes on has a part file only");
+}
+
+#[test]
+fn a_file_larger_than_allowed_is_not_received() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(100_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    let with = |max| GetOptions { max_size: Some(Bytes::new(max)), ..options(server.address, "f", to.path()) };
+    let error = get(&with(99_999)).unwrap_err();
+    assert!(matches!(error, NetError::TooLarge { size: 100_000, .. }), "{error}");
+    assert!(error.to_string().contains("--max-size"), "{error}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    assert_eq!(get(&with(100_000)).unwrap().complete, 1);
+}
+
+#[test]
+fn all_of_many_clients_end_with_few_places() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(100_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |options| options.max_clients = 8);
+    std::thread::scope(|scope| {
+        for n in 0..30 {
+            let (address, to) = (server.address, to.path().join(n.to_string()));
+            scope.spawn(move || fetch(address, "f", &to).unwrap());
+        }
+    });
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 30);
+}
+
+#[test]
+fn a_server_keeps_to_its_rate() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(1_500_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |options| options.rate = Some(Rate::from_bps(8_000_000)));
+    let report = fetch(server.address, "f", to.path()).unwrap();
+    assert!(report.seconds > 1.2, "1.5 MB at 1 MB/s in {} s", report.seconds);
+}
+
+/// The relay stands for an address that a restarted server has again.
+#[test]
+fn a_retry_resumes_after_a_restart() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 1)).unwrap();
+    let first = TestServer::start(from.path(), at_fixed_rate("20 Mb/s"));
+    let second = TestServer::start(from.path(), |_| {});
+    let relay = Relay::start(first.address, RelayMode::Forward);
+    let running = std::thread::spawn({
+        let client = ClientOptions { retry: 2, ..client() };
+        let options = GetOptions { client, ..options(relay.address, "f", &to.path().join("f")) };
+        move || get(&options)
+    });
+    while fs::metadata(to.path().join("f.part")).map_or(0, |m| m.len()) < 200_000 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    relay.redirect(second.address);
+    let report = running.join().unwrap().unwrap();
+    assert!(report.resumed_from >= 200_000, "{report:?}");
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), noise(3_000_000, 1));
+}

@@ -1,0 +1,286 @@
+//! Many files over one session: directories, uploads, synchronization.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{TestServer, at_fixed_rate, client, noise, options};
+use rampmeter_net::files::{
+    ClientOptions, FileResult, GetOptions, NetError, PutOptions, Refusal, Report, ServeOptions, SyncOptions, Writers,
+    get, put, sync,
+};
+use rampmeter_units::Bytes;
+
+/// Writes a tree of `count` files, some in directories, some empty, one large.
+fn write_tree(at: &Path, count: usize) {
+    for n in 0..count {
+        let name = at.join(format!("d{}/e{}/f{n}", n % 3, n % 7));
+        fs::create_dir_all(name.parent().unwrap()).unwrap();
+        fs::write(name, noise(n % 50 * 100, n as u64)).unwrap();
+    }
+    fs::write(at.join("large"), noise(3_000_000, 9)).unwrap();
+}
+
+/// The visible files below a directory, with their contents.
+fn read_tree(at: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![at.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                files.insert(path.strip_prefix(at).unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+fn listed(options: &mut ServeOptions) {
+    options.lists = true;
+}
+
+fn writable(options: &mut ServeOptions) {
+    listed(options);
+    options.writers = Writers::Anyone;
+    options.overwrite = true;
+}
+
+fn put_to(server: &TestServer, source: &Path, name: &str) -> Result<Report, NetError> {
+    let sources = vec![source.to_owned()];
+    put(&PutOptions { sources, url: format!("{}/{name}", server.address), client: client(), ..PutOptions::default() })
+}
+
+fn failures(report: &Report) -> Vec<&str> {
+    report.files.iter().filter_map(|file| file.error.as_deref()).collect()
+}
+
+#[test]
+fn a_directory_arrives_complete_and_only_once() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_tree(from.path(), 500);
+    fs::write(from.path().join(".hidden"), "h").unwrap();
+    let server = TestServer::start(from.path(), listed);
+    for jobs in [1, 4] {
+        let out = to.path().join(jobs.to_string());
+        let options = || GetOptions { client: ClientOptions { jobs, ..client() }, ..options(server.address, "", &out) };
+        let report = get(&options()).unwrap();
+        assert_eq!((report.complete, report.failed, report.skipped), (501, 0, 0), "{:?}", failures(&report));
+        let mut expected = read_tree(from.path());
+        expected.remove(".hidden");
+        assert!(read_tree(&out) == expected);
+        let again = get(&options()).unwrap();
+        assert_eq!((again.complete, again.unchanged), (0, 501));
+    }
+    // One directory in it, whose contents become those of the output.
+    let report = get(&options(server.address, "d1/", &to.path().join("part"))).unwrap();
+    assert!(report.complete > 100 && read_tree(&to.path().join("part")) == read_tree(&from.path().join("d1")));
+}
+
+#[test]
+fn several_names_keep_their_names_below_the_output() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_tree(from.path(), 20);
+    let server = TestServer::start(from.path(), listed);
+    let address = server.address;
+    let urls = ["large", "d0/", "d2/e2/f2", "none"].map(|name| format!("{address}/{name}")).to_vec();
+    let out = to.path().join("new");
+    let report = get(&GetOptions { urls, out: Some(out.clone()), client: client(), ..GetOptions::default() }).unwrap();
+    assert_eq!(report.failed, 1);
+    assert!(failures(&report)[0].contains("no such file"), "{:?}", failures(&report));
+    let got = read_tree(&out);
+    assert_eq!(got["large"], noise(3_000_000, 9));
+    assert_eq!(got["f2"], fs::read(from.path().join("d2/e2/f2")).unwrap());
+    assert_eq!(got["d0/e3/f3"], fs::read(from.path().join("d0/e3/f3")).unwrap());
+}
+
+#[test]
+fn a_stopped_directory_is_resumed_in_its_large_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("small"), "s").unwrap();
+    fs::write(from.path().join("large"), noise(3_000_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |options| {
+        listed(options);
+        at_fixed_rate("20 Mb/s")(options);
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let watcher = std::thread::spawn({
+        let (stop, part) = (Arc::clone(&stop), to.path().join(".large.part"));
+        move || {
+            while fs::metadata(&part).map_or(0, |m| m.len()) < 500_000 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let stopped =
+        get(&GetOptions { client: ClientOptions { stop, ..client() }, ..options(server.address, "", to.path()) });
+    watcher.join().unwrap();
+    let Err(NetError::Interrupted(received)) = stopped else { panic!("{stopped:?}") };
+    assert!(received.got >= 500_000 && received.size == Some(3_000_001), "{received:?}");
+    let report = get(&options(server.address, "", to.path())).unwrap();
+    assert!(report.resumed_from >= 500_000, "{report:?}");
+    assert_eq!(report.complete + report.unchanged, 2);
+    assert!(read_tree(to.path()) == read_tree(from.path()));
+}
+
+#[test]
+fn uploads_are_refused_unless_their_key_is_listed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), "f").unwrap();
+    fs::write(to.path().join("old"), "old").unwrap();
+    let own = rampmeter_session::KeyPair::generate(&mut rampmeter_units::Stream::from_seed(7));
+    let server = TestServer::start(to.path(), |options| {
+        options.writers = Writers::Listed([own.public()].into());
+    });
+    let refused = |result: Result<Report, NetError>, expected| {
+        assert!(matches!(&result, Err(NetError::Refused { reason, .. }) if *reason == expected), "{result:?}");
+    };
+    refused(put_to(&server, &from.path().join("f"), "f"), Refusal::ReadOnly);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "nothing is left behind");
+    let listed = |name: &str, overwrite| {
+        put(&PutOptions {
+            sources: vec![from.path().join("f")],
+            url: format!("{}/{name}", server.address),
+            overwrite,
+            client: ClientOptions { identity: Some(own.clone()), ..client() },
+            ..PutOptions::default()
+        })
+    };
+    assert_eq!(listed("sub/f", false).unwrap().complete, 1);
+    assert_eq!(fs::read(to.path().join("sub/f")).unwrap(), b"f");
+    refused(listed("old", false), Refusal::Exists);
+    refused(listed("old", true), Refusal::NoOverwrite);
+    assert_eq!(fs::read(to.path().join("old")).unwrap(), b"old");
+    for name in [".hidden", "a/.ssh/keys", ".f.part"] {
+        refused(listed(name, true), Refusal::BadName);
+    }
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_directory_is_put_and_put_again_without_sending_it() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_tree(from.path(), 300);
+    let server = TestServer::start(to.path(), writable);
+    let report = put_to(&server, from.path(), "in/").unwrap();
+    assert_eq!((report.complete, report.failed), (301, 0), "{:?}", failures(&report));
+    assert!(read_tree(&to.path().join("in")) == read_tree(from.path()));
+    let again = put_to(&server, from.path(), "in/").unwrap();
+    assert_eq!((again.complete, again.unchanged, again.bytes), (0, 301, 0));
+}
+
+#[test]
+fn an_upload_is_resumed_where_it_stopped() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(3_000_000, 4);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    let server = TestServer::start(to.path(), writable);
+    for (part, resumed) in [(&bytes[..1_000_000], 1_000_000), (b"other", 0), (&noise(4_000_000, 5), 0)] {
+        fs::write(to.path().join(".f.part"), part).unwrap();
+        let put = PutOptions {
+            sources: vec![from.path().join("f")],
+            url: format!("{}/f", server.address),
+            overwrite: true,
+            client: client(),
+            ..PutOptions::default()
+        };
+        let report = rampmeter_net::files::put(&put).unwrap();
+        assert_eq!(report.resumed_from, resumed);
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+        assert!(!to.path().join(".f.part").exists());
+    }
+}
+
+#[test]
+fn uploads_beyond_the_limits_are_refused_and_leave_nothing() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for n in 0..5 {
+        fs::write(from.path().join(n.to_string()), noise(50_000, n)).unwrap();
+    }
+    fs::write(from.path().join("large"), noise(200_000, 9)).unwrap();
+    let server = TestServer::start(to.path(), |options| {
+        writable(options);
+        (options.max_size, options.quota) = (Some(Bytes::new(150_000)), Some(Bytes::new(160_000)));
+    });
+    let report = put_to(&server, from.path(), "").unwrap();
+    assert_eq!((report.complete, report.failed), (3, 3), "{:?}", failures(&report));
+    let errors = failures(&report);
+    assert_eq!(errors.iter().filter(|error| error.contains("--max-size")).count(), 1, "{errors:?}");
+    assert_eq!(errors.iter().filter(|error| error.contains("quota")).count(), 2, "{errors:?}");
+    assert_eq!(read_tree(to.path()).len(), 3, "no part is left");
+}
+
+fn sync_with(from: &str, to: &str, change: impl FnOnce(&mut SyncOptions)) -> Report {
+    let mut options = SyncOptions { from: from.into(), to: to.into(), client: client(), ..SyncOptions::default() };
+    change(&mut options);
+    let report = sync(&options).unwrap();
+    assert_eq!(report.failed, 0, "{:?}", failures(&report));
+    report
+}
+
+fn count(report: &Report, result: FileResult) -> usize {
+    report.files.iter().filter(|file| file.result == result).count()
+}
+
+#[test]
+fn a_synchronization_moves_only_what_changed_in_both_directions() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = TestServer::start(there.path(), writable);
+    let url = format!("{}/", server.address);
+    let path = here.path().to_str().unwrap().to_owned();
+    let trees = || (read_tree(there.path()), read_tree(here.path()));
+    write_tree(here.path(), 30);
+    for push in [true, false] {
+        let (from, to, source, target) = if push {
+            (path.as_str(), url.as_str(), here.path(), there.path())
+        } else {
+            (url.as_str(), path.as_str(), there.path(), here.path())
+        };
+        fs::write(source.join("changed"), format!("one {push}")).unwrap();
+        fs::write(source.join("other time"), "the same").unwrap();
+        sync_with(from, to, |_| {});
+        assert!(trees().0 == trees().1);
+        assert_eq!(count(&sync_with(from, to, |_| {}), FileResult::Unchanged), 33);
+
+        fs::write(source.join("changed"), format!("TWO {push}")).unwrap(); // the same size
+        fs::write(source.join("other time"), "the same").unwrap();
+        fs::write(source.join("new"), "new").unwrap();
+        fs::create_dir_all(target.join("x/y")).unwrap();
+        fs::write(target.join("x/y/extra"), "extra").unwrap();
+        let before = trees();
+        let dry = sync_with(from, to, |options| (options.delete, options.dry_run) = (true, true));
+        assert_eq!(count(&dry, FileResult::WouldTransfer), 2);
+        assert_eq!((count(&dry, FileResult::WouldDelete), count(&dry, FileResult::Unchanged)), (1, 32));
+        assert!(trees() == before, "a dry run changes nothing");
+
+        let kept = sync_with(from, to, |_| {});
+        assert_eq!((kept.complete, kept.unchanged), (2, 32));
+        assert!(target.join("x/y/extra").exists());
+        let times = |at: &Path| fs::metadata(at.join("other time")).unwrap().modified().unwrap();
+        assert_eq!(times(source), times(target), "only the time was set");
+        let deleted = sync_with(from, to, |options| options.delete = true);
+        assert_eq!((count(&deleted, FileResult::Deleted), deleted.complete), (1, 0));
+        assert!(trees().0 == trees().1 && !target.join("x").exists());
+        fs::remove_file(here.path().join("new")).unwrap();
+        fs::remove_file(there.path().join("new")).unwrap();
+    }
+}
+
+#[test]
+fn a_server_serves_known_names_only_unless_it_lists() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), "f").unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    let error = get(&options(server.address, "", to.path())).unwrap_err();
+    assert!(matches!(error, NetError::Refused { reason: Refusal::NotListed, .. }), "{error}");
+    assert!(error.to_string().contains("serve --list"), "{error}");
+    assert_eq!(get(&options(server.address, "f", to.path())).unwrap().complete, 1);
+}
