@@ -21,20 +21,22 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
 #[allow(dead_code)]
-#[path = "../../crates/net/src/files/controller_policy.rs"]
+#[path = "../../crates/net/src/files/server/controller_policy.rs"]
 mod controller_policy;
-#[allow(dead_code)]
-#[path = "../../crates/net/src/files/protocol.rs"]
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../../crates/net/src/files/protocol/mod.rs"]
 mod protocol;
 
 use controller_policy::ControllerPolicy;
+use protocol::Refusal; // of `controller_policy`
 
 type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
 /// The controllers that clients may choose for their files, and as a server's own one that gets its rate from routers.
 static CONTROLLERS: LazyLock<Vec<Factory>> = LazyLock::new(|| {
     let registry = Registry::default();
-    let mut policy = ControllerPolicy::new("fair-share", &registry, Stream::from_seed(1));
+    let make_own = registry.factory("fair-share", &toml::Table::new()).expect("it is in the registry");
+    let mut policy = ControllerPolicy::new("fair-share", make_own, &registry, Stream::from_seed(1));
     let names = registry.list().filter(|(name, _)| policy.select(name).is_ok()).map(|(name, _)| name);
     names.map(|name| registry.factory(name, &toml::Table::new()).expect("it is in the registry")).collect()
 });

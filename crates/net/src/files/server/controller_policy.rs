@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_units::Stream;
 
-use super::super::protocol::Refusal;
+use super::Refusal;
 
 type Make = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
