@@ -1,9 +1,9 @@
 //! Which clients get one of a server's places.
 //!
-//! A network of clients (an IPv4 address, or the first 64 bits of an IPv6 address) gets a place if it has fewer than
-//! [`SHARE`] times as many as are free. So one network has at most four fifths of all places, a second one four fifths
-//! of the others, and no number of networks leaves none for the next (dynamic thresholds: Choudhury and Hahne, 1998,
-//! for the buffers of switches).
+//! A network of clients (an IPv4 address, or the first 64 bits of an IPv6 address) gets a place if it has then at most
+//! [`SHARE`] times as many as are free, or if it has none yet. So one network has at most four fifths of all places, a
+//! second one four fifths of the others, and so on (dynamic thresholds: Choudhury and Hahne, 1998, for the buffers of
+//! switches). The last free place is for a network without one.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -29,20 +29,21 @@ pub fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) ->
         used += 1;
         own += usize::from(network(other) == network_of);
     }
-    own < SHARE * all.saturating_sub(used)
+    let free = all.saturating_sub(used);
+    free > 0 && (own == 0 || own < SHARE * (free - 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The number of places that each of `networks` gets, one after the other, of 250.
-    fn places(networks: &[&str]) -> Vec<usize> {
+    /// The number of places of `all` that each of `networks` gets, one after the other.
+    fn places(all: usize, networks: &[&str]) -> Vec<usize> {
         let mut taken: Vec<IpAddr> = Vec::new();
         let fill = |ip: &&str| {
             let ip: IpAddr = ip.parse().unwrap();
             let before = taken.len();
-            while has_place(ip, 250, taken.iter().copied()) {
+            while has_place(ip, all, taken.iter().copied()) {
                 taken.push(ip);
             }
             taken.len() - before
@@ -52,12 +53,14 @@ mod tests {
 
     #[test]
     fn no_network_takes_all_places() {
-        assert_eq!(places(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]), [200, 40, 8]);
+        assert_eq!(places(250, &["10.0.0.1", "10.0.0.2", "10.0.0.3"]), [200, 40, 8]);
+        assert_eq!(places(4, &["10.0.0.1", "10.0.0.2", "10.0.0.3"]), [3, 1, 0]);
+        assert_eq!(places(1, &["10.0.0.1", "10.0.0.2"]), [1, 0]);
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_share_its_places() {
-        assert_eq!(places(&["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"]), [200, 0, 40]);
-        assert_eq!(places(&["10.0.0.1", "::ffff:10.0.0.1"]), [200, 0]);
+        assert_eq!(places(250, &["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"]), [200, 0, 40]);
+        assert_eq!(places(250, &["10.0.0.1", "::ffff:10.0.0.1"]), [200, 0]);
     }
 }
