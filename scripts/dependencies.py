@@ -42,7 +42,6 @@ DUPLICATES = {
     "rand_core 0.9": "bench/wire: rand 0.9 uses it",
     "syn 2": "delegate, smart-default and the macros of curve25519-dalek and zerocopy use it; runs only during builds",
     "untrusted 0.7": "bench/wire: aws-lc-rs uses it",
-    "winnow 0.7": "toml 0.9 uses it, its parser a newer one",
 }
 
 # Each lock file's manifest, and whether its packages may be missing: nothing in `make test` builds bench/wire.
