@@ -1,0 +1,79 @@
+//! What a host reports to its application.
+
+use std::io;
+use std::net::SocketAddr;
+
+use rampmeter_manager::Delivery;
+use rampmeter_session::{PublicKey, SessionId};
+use rampmeter_transport::{CloseReason, ConnectionId, Statistics};
+use rampmeter_units::Duration;
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// Both streams were delivered completely.
+    Finished,
+    /// The peer aborted it.
+    Reset,
+    /// This end aborted it.
+    Aborted,
+    /// The peer stopped responding.
+    PeerTimeout,
+    /// The peer acknowledged what it had not received.
+    FalseFeedback,
+}
+
+impl EndReason {
+    /// Why a connection ended that was closed for `reason`, perhaps because its peer had `timed_out`.
+    pub(super) fn new(reason: CloseReason, timed_out: bool) -> Self {
+        match reason {
+            CloseReason::Finished => Self::Finished,
+            CloseReason::Reset => Self::Reset,
+            CloseReason::Aborted if !timed_out => Self::Aborted,
+            CloseReason::FalseFeedback => Self::FalseFeedback,
+            CloseReason::Aborted | CloseReason::TimedOut => Self::PeerTimeout,
+        }
+    }
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// The other host does not have the expected key.
+    WrongKey,
+    /// This host's key is not on the other host's list.
+    NotAuthorized,
+    /// The other host has sent and received all that it wanted.
+    Finished,
+    /// The other host stops.
+    Stopping,
+    /// The other host was restarted.
+    Restarted,
+    /// The other host does not answer.
+    NoAnswer,
+}
+
+/// An event for the application.
+#[derive(Debug)]
+pub enum Event {
+    /// The key of a host that was not known. The application decides whether it opens connections in the session.
+    Key(SessionId, PublicKey),
+    /// A session has ended, and its connections with it.
+    SessionEnded(SessionId, SessionEnd),
+    /// A connection that this host opened is established; with the duration of the handshake.
+    Opened(ConnectionId, Duration),
+    /// A connection that a peer opened is established; with the duration of the handshake.
+    Accepted(ConnectionId, Duration),
+    /// There are bytes to read, or the peer's stream has ended. Reported once until the application reads.
+    Readable(ConnectionId),
+    /// There is space to write. Reported once after a write that did not fit.
+    Writable(ConnectionId),
+    /// A datagram of a peer's datagram flow has arrived: the peer, the delivery and the payload's size.
+    Datagram(SocketAddr, Delivery, usize),
+    /// A connection's controller is degraded, with the reason ([`Controller::degraded_reason`]). Reported once.
+    Degraded(ConnectionId, &'static str),
+    /// The connection has ended. Received bytes can be read until the loop's next run.
+    Closed(ConnectionId, EndReason, Statistics),
+    /// The kernel reports that packets do not reach their peer or cannot be sent. Connections keep trying.
+    SocketError(io::Error),
+}

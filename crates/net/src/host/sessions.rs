@@ -1,0 +1,137 @@
+//! The sessions of a host, each with its connections.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use rampmeter_control::Controller;
+use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
+use rampmeter_transport::{Connection, ConnectionId, State};
+use rampmeter_units::{Bytes, Duration, Time};
+
+use super::{Event, Host, SessionEnd};
+use crate::peer::Peer;
+
+/// A session without connections and without packets is discarded after one to two of these.
+pub(super) const SESSION_SWEEP: Duration = Duration::from_secs(15);
+
+impl<C: Controller> Host<C> {
+    /// Opens a session; `None` if there are too many, or if this host sends in clear. If the other host's key is known,
+    /// connections can be opened at once; otherwise after [`Event::Key`].
+    pub fn connect(&mut self, now: Time, address: SocketAddr, key: Option<PublicKey>) -> Option<SessionId> {
+        self.sessions.as_mut()?.open(now, address, key)
+    }
+
+    /// Ends a session with a reason for the other host.
+    pub fn disconnect(&mut self, now: Time, session: SessionId, reason: Goodbye) {
+        for id in self.connections_of(session) {
+            self.endpoint.on_peer_finished(now, id);
+        }
+        if let Some(sessions) = &mut self.sessions {
+            sessions.goodbye(session, reason);
+        }
+    }
+
+    /// Ends all sessions because this host stops.
+    pub fn disconnect_all(&mut self, now: Time) {
+        for session in self.used_sessions() {
+            self.disconnect(now, session, Goodbye::Stopping);
+        }
+    }
+
+    /// The sessions that have connections.
+    fn used_sessions(&self) -> BTreeSet<SessionId> {
+        self.streams.values().filter_map(|stream| stream.peer.session_id()).collect()
+    }
+
+    /// The connections of a session, oldest first.
+    fn connections_of(&self, session: SessionId) -> Vec<ConnectionId> {
+        let is_of = |peer: &Peer| matches!(peer, Peer::Session(id, _) if *id == session);
+        self.streams.values().filter(|stream| is_of(&stream.peer)).map(|stream| stream.id).collect()
+    }
+
+    /// Whether the session is open.
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| sessions.address(session).is_some())
+    }
+
+    /// The time since the last packet of a session's connections; `None` without connections.
+    pub fn silence(&self, now: Time, session: SessionId) -> Option<Duration> {
+        let of_session = self.streams.values().filter(|stream| stream.peer.session_id() == Some(session));
+        of_session.map(|stream| now.since(stream.last_received)).min()
+    }
+
+    /// Whether connections of the session have bytes in flight.
+    pub fn awaits_feedback(&self, session: SessionId) -> bool {
+        let in_flight = |id| self.endpoint.connection(id).map_or(Bytes::ZERO, Connection::in_flight);
+        self.connections_of(session).into_iter().any(|id| in_flight(id) > Bytes::ZERO)
+    }
+
+    /// Sends a packet that the other host of a session answers, in one of its connections.
+    pub fn probe(&mut self, now: Time, session: SessionId) {
+        let is_open = |id: &ConnectionId| self.endpoint.connection(*id).is_some_and(|c| c.state() == State::Open);
+        if let Some(id) = self.connections_of(session).into_iter().find(is_open) {
+            self.endpoint.probe(now, id);
+        }
+    }
+
+    pub(super) fn on_session_events(&mut self, now: Time) {
+        while let Some(event) = self.sessions.as_mut().and_then(Sessions::poll_event) {
+            let (session, end) = match event {
+                SessionEvent::Key(session, key) => {
+                    self.events.push_back(Event::Key(session, key));
+                    continue;
+                }
+                SessionEvent::Moved(session, before) => {
+                    self.on_moved(now, session, before);
+                    continue;
+                }
+                // Its opener never proved its address, so there are no streams.
+                SessionEvent::Discarded(_) => continue,
+                SessionEvent::WrongKey(session) => (session, SessionEnd::WrongKey),
+                SessionEvent::Goodbye(session, Goodbye::NotAuthorized) => (session, SessionEnd::NotAuthorized),
+                SessionEvent::Goodbye(session, Goodbye::Stopping) => (session, SessionEnd::Stopping),
+                SessionEvent::Goodbye(session, Goodbye::Finished) => (session, SessionEnd::Finished),
+                SessionEvent::Reset(session) => (session, SessionEnd::Restarted),
+                SessionEvent::NoAnswer(session) => (session, SessionEnd::NoAnswer),
+            };
+            self.end(now, session, end);
+            if let Some(sessions) = &mut self.sessions {
+                sessions.discard(session);
+            }
+        }
+    }
+
+    /// Ends the connections of a session. The event for the application comes before those of the connections.
+    fn end(&mut self, now: Time, session: SessionId, end: SessionEnd) {
+        self.events.push_back(Event::SessionEnded(session, end));
+        for id in self.connections_of(session) {
+            match end {
+                SessionEnd::Finished => self.endpoint.on_peer_finished(now, id),
+                _ => self.endpoint.abort(now, id),
+            }
+        }
+    }
+
+    /// The other host of a session has another address. With another port only, as after a restart of a NAT, the path
+    /// is most likely the same (RFC 9000 section 9.4).
+    fn on_moved(&mut self, now: Time, session: SessionId, before: SocketAddr) {
+        let address = self.sessions.as_ref().and_then(|sessions| sessions.address(session));
+        if address.is_none_or(|address| address.ip() == before.ip()) {
+            return;
+        }
+        for id in self.connections_of(session) {
+            self.endpoint.on_new_path(now, id);
+        }
+    }
+
+    /// Discards sessions that have no connection and have been silent for a while.
+    pub(super) fn sweep_sessions(&mut self, now: Time) {
+        self.next_session_sweep = now + SESSION_SWEEP;
+        let used = self.used_sessions();
+        let Some(sessions) = &mut self.sessions else { return };
+        let unused: Vec<_> = sessions.silent_for(now, SESSION_SWEEP).filter(|id| !used.contains(id)).collect();
+        for id in unused {
+            sessions.discard(id);
+        }
+    }
+}
