@@ -93,6 +93,12 @@ impl Config {
     /// Maximum timeout (RFC 6298 (2.5) allows any bound from 60 s).
     pub(crate) const MAX_RTO: Duration = Duration::from_secs(60);
 
+    /// Pieces of the stream at the end of a window, and steps of a window, are not smaller: half a packet. RFC 9293
+    /// section 3.8.6.2 says a whole one, but the headers of our packets differ in length.
+    pub(crate) fn min_piece(&self) -> u64 {
+        self.packet.as_u64() / 2
+    }
+
     pub(crate) fn requires_proofs(&self) -> bool {
         self.proofs && self.recovery == Recovery::Sack
     }

@@ -29,6 +29,10 @@ use crate::sender::PacketFeedback;
 /// The resets that are repeated if their peers still send: a lost one would leave the connection open there.
 const RESETS_KEPT: usize = 64;
 
+/// The events of a connection: opened, degraded, closed. A host whose application has not read as many of all its
+/// connections opens no further ones for peers, so that the number of events is bounded.
+const EVENTS_A_CONNECTION: usize = 3;
+
 #[derive(Debug)]
 struct Slot<A> {
     id: ConnectionId,
@@ -210,7 +214,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             return;
         }
-        let Some(config) = self.config.accept.clone() else { return };
+        let Some(config) = self.config.accept.clone().filter(|_| !self.has_unread_events()) else { return };
         if self.accepted.half_open.len() >= self.config.max_half_open || self.is_full() {
             let Some(oldest) = self.accepted.half_open.front() else { return };
             self.remove(now, oldest.index(), CloseReason::Aborted);
@@ -220,6 +224,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
         self.accepted.insert(from, syn.number, id);
         self.insert(now, id, from, flow, connection);
+    }
+
+    fn has_unread_events(&self) -> bool {
+        self.events.len() >= self.config.max_connections.saturating_mul(EVENTS_A_CONNECTION)
     }
 
     fn report(
@@ -249,7 +257,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         };
         self.manager.update(now, flow, &update);
         let degraded_reason = self.manager.controller(flow).and_then(Controller::degraded_reason);
-        if let (Some(reason), Some(slot)) = (degraded_reason, &mut self.slots[index]) {
+        let is_read = !self.has_unread_events();
+        if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read) {
             if slot.degraded_reason.replace(reason) != degraded_reason {
                 self.events.push_back(Event::Degraded(slot.id, reason));
             }

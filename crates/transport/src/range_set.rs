@@ -116,5 +116,6 @@ mod tests {
         }
         assert!(!set.insert(1 << 40, (1 << 40) + 1, |_, _| {}));
         assert!(set.insert(1, 2, |_, _| {}), "filling a hole is always possible");
+        assert!(size_of_val(&set.ranges[..]) <= 64 << 10 && set.ranges.capacity() <= MAX_RANGES);
     }
 }

@@ -27,6 +27,8 @@ enum AckDue {
 pub(crate) struct Receiver {
     delayed_ack: Duration,
     capacity: u64,
+    /// The advertised window grows by at least so much at a time (RFC 9293 section 3.8.6.2.2).
+    min_step: u64,
     /// The peer's first sequence number.
     pub(crate) first_sequence: u32,
     /// Everything before this offset has arrived.
@@ -55,6 +57,7 @@ impl Receiver {
         Self {
             delayed_ack: config.delayed_ack,
             capacity,
+            min_step: config.min_piece().min(capacity / 2),
             first_sequence,
             next: 0,
             out_of_order: RangeSet::default(),
@@ -213,7 +216,9 @@ impl Receiver {
     /// Writes acknowledgements, receipts and the window into a new packet.
     pub(crate) fn write_feedback(&mut self, packet: &mut Packet) {
         packet.acknowledgement = self.first_sequence.wrapping_add(self.next as u32);
-        let window_end = self.consumed + self.capacity;
+        let opened = self.consumed + self.capacity;
+        let is_step = opened >= self.advertised_window + self.min_step;
+        let window_end = if is_step { opened } else { self.advertised_window };
         let window = window_end.saturating_sub(self.next).min(u64::from(u32::MAX >> 2));
         packet.window = window as u32;
         self.advertised_window = self.next + window;
@@ -247,5 +252,47 @@ impl Receiver {
 
     pub(crate) fn window_bytes(&self) -> Bytes {
         Bytes::new((self.consumed + self.capacity).saturating_sub(self.next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiver(window: u64) -> Receiver {
+        Receiver::new(&Config { receive_window: Bytes::new(window), ..Config::default() }, 0)
+    }
+
+    /// The end of the window that the next packet announces.
+    fn announced(receiver: &mut Receiver) -> u64 {
+        let mut packet = Packet::default();
+        receiver.write_feedback(&mut packet);
+        u64::from(packet.acknowledgement) + u64::from(packet.window)
+    }
+
+    #[test]
+    fn a_peer_that_sends_every_second_byte_fills_64_kilobytes() {
+        let mut receiver = receiver(1 << 20);
+        for n in 0..(1 << 19) - 1 {
+            let packet = Packet { sequence: 2 * n + 1, payload: 1, ..Packet::default() };
+            receiver.on_packet(Time::ZERO, &packet, Ecn::NotEct, Time::ZERO);
+        }
+        let ranges = receiver.out_of_order.iter().count();
+        assert_eq!(ranges * size_of::<(u64, u64)>(), 64 << 10);
+    }
+
+    #[test]
+    fn a_window_opens_by_half_a_packet_at_least() {
+        let mut receiver = receiver(10_000);
+        let mut ends = vec![announced(&mut receiver)];
+        for n in 0..5_000 {
+            let packet = Packet { sequence: n, payload: 1, ..Packet::default() };
+            receiver.on_packet(Time::ZERO, &packet, Ecn::NotEct, Time::ZERO);
+            receiver.consume(1);
+            ends.push(announced(&mut receiver));
+        }
+        ends.dedup();
+        assert!(ends.windows(2).all(|pair| pair[1] - pair[0] >= 625), "{ends:?}");
+        assert_eq!(ends.len(), 1 + 5_000 / 625);
     }
 }

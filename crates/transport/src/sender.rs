@@ -58,6 +58,10 @@ pub(crate) struct Sender {
     finished: bool,
     fin_sent: bool,
     window_end: u64,
+    /// The largest window that the peer has announced.
+    max_window: u64,
+    /// A piece at the end of the peer's window is not smaller, unless nothing is in flight.
+    min_piece: u64,
     pub(crate) rtt: RttEstimator,
     /// The time at which the timer expires; [`Time::MAX`] while it is stopped.
     pub(crate) timer: Time,
@@ -95,6 +99,8 @@ impl Sender {
             finished: false,
             fin_sent: false,
             window_end: 0,
+            max_window: 0,
+            min_piece: config.min_piece(),
             rtt: RttEstimator::default(),
             timer: Time::MAX,
             timeouts: 0,
@@ -118,7 +124,12 @@ impl Sender {
 
     pub(crate) fn on_handshake(&mut self, rtt: Duration, window: u32) {
         self.rtt.sample(rtt);
-        self.window_end = u64::from(window);
+        self.on_window(u64::from(window), u64::from(window));
+    }
+
+    fn on_window(&mut self, window: u64, end: u64) {
+        self.max_window = self.max_window.max(window);
+        self.window_end = self.window_end.max(end);
     }
 
     pub(crate) fn write(&mut self, bytes: u64) {
@@ -161,7 +172,10 @@ impl Sender {
     }
 
     fn has_new(&self) -> bool {
-        let data = self.next < self.written.min(self.window_end);
+        let sendable = self.written.min(self.window_end).saturating_sub(self.next);
+        // A window that opens by a few bytes at a time causes no packets of a few bytes (RFC 9293 section 3.8.6.2.1).
+        let is_whole = self.written <= self.window_end || sendable >= self.min_piece.min(self.max_window / 2);
+        let data = sendable > 0 && (is_whole || self.scoreboard.is_empty());
         let fin = self.finished && !self.fin_sent && self.next == self.written;
         data || fin
     }
@@ -264,7 +278,9 @@ impl Sender {
         if !self.has_in_flight() && !advanced && !self.is_blocked() {
             // The peer only sends: its packets contain nothing new but its window, and receipts of packets that
             // counted as lost.
-            self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
+            if ack == self.una {
+                self.on_window(packet.window.into(), window_end);
+            }
             let mut feedback = PacketFeedback::default();
             self.on_receipts(packet, arrived_at, &mut feedback);
             return Some(PacketFeedback { recovering: self.recover.is_some(), ..feedback });
@@ -279,7 +295,7 @@ impl Sender {
             && window_end == self.window_end
             && !self.scoreboard.is_empty();
         if ack >= self.una {
-            self.window_end = self.window_end.max(window_end);
+            self.on_window(packet.window.into(), window_end);
         }
 
         let change = &mut feedback.change;

@@ -1,4 +1,4 @@
-//! What receipts of packets that counted as lost undo.
+//! What receipts of packets that counted as lost undo, and windows that open slowly.
 
 use rampmeter_wire::{Receipt, Sack};
 
@@ -84,4 +84,27 @@ fn nothing_is_undone_without_sack() {
         let feedback = test.acknowledge(10, first, None);
         assert_eq!((feedback.change.spurious, feedback.is_undone), (0, false), "{recovery:?}");
     }
+}
+
+#[test]
+fn a_window_that_opens_by_single_bytes_causes_no_small_packets() {
+    let mut test = Test::new(Recovery::Sack);
+    (test.sender.window_end, test.sender.max_window) = (0, 0);
+    for window in 1..10_000 {
+        let packet = Packet { window, ..Packet::default() };
+        test.sender.on_packet(test.now, &packet, test.now).unwrap();
+        while test.sender.wants_to_send() {
+            test.send(1);
+        }
+    }
+    // One byte, because nothing was in flight, and pieces that double up to half a packet: half of the largest window.
+    assert!(test.number <= 10 + 10_000 / 625, "{} packets", test.number);
+}
+
+#[test]
+fn the_last_bytes_of_a_stream_need_no_large_window() {
+    let mut test = Test::new(Recovery::Sack);
+    (test.sender.window_end, test.sender.written) = (1_100, 1_100);
+    test.send(2);
+    assert_eq!(test.sender.unsent(), 0);
 }

@@ -233,3 +233,24 @@ fn a_vanished_peer_times_out_after_the_last_probe() {
     assert_eq!(closed(&mut two.server), [CloseReason::TimedOut]);
     assert_eq!(two.server.connections(), 0);
 }
+
+#[test]
+fn events_that_nobody_reads_are_bounded() {
+    let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+    let config = EndpointConfig { accept: Some(Config::default()), max_connections: 4, ..EndpointConfig::default() };
+    let mut server: Host = Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(1));
+    let now = Time::ZERO;
+    let mut open_and_reset = |number| {
+        server.receive(now, CLIENT, &syn(number), Ecn::NotEct, now);
+        let Some((_, answer)) = sent(&mut server, now).pop() else { return };
+        let header = Packet { connection: answer.number, sequence: 77, ..Packet::default() };
+        let proof = Packet { acknowledgement: answer.sequence, ..header };
+        server.receive(now, CLIENT, &proof, Ecn::NotEct, now);
+        server.receive(now, CLIENT, &Packet { kind: Kind::Reset, ..header }, Ecn::NotEct, now);
+    };
+    (0..10_000).for_each(&mut open_and_reset);
+    assert_eq!(events(&mut server).len(), 12);
+    // Read events make room.
+    server.receive(now, CLIENT, &syn(1), Ecn::NotEct, now);
+    assert_eq!(sent(&mut server, now).len(), 1);
+}
