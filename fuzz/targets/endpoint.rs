@@ -111,7 +111,7 @@ struct Shape {
     window: u32,
     payload: u16,
     fin: bool,
-    ping: bool,
+    pings: u8,
     receipts: Vec<(i32, u8, u64)>,
     sacks: Vec<(i32, i32)>,
     feedback: Option<(u64, u64)>,
@@ -172,6 +172,7 @@ impl Host {
             recovery: [Recovery::Sack, Recovery::NewReno, Recovery::Reno][usize::from(story.recovery) % 3],
             delayed_ack: Duration::from_millis(if story.delayed_ack { 200 } else { 0 }),
             first_sequence: Some(story.first_sequence),
+            max_packet: Bytes::new(1500),
             receive_window: Bytes::new(WINDOW),
             ..Config::default()
         };
@@ -292,7 +293,9 @@ impl Host {
                 let app = self.apps.get(&transmit.connection.number()).expect("the connection has an application");
                 assert!(app.to_send.copy(transmit.offset, payload, &mut bytes), "sent bytes that were never written");
             }
-            assert!((bytes.len() + UDP_BYTES) as u64 <= self.config.packet.as_u64(), "the packet exceeds the limit");
+            bytes.resize(bytes.len() + usize::from(transmit.padding), 0);
+            let max = self.config.packet.max(self.config.max_packet);
+            assert!((bytes.len() + UDP_BYTES) as u64 <= max.as_u64(), "the packet exceeds the limit");
             let open = self.endpoint.connection(transmit.connection).is_some_and(|c| c.state() != State::HalfOpen);
             let peer = &mut self.peers[transmit.to as usize];
             peer.known |= open;
@@ -388,7 +391,8 @@ impl Shape {
             window: self.window,
             payload: self.payload % 1500,
             fin: self.fin,
-            ping: self.ping,
+            ping: self.pings & 1 != 0,
+            probe: self.pings & 2 != 0,
             receipts: List::default(),
             sacks: List::default(),
             feedback: feedback(self.feedback),

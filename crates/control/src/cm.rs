@@ -93,6 +93,10 @@ impl Controller for Cm {
         self.pacer.reset(now);
     }
 
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        self.tcp.on_packet_size(now, packet);
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if self.config.shape {
             let rate = self.paced_rate();

@@ -169,6 +169,10 @@ pub trait Controller: Debug {
     /// The handshake is complete: packets may be sent from now on.
     fn on_path(&mut self, now: Time, path: &Path);
 
+    /// Packets have up to `packet` bytes from now on, headers included: the path carries more, or less, than before.
+    /// Without this method packets have at most the size of [`Path::packet`].
+    fn on_packet_size(&mut self, _now: Time, _packet: Bytes) {}
+
     /// The number of flows in the macroflow is `flows` from now on.
     fn on_flows(&mut self, _flows: usize) {}
 

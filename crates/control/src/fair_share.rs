@@ -151,6 +151,10 @@ impl Controller for FairShare {
         }
     }
 
+    fn on_packet_size(&mut self, _now: Time, packet: Bytes) {
+        self.packet = packet;
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         match &mut self.request {
             Some(request) => request.sent += sent.bytes,

@@ -49,6 +49,10 @@ impl Controller for FixedRate {
         self.pacer.reset(now);
     }
 
+    fn on_packet_size(&mut self, _now: Time, packet: Bytes) {
+        self.packet = packet;
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.pacer.sent(now, sent.bytes, self.rate);
     }

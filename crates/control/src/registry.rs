@@ -81,6 +81,7 @@ macro_rules! controllers {
             delegate! {
                 to match self { $(Self::$variant(inner) => inner,)* Self::External(inner) => inner } {
                     fn on_path(&mut self, now: Time, path: &Path);
+                    fn on_packet_size(&mut self, now: Time, packet: Bytes);
                     fn on_flows(&mut self, flows: usize);
                     fn on_sent(&mut self, now: Time, sent: &Sent);
                     fn on_unsent(&mut self, now: Time, bytes: Bytes);

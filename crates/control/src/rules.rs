@@ -171,6 +171,12 @@ impl<R: Rules> Controller for Windowed<R> {
         *self = Self { last_ack: now, ..Self::initial(&self.config, path.packet) };
     }
 
+    /// Rules count in packets, so they start anew with packets of another size; the window keeps its bytes.
+    fn on_packet_size(&mut self, _now: Time, packet: Bytes) {
+        self.window.set_packet(packet);
+        (self.rules, self.before) = (R::new(&self.config), None);
+    }
+
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {

@@ -152,6 +152,12 @@ impl Controller for VcpEndToEnd {
         (self.packet, self.rtt) = (path.packet, path.rtt);
     }
 
+    /// A larger packet takes more time on every link, so the minimum delay is measured anew.
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        self.window *= self.packet.as_f64() / packet.as_f64();
+        (self.packet, self.min_delay, self.measured_at) = (packet, i64::MAX, now);
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if let Some(rate) = self.rate() {
             self.pacer.sent(now, sent.bytes, rate);

@@ -80,6 +80,11 @@ impl Window {
         self.whole = bytes;
     }
 
+    /// Packets have up to `packet` bytes from now on. The window keeps its bytes, and is at least one packet.
+    pub(crate) fn set_packet(&mut self, packet: Bytes) {
+        (self.packet, self.whole) = (packet, self.whole.max(packet));
+    }
+
     /// The window in packets.
     pub(crate) fn packets(&self) -> f64 {
         (self.whole.as_f64() + self.fraction) / self.packet.as_f64()

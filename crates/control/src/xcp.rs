@@ -146,6 +146,11 @@ impl Controller for Xcp {
         self.unanswered = 0;
     }
 
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        self.tcp.on_packet_size(now, packet);
+        self.packet = packet;
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if now >= self.paced_until {
             self.paced_until = Time::ZERO;

@@ -167,6 +167,13 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
+    pub(crate) fn set_packet_size(&mut self, now: Time, packet: Bytes) {
+        if self.started && self.packet != packet {
+            self.packet = packet;
+            self.controller.on_packet_size(now, packet);
+        }
+    }
+
     /// Starts the controller on `path`.
     fn begin(&mut self, now: Time, path: &Path) {
         if let Some(past) = path.history {

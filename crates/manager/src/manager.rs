@@ -139,6 +139,15 @@ impl<C: Controller> Manager<C> {
         self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet)
     }
 
+    /// The flow's path carries packets of up to `packet` bytes from now on.
+    pub fn set_packet_size(&mut self, now: Time, flow: FlowId, packet: Bytes) {
+        let Some((macroflow, index)) = self.macroflow(flow) else { return };
+        macroflow.set_packet_size(now, packet);
+        let deadline = macroflow.controller.deadline();
+        self.timers.arm(index, deadline);
+        self.wake(index);
+    }
+
     /// The smoothed round-trip time of the flow's path and its retransmission timeout; none before the path is
     /// established.
     pub fn round_trip(&self, flow: FlowId) -> Option<(Duration, Duration)> {

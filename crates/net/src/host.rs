@@ -326,10 +326,14 @@ impl<C: Controller> Host<C> {
     fn collect(&mut self, now: Time) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                TransportEvent::Opened(id, rtt) => self.events.push_back(Event::Opened(id, rtt)),
+                TransportEvent::Opened(id, rtt) => {
+                    self.limit_packet_size(id);
+                    self.events.push_back(Event::Opened(id, rtt));
+                }
                 TransportEvent::Accepted(id, rtt) => {
                     let Some(peer) = self.endpoint.peer(id) else { continue };
                     self.add_stream(now, id, peer);
+                    self.limit_packet_size(id);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
                 TransportEvent::Degraded(id, reason) => self.events.push_back(Event::Degraded(id, reason)),

@@ -10,6 +10,9 @@
 //!   kernel together. They have one timestamp, that of the first.
 //!
 //! Where the kernel or the interface refuses segmentation, the same packets are sent one by one.
+//!
+//! Packets are never fragmented, and the kernel sends them in whatever size the interface takes: connections find out
+//! what their paths carry. Reports of routers about packets that are too large (ICMP) change nothing.
 
 use std::io;
 use std::mem::{self, size_of};
@@ -176,9 +179,7 @@ impl Socket {
 
     /// A socket connected to `peer`; the kernel reports an error if no socket is bound there.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
-        let any: SocketAddr =
-            if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-        let inner = UdpSocket::bind(any)?;
+        let inner = UdpSocket::bind(unspecified(peer))?;
         inner.connect(peer)?;
         Self::new(inner)
     }
@@ -192,6 +193,12 @@ impl Socket {
         socket.set(libc::SOL_IP, libc::IP_RECVTOS, 1).or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
         if v6 {
             socket.set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        }
+        let probe = socket.set(libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        probe.or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
+        if v6 {
+            socket.set(libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+            socket.set(libc::SOL_IPV6, libc::IPV6_DONTFRAG, 1)?;
         }
         // Kernels before 4.18 and 5.0 do not know these.
         socket.segments = socket.set(libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
@@ -217,20 +224,50 @@ impl Socket {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    fn get(&self, level: c_int, name: c_int) -> io::Result<c_int> {
+        let mut value: c_int = 0;
+        let mut len = size_of::<c_int>() as libc::socklen_t;
+        // SAFETY: the pointers describe `value` and its length, which outlive the call; the kernel writes at most `len`
+        // bytes.
+        let result =
+            unsafe { libc::getsockopt(self.fd(), level, name, (&raw mut value).cast::<c_void>(), &raw mut len) };
+        if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The largest payload of a packet that the interface to `to` takes, or less if the kernel has heard of a smaller
+    /// link on the way. An upper bound for probes only, because anybody can forge what the kernel has heard.
+    pub(crate) fn max_payload(to: SocketAddr) -> io::Result<usize> {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let socket = Self { inner: UdpSocket::bind(unspecified(to))?, segments: false };
+        socket.inner.connect(to)?;
+        let (level, name, headers) = match to {
+            SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_MTU, 20 + 8),
+            SocketAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_MTU, 40 + 8),
+        };
+        Ok(usize::try_from(socket.get(level, name)?).unwrap_or(0).saturating_sub(headers))
+    }
+
     fn fd(&self) -> c_int {
         self.inner.as_raw_fd()
     }
 
+    /// A packet that is larger than the interface takes is lost, as on any link of its path.
     pub(crate) fn send(&mut self, batch: &mut SendBatch) -> SendResult {
+        let mut refused = None;
         while batch.sent < batch.packets.len() {
             match self.send_some(batch) {
                 Ok(count) => batch.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return SendResult::Blocked,
+                // This may be a report about an earlier packet, which anybody can forge.
+                Err(error) if is_too_large(&error) && refused.replace(batch.sent) != Some(batch.sent) => {}
                 Err(error) => {
                     let (count, segment) = batch.run(batch.sent, self.segments);
                     if segment.is_none() {
                         batch.sent += 1;
+                        if is_too_large(&error) {
+                            continue;
+                        }
                         return SendResult::Refused(error);
                     }
                     self.on_refused_run(&error, batch.sent + count, batch);
@@ -309,8 +346,11 @@ impl Socket {
         let got = unsafe { libc::recvmmsg(self.fd(), messages.as_mut_ptr(), all, flags as _, std::ptr::null_mut()) };
         if got < 0 {
             let error = io::Error::last_os_error();
-            let is_empty = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-            return if is_empty { Ok(false) } else { Err(error) };
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+                _ if is_too_large(&error) => Ok(true), // a report of a router
+                _ => Err(error),
+            };
         }
         for (index, message) in messages.iter().take(got as usize).enumerate() {
             let Some(from) = addresses[index].read() else { continue };
@@ -330,6 +370,14 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
     }
+}
+
+fn unspecified(peer: SocketAddr) -> SocketAddr {
+    if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() }
+}
+
+fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 const EMPTY_BUFFER: iovec = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
@@ -470,6 +518,40 @@ mod tests {
         assert!(socket.segments && batch.singly_before == 3);
         socket.on_refused_run(&io::Error::from_raw_os_error(libc::EIO), 3, &mut batch);
         assert!(!socket.segments);
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_interface_takes_is_lost_alone() {
+        let mut sockets = pair("127.0.0.1");
+        let too_large = Socket::max_payload(sockets.1.local_address().unwrap()).unwrap() + 1;
+        let to = sockets.1.local_address().unwrap();
+        let mut out = SendBatch::default();
+        for size in [1000, 1000, too_large, 1000] {
+            out.push(Ecn::NotEct, |bytes| {
+                bytes.extend(std::iter::repeat_n(7, size));
+                Some(to)
+            });
+        }
+        assert!(matches!(sockets.0.send(&mut out), SendResult::Done));
+        assert_eq!(receive_all(&sockets.1).iter().map(|(bytes, ..)| bytes.len()).collect::<Vec<_>>(), [1000; 3]);
+    }
+
+    #[test]
+    fn packets_are_not_fragmented() {
+        let check = |ip: &str, options: &[(c_int, c_int, c_int)]| {
+            let (socket, _) = pair(ip);
+            for &(level, name, value) in options {
+                assert_eq!(socket.get(level, name).unwrap(), value, "{ip}");
+            }
+        };
+        let v4 = (libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        check("127.0.0.1", &[v4]);
+        if has_ipv6() {
+            let probe = (libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
+            check("[::1]", &[probe, (libc::SOL_IPV6, libc::IPV6_DONTFRAG, 1), v4]);
+        } else {
+            eprintln!("skipped: no IPv6");
+        }
     }
 
     #[test]

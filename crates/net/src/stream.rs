@@ -2,7 +2,7 @@
 
 use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
-use rampmeter_wire::{Packet, unwrap};
+use rampmeter_wire::Packet;
 
 use crate::host::{Event, Limits};
 use crate::peer::Peer;
@@ -28,7 +28,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Packets missing so far. Where a macroflow has several flows, packets of the other flows count, too.
+    /// Packets missing so far. In clear, where a macroflow has several flows, packets of the other flows count, too.
     pub fn missing(&self) -> u64 {
         self.sent.saturating_sub(self.packets)
     }
@@ -86,8 +86,9 @@ impl Stream {
         limits: &Limits,
     ) -> [Option<Event>; 2] {
         self.last_received = now;
-        if packet.sequence_len() > 0 {
-            self.count(packet.number);
+        if packet.sequence_len() > 0 || packet.probe {
+            let last = self.first_number.map_or(0, |first| first + self.arrivals.sent);
+            self.count(connection.place(last, packet.number));
         }
         self.outgoing.release(connection.acknowledged());
         let (arrived, ended) = (connection.arrived(), connection.is_received());
@@ -101,9 +102,8 @@ impl Stream {
         [readable.then_some(Event::Readable(self.id)), writable.then_some(Event::Writable(self.id))]
     }
 
-    fn count(&mut self, number: u32) {
-        let reference = self.first_number.map_or(0, |first| first + self.arrivals.sent);
-        let number = unwrap(reference, number);
+    /// Counts a packet with its place among those that its sender has sent.
+    fn count(&mut self, number: u64) {
         let first = *self.first_number.get_or_insert(number);
         self.arrivals.packets += 1;
         self.arrivals.sent = self.arrivals.sent.max((number + 1).saturating_sub(first));

@@ -400,7 +400,7 @@ mod tests {
         let connection = endpoint.open(Time::ZERO, 0, &rampmeter_transport::Config::default()).unwrap();
         let mut pool = Pool::default();
         for header in [full, plain, asking, full] {
-            let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0 };
+            let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
             let packet = pool.packet(&transmit, 0, HopId::MIN);
             assert_eq!(packet.header(header.kind), header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);

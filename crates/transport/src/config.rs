@@ -26,6 +26,10 @@ pub enum Recovery {
 pub struct Config {
     /// The maximum size of packets, IP header included.
     pub packet: Bytes,
+    /// The largest packets that are tried. Where the path carries them, packets grow from `packet` up to this size (RFC
+    /// 8899), if `proofs` show what has arrived. Packets of scenarios do not grow.
+    #[serde(skip)]
+    pub max_packet: Bytes,
     /// The bytes of each packet around its header and payload: IP's and UDP's headers, and what an encrypted session
     /// adds.
     #[serde(skip, default = "udp_bytes")]
@@ -68,6 +72,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             packet: Bytes::new(1250),
+            max_packet: Bytes::ZERO,
             overhead: udp_bytes(),
             delayed_ack: Duration::ZERO,
             recovery: Recovery::Sack,
@@ -103,6 +108,11 @@ impl Config {
         self.proofs && self.recovery == Recovery::Sack
     }
 
+    /// Whether packets may grow.
+    pub(crate) fn searches_packet_size(&self) -> bool {
+        self.max_packet > self.packet && self.requires_proofs()
+    }
+
     /// Reads a scenario's table. `packet` is the default of the setting of that name.
     pub fn read(table: &toml::Table, packet: Bytes) -> Result<Self, String> {
         let mut config: Self = settings::read(table)?;
@@ -121,6 +131,9 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         if !(Bytes::new(256)..=Bytes::new(65_000)).contains(&self.packet) {
             return Err(format!("packet is {}: give 256 B to 65 kB", self.packet));
+        }
+        if self.max_packet > Bytes::new(65_000) {
+            return Err(format!("max_packet is {}: give at most 65 kB", self.max_packet));
         }
         if self.delayed_ack > Duration::from_millis(500) {
             return Err(format!("delayed_ack is {}: give at most 500 ms (RFC 5681 section 4.2)", self.delayed_ack));

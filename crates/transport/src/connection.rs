@@ -14,13 +14,15 @@
 
 use rampmeter_manager::{FlowId, Grant};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::{Kind, List, Packet, RouterFeedback, encoded_len};
+use rampmeter_wire::{Kind, List, Packet, RouterFeedback, encoded_len, unwrap};
 use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
+use crate::proof::place;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{PacketFeedback, Sender};
+use crate::size_probe::SizeProbe;
 
 /// The maximum number of handshake attempts.
 const MAX_ATTEMPTS: usize = 16;
@@ -98,6 +100,9 @@ pub struct Connection {
     pub(crate) opened: bool,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
+    /// The size of full packets now.
+    pub(crate) packet: Bytes,
+    pub(crate) size_probe: Option<SizeProbe>,
     /// The router feedback that the handshake requests, or returns.
     handshake_feedback: RouterFeedback,
     /// The send time of each handshake attempt. A `Syn` contains the number of its attempt (in `acknowledgement`), and
@@ -144,6 +149,8 @@ impl Connection {
             opened: false,
             sender: Sender::new(&config),
             receiver: Receiver::new(&config, 0),
+            packet: config.packet,
+            size_probe: None,
             config,
             handshake_feedback: feedback,
             handshake_sent: List::default(),
@@ -287,6 +294,14 @@ impl Connection {
             }
             return Some(packet);
         }
+        if let (State::Open, Some(probe)) = (self.state, &mut self.size_probe) {
+            if probe.is_waiting() {
+                let number = probe.leave(now, &mut self.sender);
+                let mut packet = Packet { number, probe: true, ..self.header() };
+                self.receiver.write_feedback(&mut packet);
+                return Some(packet);
+            }
+        }
         let streams = matches!(self.state, State::Open | State::Lingering);
         if streams && (self.receiver.should_acknowledge(now) || self.ping_due) {
             let mut packet = self.header();
@@ -295,6 +310,13 @@ impl Connection {
             return Some(packet);
         }
         None
+    }
+
+    /// The zeros that follow a control packet in its datagram.
+    pub(crate) fn padding(&self, packet: &Packet) -> u16 {
+        let probe = self.size_probe.as_ref().filter(|_| packet.probe);
+        let headers = encoded_len(packet) + self.config.overhead.as_u64() as usize;
+        probe.map_or(0, |probe| (probe.size.as_u64() as usize).saturating_sub(headers) as u16)
     }
 
     fn header(&self) -> Packet {
@@ -312,7 +334,8 @@ impl Connection {
 
     /// Whether a control packet is due.
     pub(crate) fn wants_control(&self, now: Time) -> bool {
-        self.handshake_due || self.ping_due || self.receiver.should_acknowledge(now)
+        let has_probe = self.state == State::Open && self.size_probe.as_ref().is_some_and(SizeProbe::is_waiting);
+        self.handshake_due || self.ping_due || has_probe || self.receiver.should_acknowledge(now)
     }
 
     /// The next data packet, the offset of its payload in the stream, and its size on the wire.
@@ -331,7 +354,7 @@ impl Connection {
         // The packet carries acknowledgements; the rest is available for payload.
         self.receiver.write_feedback(&mut packet);
         let headers = encoded_len(&packet) + self.config.overhead.as_u64() as usize;
-        let largest = grant.bytes.min(self.config.packet).as_u64() as usize;
+        let largest = grant.bytes.min(self.packet).as_u64() as usize;
         // A packet carries at least one byte, even with a grant smaller than the headers.
         let space = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;
         let piece = self.sender.next_piece(space)?;
@@ -348,7 +371,10 @@ impl Connection {
     /// The time at which [`Connection::on_deadline`] must be called.
     pub(crate) fn deadline(&self) -> Time {
         let timer = match self.state {
-            State::Open => self.sender.deadline().min(self.keep_alive_timer),
+            State::Open => {
+                let probe = self.size_probe.as_ref().map_or(Time::MAX, SizeProbe::deadline);
+                self.sender.deadline().min(self.keep_alive_timer).min(probe)
+            }
             _ => Time::MAX,
         };
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
@@ -416,6 +442,11 @@ impl Connection {
     /// Whether the peer's stream has arrived completely.
     pub fn is_received(&self) -> bool {
         self.receiver.is_done()
+    }
+
+    /// The place of a packet with `number` among the packets that the peer has sent, near `last`.
+    pub fn place(&self, last: u64, number: u32) -> u64 {
+        if self.config.requires_proofs() { place(last, number) } else { unwrap(last, number) }
     }
 
     /// Bytes of this side's stream that the peer has acknowledged.

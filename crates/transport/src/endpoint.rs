@@ -24,7 +24,9 @@ use crate::connection::{CloseReason, Connection, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
+use crate::packet_size::PacketSizes;
 use crate::sender::PacketFeedback;
+use crate::size_probe::SizeProbe;
 
 /// The resets that are repeated if their peers still send: a lost one would leave the connection open there.
 const RESETS_KEPT: usize = 64;
@@ -57,6 +59,7 @@ pub struct Endpoint<C, A> {
     /// The connection of each of the manager's flows.
     by_flow: Vec<u32>,
     accepted: Accepted<A>,
+    packet_sizes: PacketSizes<A>,
     timers: Timers,
     control: VecDeque<u32>,
     events: VecDeque<Event>,
@@ -89,6 +92,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             free: Vec::new(),
             by_flow: Vec::new(),
             accepted: Accepted::new(),
+            packet_sizes: PacketSizes::new(),
             timers: Timers::default(),
             control: VecDeque::new(),
             events: VecDeque::new(),
@@ -150,7 +154,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         Some(last.next(draw))
     }
 
-    fn insert(&mut self, now: Time, id: ConnectionId, peer: A, flow: FlowId, connection: Connection) {
+    fn insert(&mut self, now: Time, id: ConnectionId, peer: A, flow: FlowId, mut connection: Connection) {
+        if connection.config.searches_packet_size() {
+            let (base, max) = (connection.config.packet, connection.config.max_packet);
+            connection.packet = self.packet_sizes.join(peer, base, max);
+        }
         let index = id.index();
         if self.by_flow.len() <= flow.index() {
             self.by_flow.resize(flow.index() + 1, 0);
@@ -184,13 +192,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 self.accepted.on_opened(id);
             }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
-            self.manager.on_path(now, flow, connection.config.packet, rtt, feedback);
+            self.manager.on_path(now, flow, connection.packet, rtt, feedback);
         }
         if connection.state() == State::Closed(CloseReason::FalseFeedback) {
             let reset = connection.reset();
             self.send_reset(from, reset, id);
         }
         if let Some(packet_feedback) = &outcome.feedback {
+            self.search_packet_size(now, index, Some(packet_feedback));
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }
         self.update(now, index);
@@ -269,6 +278,41 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
+    /// Uses what the connection shows about the size of packets that the path carries, and sends the next probe.
+    fn search_packet_size(&mut self, now: Time, index: usize, feedback: Option<&PacketFeedback>) {
+        let Some(Slot { connection, peer, .. }) = &mut self.slots[index] else { return };
+        if !connection.config.searches_packet_size() {
+            return;
+        }
+        let Some(size) = self.packet_sizes.get_mut(*peer) else { return };
+        let before = size.size();
+        if let Some(feedback) = feedback {
+            size.on_feedback(now, &feedback.change);
+        }
+        if let Some((probed, has_arrived)) = SizeProbe::poll(&mut connection.size_probe, now, &mut connection.sender) {
+            size.on_probe(now, probed, has_arrived);
+        }
+        let may_probe = connection.state() == State::Open && connection.unsent() > 0;
+        if let Some(next) = may_probe.then(|| size.due(now)).flatten() {
+            connection.size_probe = Some(SizeProbe::new(next, self.random.next_u32() as u8));
+        }
+        if size.size() != before {
+            let peer = *peer;
+            self.set_packet_size(now, peer);
+        }
+    }
+
+    /// All connections to `peer` have the size of its path.
+    fn set_packet_size(&mut self, now: Time, peer: A) {
+        let Some(size) = self.packet_sizes.get_mut(peer).map(|size| size.size()) else { return };
+        for slot in self.slots.iter_mut().flatten() {
+            if slot.peer == peer && slot.connection.config.searches_packet_size() {
+                slot.connection.packet = size;
+                self.manager.set_packet_size(now, slot.connection.flow, size);
+            }
+        }
+    }
+
     /// Updates queues and timers after a change of a connection.
     fn update(&mut self, now: Time, index: usize) {
         let Some(slot) = &mut self.slots[index] else { return };
@@ -288,6 +332,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
         let Some(slot) = self.slots[index].take() else { return };
+        if slot.connection.config.searches_packet_size() {
+            if let (Some(_), Some(size)) = (&slot.connection.size_probe, self.packet_sizes.get_mut(slot.peer)) {
+                size.on_dropped();
+            }
+            self.packet_sizes.leave(slot.peer);
+        }
         if slot.connection.accepted {
             self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.opened);
         }
@@ -303,13 +353,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// reset. [`Endpoint::poll_transmit`] returns these, too.
     pub fn poll_control(&mut self, now: Time) -> Option<Transmit<A>> {
         if let Some((to, packet, connection)) = self.resets.pop_front() {
-            return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
+            return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0, padding: 0 });
         }
         while let Some(&index) = self.control.front() {
             let slot = self.slots[index as usize].as_mut();
             if let Some((slot, packet)) = slot.and_then(|s| s.connection.transmit_control(now).map(|p| (s, p))) {
                 self.timers.arm(index, slot.connection.deadline());
-                return Some(Transmit { to: slot.peer, packet, ecn: Ecn::NotEct, connection: slot.id, offset: 0 });
+                let padding = slot.connection.padding(&packet);
+                let (to, connection, ecn) = (slot.peer, slot.id, Ecn::NotEct);
+                return Some(Transmit { to, packet, ecn, connection, offset: 0, padding });
             }
             self.control.pop_front();
             if let Some(slot) = &mut self.slots[index as usize] {
@@ -341,7 +393,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             self.timers.arm(index, slot.connection.deadline());
             let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
-            return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
+            return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset, padding: 0 });
         }
         None
     }
@@ -369,7 +421,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
             let flow = slot.connection.flow;
-            if let Some(packet_feedback) = slot.connection.on_deadline(now) {
+            let feedback = slot.connection.on_deadline(now);
+            self.search_packet_size(now, index as usize, feedback.as_ref());
+            if let Some(packet_feedback) = feedback {
                 self.report(now, index as usize, flow, &packet_feedback, RouterFeedback::None);
             }
             let slot = self.slots[index as usize].as_ref();
@@ -473,6 +527,20 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let controller = (self.make)();
         self.replace_controller(now, id, controller);
         self.with(now, id, |connection| connection.sender.on_new_path());
+        if let Some(peer) = self.peer(id) {
+            if let Some(size) = self.packet_sizes.get_mut(peer) {
+                size.on_new_path();
+            }
+            self.set_packet_size(now, peer);
+        }
+    }
+
+    /// The interface to the connection's peer takes packets of up to `max` bytes, IP header included; larger ones are not
+    /// tried. `max` is called if that is not known yet.
+    pub fn limit_packet_size(&mut self, id: ConnectionId, max: impl FnOnce() -> Bytes) {
+        if let Some(size) = self.peer(id).and_then(|peer| self.packet_sizes.get_mut(peer)) {
+            size.limit(max);
+        }
     }
 
     /// Replaces the controller of this connection's macroflow ([`Manager::replace`]).

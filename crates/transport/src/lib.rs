@@ -21,6 +21,7 @@ mod connection_id;
 mod datagrams;
 mod endpoint;
 mod output;
+mod packet_size;
 mod presumed_lost;
 mod proof;
 mod rack;
@@ -28,6 +29,7 @@ mod range_set;
 mod receiver;
 mod scoreboard;
 mod sender;
+mod size_probe;
 mod tail_probe;
 
 pub use address::Address;

@@ -33,6 +33,8 @@ pub struct Transmit<A> {
     pub connection: ConnectionId,
     /// The offset of its payload in the connection's stream.
     pub offset: u64,
+    /// The number of zeros that follow the packet in its datagram: a probe has some.
+    pub padding: u16,
 }
 
 /// New payload.

@@ -47,6 +47,11 @@ fn order(near: u64, number: u32) -> Option<u64> {
     near.checked_add_signed(distance.into())
 }
 
+/// The order nearest to `near` in `number`; of numbers before the first one, the first.
+pub(crate) fn place(near: u64, number: u32) -> u64 {
+    order(near, number).unwrap_or_default()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Unknown,

@@ -80,6 +80,10 @@ impl Receiver {
             if packet.ping {
                 self.due = AckDue::Now;
             }
+            if packet.probe {
+                self.add_receipt(packet.number, ecn, arrived_at);
+                self.due = AckDue::Now;
+            }
             return None;
         }
         let start = unwrap(self.next, packet.sequence.wrapping_sub(self.first_sequence));
@@ -94,17 +98,7 @@ impl Receiver {
             self.due = AckDue::Now; // reports this side's state to the peer
             return None;
         }
-        if self.receipts.is_full() {
-            // Impossible while every second packet is acknowledged, unless the world takes packets from this host too
-            // slowly.
-            let latest = self.receipts[MAX_RECEIPTS - 1];
-            self.receipts.clear();
-            self.receipts.push(latest);
-        }
-        self.receipts.push(Receipt { number: packet.number, ecn, received_at: arrived_at });
-        if let Some(proofs) = &mut self.proofs {
-            proofs.insert(packet.number);
-        }
+        self.add_receipt(packet.number, ecn, arrived_at);
         self.feedback = match (self.feedback, packet.feedback) {
             (old, RouterFeedback::None) => old,
             // Window changes add up if one acknowledgement covers several packets.
@@ -153,6 +147,20 @@ impl Receiver {
         let (from, to) = fresh?;
         let to = to.min(payload_end);
         (from < to).then(|| Fresh { offset: from, skip: (from - start) as usize, len: (to - from) as usize })
+    }
+
+    fn add_receipt(&mut self, number: u32, ecn: Ecn, received_at: Time) {
+        if self.receipts.is_full() {
+            // Impossible while every second packet is acknowledged, unless the world takes packets from this host too
+            // slowly.
+            let latest = self.receipts[MAX_RECEIPTS - 1];
+            self.receipts.clear();
+            self.receipts.push(latest);
+        }
+        self.receipts.push(Receipt { number, ecn, received_at });
+        if let Some(proofs) = &mut self.proofs {
+            proofs.insert(number);
+        }
     }
 
     fn add_recent(&mut self, start: u64) {

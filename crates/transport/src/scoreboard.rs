@@ -77,6 +77,8 @@ pub(crate) struct Change {
     pub(crate) lost_number: Option<u64>,
     pub(crate) lost_retransmission: Option<u64>,
     pub(crate) lost_packets: u32,
+    /// The last departure of a lost packet that is large.
+    pub(crate) large_lost: Option<Time>,
     /// The place of the first of these losses among all losses.
     pub(crate) first_loss: Option<u64>,
     /// The number of packets that counted as lost and have arrived; how many of them were lost in the last episode.
@@ -114,11 +116,13 @@ pub(crate) struct Scoreboard {
     pub(crate) episode: u64,
     probe: Option<Probe>,
     pub(crate) proofs: Proofs,
+    /// Packets above this size are large: a path may carry smaller ones only.
+    large_above: u32,
 }
 
 impl Scoreboard {
-    pub(crate) fn new(proofs: Proofs) -> Self {
-        Self { proofs, ..Self::default() }
+    pub(crate) fn new(proofs: Proofs, large_above: u32) -> Self {
+        Self { proofs, large_above, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -419,6 +423,13 @@ impl Scoreboard {
         self.segments.back().copied().filter(|last| last.in_flight && self.probe.is_none())
     }
 
+    /// A packet without bytes of the stream leaves. Returns its order, and its number on the wire.
+    pub(crate) fn on_empty(&mut self, secret: u8) -> (u64, u32) {
+        let order = self.next_order;
+        self.next_order += 1;
+        (order, self.proofs.add(secret, 0))
+    }
+
     /// The segment from [`Scoreboard::last`] leaves again.
     pub(crate) fn on_probe(&mut self, bytes: u32, number: u64, now: Time) {
         let Some(last) = self.segments.back() else { return };
@@ -471,6 +482,9 @@ impl Scoreboard {
         let mut bytes = Bytes::ZERO;
         if std::mem::replace(&mut segment.in_flight, false) {
             bytes = Bytes::new(segment.bytes.into());
+            if segment.bytes > self.large_above {
+                change.large_lost = change.large_lost.max(Some(segment.sent_at));
+            }
             self.proofs.close(segment.order);
             let place = self.presumed_lost.insert(segment.transmission());
             change.first_loss = change.first_loss.or(Some(place));

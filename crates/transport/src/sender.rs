@@ -92,7 +92,7 @@ impl Sender {
             delayed_ack: config.delayed_ack,
             min_rto: config.min_rto,
             first_sequence: config.first_sequence.unwrap_or_default(),
-            scoreboard: Scoreboard::new(Proofs::new(config.requires_proofs())),
+            scoreboard: Scoreboard::new(Proofs::new(config.requires_proofs()), config.packet.as_u64() as u32),
             una: 0,
             next: 0,
             written: 0,
@@ -446,7 +446,7 @@ impl Sender {
         feedback.recovering = self.recover.is_some();
     }
 
-    fn timeout(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         let base = self.rtt.timeout(Duration::from_secs(1), self.min_rto);
         (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
     }

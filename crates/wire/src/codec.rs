@@ -54,6 +54,7 @@ const PING: u8 = 2;
 const FEEDBACK: u8 = 4;
 const ECHOED_FEEDBACK: u8 = 8;
 const PROOF: u8 = 16;
+const PROBE: u8 = 32;
 
 /// Why a datagram could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -94,7 +95,8 @@ pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
             | flag(packet.ping, PING)
             | flag(packet.feedback != RouterFeedback::None, FEEDBACK)
             | flag(packet.echoed_feedback != RouterFeedback::None, ECHOED_FEEDBACK)
-            | flag(packet.proof.is_some(), PROOF),
+            | flag(packet.proof.is_some(), PROOF)
+            | flag(packet.probe, PROBE),
     );
     out.push(packet.receipts.len() as u8);
     out.push(packet.sacks.len() as u8);
@@ -171,7 +173,7 @@ pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeErr
         return Err(DecodeError::Version(fixed[0] >> 4));
     }
     let flags = fixed[1];
-    if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK | PROOF) != 0 {
+    if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK | PROOF | PROBE) != 0 {
         return Err(DecodeError::Field("flag"));
     }
     let mut words = fixed[4..24].chunks_exact(4).map(be_u32);
@@ -186,6 +188,7 @@ pub fn decode_first(datagram: &[u8]) -> Result<(Packet, &[u8], &[u8]), DecodeErr
         },
         fin: flags & FIN != 0,
         ping: flags & PING != 0,
+        probe: flags & PROBE != 0,
         connection: word(),
         number: word(),
         sequence: word(),
@@ -276,13 +279,13 @@ mod tests {
             kind,
             any::<[u32; 5]>(),
             0u16..2000,
-            any::<(bool, bool)>(),
+            any::<(bool, bool, bool)>(),
             prop::collection::vec(receipt, 0..=2),
             prop::collection::vec(sack, 0..=3),
             (feedback.clone(), feedback, proof),
         )
             .prop_map(
-                |(kind, words, payload, (fin, ping), receipts, sacks, (feedback, echoed_feedback, proof))| {
+                |(kind, words, payload, (fin, ping, probe), receipts, sacks, (feedback, echoed_feedback, proof))| {
                     let [connection, number, sequence, acknowledgement, window] = words;
                     let mut packet = Packet {
                         connection,
@@ -294,6 +297,7 @@ mod tests {
                         kind,
                         fin,
                         ping,
+                        probe,
                         proof,
                         feedback,
                         echoed_feedback,

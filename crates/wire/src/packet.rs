@@ -125,7 +125,7 @@ impl<T, const N: usize> std::ops::Deref for List<T, N> {
 pub struct Packet {
     /// The receiving endpoint's id of the connection; zero in a `Syn`, whose sender does not know it yet.
     pub connection: u32,
-    /// In a `Syn` or `SynAck`: the sending endpoint's id of the connection. In `Data` with payload: the packet's
+    /// In a `Syn` or `SynAck`: the sending endpoint's id of the connection. In `Data` with payload, and in a probe: the packet's
     /// number, new for every transmission and counted over the whole macroflow (CM Figure 10, `Sequence`).
     pub number: u32,
     /// The sequence number of the first payload byte. In a `Syn`, `SynAck` or `Reset`: the first one of the sender's
@@ -144,6 +144,9 @@ pub struct Packet {
     pub fin: bool,
     /// Whether the packet requests an acknowledgement although it has no payload (a window probe).
     pub ping: bool,
+    /// Whether the packet tests if packets of its size arrive: it has no payload, zeros follow it in its datagram, and it
+    /// has a number and gets a receipt like a packet with payload.
+    pub probe: bool,
     /// Receipts of the data packets that this packet acknowledges, oldest first.
     pub receipts: List<Receipt, MAX_RECEIPTS>,
     /// Ranges received beyond `acknowledgement`, most recently changed first.

@@ -136,6 +136,13 @@ impl Competitive {
         self.take_over(now, cubic, rtt);
     }
 
+    pub(super) fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        self.packet = packet;
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_packet_size(now, packet);
+        }
+    }
+
     /// Enters competitive mode with `cubic` in its current state.
     pub(super) fn take_over(&mut self, now: Time, cubic: Cubic, rtt: Duration) {
         self.cubic = Some(cubic);

@@ -376,6 +376,20 @@ impl Controller for Pcp {
         self.begin(now, path, first);
     }
 
+    /// Delays of larger packets are longer: the queue is measured anew, and a train of both sizes proves nothing.
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        (self.packet, self.rest_of_bunch) = (packet, 0);
+        self.queue = Queue::new(self.past_rtt().map(|rtt| (packet, rtt)));
+        self.view = View::default();
+        self.competitive.on_packet_size(now, packet);
+        if let Some(slow_start) = &mut self.slow_start {
+            slow_start.on_packet_size(now, packet);
+        }
+        if self.phase.is_probing() {
+            self.phase = Phase::Waiting(now);
+        }
+    }
+
     fn on_flows(&mut self, flows: usize) {
         self.flows = flows.max(1);
     }

@@ -74,6 +74,10 @@ impl SlowStart {
         Rate::of(self.cubic.window(), rtt).min(max)
     }
 
+    pub(super) fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        self.cubic.on_packet_size(now, packet);
+    }
+
     /// Ends slow start with this loss, and returns the CUBIC for competitive mode.
     pub(super) fn on_loss(mut self, now: Time, loss: &Loss) -> Cubic {
         self.cubic.on_loss(now, loss);

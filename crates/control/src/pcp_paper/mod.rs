@@ -220,6 +220,14 @@ impl Controller for PcpPaper {
         self.restart(now, test);
     }
 
+    /// Delays of larger packets are longer: the queue is measured anew, and a probe of both sizes proves nothing.
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        (self.packet, self.compensation) = (packet, Compensation::new());
+        if self.phase.is_probing() {
+            self.phase = Phase::Waiting(now);
+        }
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.unanswered += 1;
         self.pacer.sent_at(now, sent.bytes, self.pace().unwrap_or(self.probe.rate()));

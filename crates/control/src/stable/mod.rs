@@ -194,6 +194,15 @@ impl Controller for Stable {
         self.timer.start(now, rate);
     }
 
+    /// The window keeps its bytes. `S` counts packets of any size.
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        let factor = self.packet.as_f64() / packet.as_f64();
+        (self.packet, self.before) = (packet, None);
+        self.window.packets *= factor;
+        self.window.threshold *= factor;
+        self.set_timer_rate(now);
+    }
+
     fn on_sent(&mut self, now: Time, _sent: &Sent) {
         self.timer.sent(now);
     }

@@ -282,6 +282,11 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         (self.packet, self.srtt, self.rtt) = (path.packet, path.rtt, path.rtt);
     }
 
+    fn on_packet_size(&mut self, _now: Time, packet: Bytes) {
+        let factor = self.packet.as_f64() / packet.as_f64();
+        (self.packet, self.window, self.threshold) = (packet, self.window * factor, self.threshold * factor);
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if let Some(rate) = self.rate() {
             self.pacer.sent(now, sent.bytes, rate);

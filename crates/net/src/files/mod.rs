@@ -65,11 +65,15 @@ pub fn stop_on_interrupt() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// The largest packets that are tried: those of Ethernet with jumbo frames.
+const MAX_PACKET: Bytes = Bytes::new(9000);
+
 /// The default transport settings of file transfer: a peer that does not respond is given up after about ten seconds;
-/// datagrams of 1200 bytes, which every path of QUIC carries (RFC 9000 section 14).
+/// datagrams begin with 1200 bytes, which every path of QUIC carries (RFC 9000 section 14).
 pub fn default_transport() -> Config {
     Config {
         packet: Bytes::new((UDP_BYTES + MIN_HELLO_BYTES) as u64),
+        max_packet: MAX_PACKET,
         overhead: Bytes::new((UDP_BYTES + MAX_OVERHEAD) as u64),
         max_timeouts: 5,
         ..Config::default()
@@ -78,7 +82,7 @@ pub fn default_transport() -> Config {
 
 /// The largest datagram that arrives: a packet, or a handshake.
 pub(crate) fn max_datagram(transport: &Config) -> usize {
-    (transport.packet.as_u64() as usize).max(MIN_HELLO_BYTES)
+    (transport.packet.max(transport.max_packet).as_u64() as usize).max(MIN_HELLO_BYTES)
 }
 
 /// Unpredictable random numbers, from the operating system.

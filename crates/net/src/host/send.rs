@@ -51,7 +51,8 @@ impl<C: Controller> Host<C> {
     pub(super) fn acknowledge(&mut self, now: Time) {
         while !self.blocked {
             let Some(transmit) = self.endpoint.poll_control(now) else { break };
-            if matches!(transmit.to, Peer::Clear(_)) || transmit.packet.kind != Kind::Data {
+            let is_alone = transmit.packet.kind != Kind::Data || transmit.padding > 0;
+            if is_alone || matches!(transmit.to, Peer::Clear(_)) {
                 self.push(now, &transmit);
                 continue;
             }
@@ -101,6 +102,7 @@ impl<C: Controller> Host<C> {
         let stream = self.streams.get(&transmit.connection.number());
         let write = |bytes: &mut Vec<u8>| {
             encode(packet, bytes);
+            bytes.resize(bytes.len() + usize::from(transmit.padding), 0);
             len == 0 || stream.is_some_and(|stream| stream.outgoing.copy(transmit.offset, len, bytes))
         };
         self.outgoing.push(transmit.ecn, |bytes| match (transmit.to, &mut self.sessions) {

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
-use rampmeter_session::{Event as SessionEvent, Goodbye, PublicKey, SessionId, Sessions};
+use rampmeter_session::{Event as SessionEvent, Goodbye, MIN_HELLO_BYTES, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{Connection, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_wire::UDP_BYTES;
 
 use super::{Event, Host, SessionEnd};
 use crate::peer::Peer;
+use crate::socket::Socket;
 
 /// A session without connections and without packets is discarded after one to two of these.
 pub(super) const SESSION_SWEEP: Duration = Duration::from_secs(15);
@@ -121,7 +123,17 @@ impl<C: Controller> Host<C> {
         }
         for id in self.connections_of(session) {
             self.endpoint.on_new_path(now, id);
+            self.limit_packet_size(id);
         }
+    }
+
+    /// Packets of the connection are not larger than the interface to its peer takes.
+    pub(super) fn limit_packet_size(&mut self, id: ConnectionId) {
+        let Some(address) = self.peer(id) else { return };
+        self.endpoint.limit_packet_size(id, || {
+            let payload = Socket::max_payload(address).unwrap_or(MIN_HELLO_BYTES);
+            Bytes::new((payload + UDP_BYTES) as u64)
+        });
     }
 
     /// Discards sessions that have no connection and have been silent for a while.

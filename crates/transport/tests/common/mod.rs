@@ -15,7 +15,7 @@ use rampmeter_transport::{
     CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
-use rampmeter_wire::{decode, encode};
+use rampmeter_wire::{UDP_BYTES, decode_first, encode};
 
 /// What the channel does to packets, in each direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,6 +63,8 @@ pub struct Pair {
     pub lie: Lie,
     /// The path from the opener to the accepter has a rate, and a queue that holds packets for this long.
     pub bottleneck: Option<(Rate, Duration)>,
+    /// Larger packets are lost, IP header included.
+    pub mtu: u64,
     /// The time from which on the bottleneck is idle.
     idle_from: Time,
     /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
@@ -110,6 +112,7 @@ impl Pair {
             filter: Box::new(|_, _| true),
             lie: Box::new(|_, _| {}),
             bottleneck: None,
+            mtu: u64::MAX,
             idle_from: Time::ZERO,
             recode: Box::new(|_, ecn| ecn),
         };
@@ -164,7 +167,8 @@ impl Pair {
     }
 
     fn deliver(&mut self, to: usize, datagram: &[u8], ecn: Ecn) {
-        let (packet, payload) = decode(datagram).expect("the channel only loses whole packets");
+        let (packet, payload, padding) = decode_first(datagram).expect("the channel only loses whole packets");
+        assert!(padding.iter().all(|&byte| byte == 0));
         self.passed += 1;
         let (now, from) = (self.now, 1 - to as u32);
         let e = &mut self.ends[to];
@@ -198,7 +202,9 @@ impl Pair {
                 let payload = usize::from(transmit.packet.payload);
                 let copied = self.ends[from].to_send.copy(transmit.offset, payload, &mut bytes);
                 assert!(copied || payload == 0, "requested bytes that were never written");
-                let passes = (self.filter)(from, &transmit.packet);
+                bytes.resize(bytes.len() + usize::from(transmit.padding), 0);
+                let fits = bytes.len() as u64 + UDP_BYTES as u64 <= self.mtu;
+                let passes = (self.filter)(from, &transmit.packet) && fits;
                 let ecn = (self.recode)(payload, transmit.ecn);
                 if passes && !self.dead {
                     self.put(1 - from, bytes, ecn);
@@ -228,7 +234,7 @@ impl Pair {
                 return;
             }
             extra += waits;
-            self.idle_from = self.now + waits + rate.time_to_send(Bytes::new(bytes.len() as u64 + 28));
+            self.idle_from = self.now + waits + rate.time_to_send(Bytes::new((bytes.len() + UDP_BYTES) as u64));
         }
         self.sequence += 1;
         self.in_flight.insert((self.now + self.delay + extra, self.sequence), (to, bytes, ecn));
