@@ -298,7 +298,7 @@ impl<C: Controller> Host<C> {
             self.sweep(now);
         }
         if self.next_session_sweep <= now {
-            self.sweep_sessions(now);
+            self.sweep_sessions(now, SESSION_SWEEP);
         }
         if let Some(sessions) = self.sessions.as_mut().filter(|sessions| sessions.deadline() <= now) {
             sessions.on_deadline(now);

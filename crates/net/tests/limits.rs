@@ -3,7 +3,8 @@
 mod common;
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
@@ -13,7 +14,7 @@ use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Writers, default
 use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_session::{Config as SessionConfig, KeyPair, SessionId, Sessions};
 use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Rate, Stream};
+use rampmeter_units::{Bytes, Rate, Stream, Time};
 
 /// A client that sends any bytes, and reads only if asked to.
 struct RawClient {
@@ -194,4 +195,57 @@ fn a_retry_resumes_after_a_restart() {
     let report = running.join().unwrap().unwrap();
     assert!(report.resumed_from >= 200_000, "{report:?}");
     assert_eq!(fs::read(to.path().join("f")).unwrap(), noise(3_000_000, 1));
+}
+
+/// Sends 1200 handshakes a second from one address, with the cookies that the server asks for. Returns their number.
+fn flood(server: SocketAddr, stop: &AtomicBool) -> usize {
+    let socket = UdpSocket::bind("127.9.9.9:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let own = KeyPair::generate(&mut Stream::from_seed(5));
+    let mut sessions = Sessions::new(SessionConfig::client(own), Stream::from_seed(6));
+    let (began, mut opened, mut sent) = (Instant::now(), Vec::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let now = Time::from_nanos(began.elapsed().as_nanos() as u64);
+        while sent < now.as_nanos() / 833_333 {
+            sent += 1;
+            let id = sessions.open(now, server, Some(identity().public())).unwrap();
+            sessions.seal(now, id, &mut Vec::new(), |bytes| {
+                bytes.extend(b"\x11 no Syn");
+                true
+            });
+            opened.push(id);
+            if opened.len() > 500 {
+                sessions.discard(opened.remove(0));
+            }
+        }
+        let mut bytes = [0; 1500];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            sessions.receive(now, from, &mut bytes[..len]);
+        }
+        while let Some((to, datagram)) = sessions.poll_transmit() {
+            let _ = socket.send_to(&datagram, to);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    opened.len()
+}
+
+#[test]
+fn a_flood_of_handshakes_does_not_lock_out_another_network() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("f"), noise(1000, 1)).unwrap();
+    let server = TestServer::start(directory.path(), |_| {});
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flooding = scope.spawn(|| flood(server.address, &stop));
+        std::thread::sleep(Duration::from_secs(2));
+        for attempt in 0..3 {
+            let (out, began) = (directory.path().join(format!("out {attempt}")), Instant::now());
+            fetch(server.address, "f", &out).unwrap();
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(3), "attempt {attempt} took {took:?}");
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(flooding.join().unwrap() >= 500);
+    });
 }

@@ -20,6 +20,8 @@ pub enum Goodbye {
     Stopping = 2,
     /// It has sent and received all that it wanted.
     Finished = 3,
+    /// It has no place for another session.
+    Busy = 4,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Frame {
             }
             3 => {
                 let (&reason, rest) = rest.split_first()?;
-                let known = [Goodbye::NotAuthorized, Goodbye::Stopping, Goodbye::Finished];
+                let known = [Goodbye::NotAuthorized, Goodbye::Stopping, Goodbye::Finished, Goodbye::Busy];
                 (Self::Goodbye(known.into_iter().find(|known| *known as u8 == reason)?), rest)
             }
             _ => return None,
@@ -73,6 +75,7 @@ mod tests {
             Frame::Response([8; 8]),
             Frame::Goodbye(Goodbye::NotAuthorized),
             Frame::Goodbye(Goodbye::Stopping),
+            Frame::Goodbye(Goodbye::Busy),
         ];
         let mut bytes = Vec::new();
         for frame in frames {

@@ -1,4 +1,7 @@
 //! The Noise handshake, by `snow`.
+//!
+//! `snow` undoes a message that fails, except for the key that a Diffie-Hellman in it has set. The messages that begin
+//! with such a key are `Finish`es, so a responder repeats its handshake before it reads another one ([`Answered`]).
 
 use rand::RngCore;
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
@@ -9,6 +12,16 @@ use snow::{Builder, Error, HandshakeState};
 use crate::datagram::{MAX_NOISE, Pattern};
 use crate::key::{KEY, KeyPair, PublicKey};
 use crate::seal::{Opener, Sealer, Suite};
+
+/// An ephemeral secret key.
+pub(crate) type Secret = [u8; KEY];
+
+/// A new ephemeral key.
+pub(crate) fn draw(random: &mut dyn RngCore) -> Secret {
+    let mut ephemeral = [0; KEY];
+    random.fill_bytes(&mut ephemeral);
+    ephemeral
+}
 
 /// One host's side of a handshake.
 #[derive(Debug)]
@@ -29,7 +42,7 @@ impl Handshake {
         let pattern = if responder.is_some() { Pattern::Ik } else { Pattern::Xx };
         let prologue = prologue(suite, pattern, id);
         let mut builder =
-            builder(suite, pattern, random)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+            builder(suite, pattern, draw(random))?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
         if let Some(key) = &responder {
             builder = builder.remote_public_key(&key.0).ok()?;
         }
@@ -37,16 +50,10 @@ impl Handshake {
     }
 
     /// Answers the `Hello` of session `id`.
-    pub(crate) fn responder(
-        suite: Suite,
-        pattern: Pattern,
-        id: u64,
-        own: &KeyPair,
-        random: &mut dyn RngCore,
-    ) -> Option<Self> {
+    pub(crate) fn responder(suite: Suite, pattern: Pattern, id: u64, own: &KeyPair, ephemeral: Secret) -> Option<Self> {
         let prologue = prologue(suite, pattern, id);
         let builder =
-            builder(suite, pattern, random)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+            builder(suite, pattern, ephemeral)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
         Some(Self { noise: builder.build_responder().ok()?, suite })
     }
 
@@ -78,19 +85,49 @@ impl Handshake {
     }
 }
 
+/// A responder that has answered a `Hello` without a key, and waits for the `Finish`.
+pub(crate) struct Answered {
+    pub(crate) handshake: Handshake,
+    pub(crate) suite: Suite,
+    /// The other host's id of the session.
+    pub(crate) id: u64,
+    pub(crate) ephemeral: Secret,
+    /// The message of the `Hello`, and the payload of the answer.
+    pub(crate) hello: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl std::fmt::Debug for Answered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answered").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Answered {
+    /// Reads a `Finish`; `None` if it is not genuine. The genuine one can still be read then.
+    pub(crate) fn read(&mut self, own: &KeyPair, finish: &[u8]) -> Option<()> {
+        if self.handshake.read(finish).is_some() {
+            return Some(());
+        }
+        let mut again = Handshake::responder(self.suite, Pattern::Xx, self.id, own, self.ephemeral)?;
+        again.read(&self.hello)?;
+        again.write(&self.payload)?; // the same bytes as before
+        self.handshake = again;
+        None
+    }
+}
+
 /// What both hosts must agree on besides the messages.
 fn prologue(suite: Suite, pattern: Pattern, id: u64) -> Vec<u8> {
     [&b"rampmeter session 1"[..], &[suite as u8, pattern as u8], &id.to_be_bytes()].concat()
 }
 
-fn builder<'a>(suite: Suite, pattern: Pattern, random: &mut dyn RngCore) -> Option<Builder<'a>> {
+fn builder<'a>(suite: Suite, pattern: Pattern, ephemeral: Secret) -> Option<Builder<'a>> {
     let pattern = match pattern {
         Pattern::Ik => "IK",
         Pattern::Xx => "XX",
     };
     let params: NoiseParams = format!("Noise_{pattern}_25519_{}_SHA256", suite.noise_name()).parse().ok()?;
-    let mut ephemeral = [0; KEY];
-    random.fill_bytes(&mut ephemeral);
     Some(Builder::with_resolver(params, Box::new(Resolver { ephemeral })))
 }
 
@@ -151,7 +188,7 @@ mod tests {
             for known in [Some(server.public()), None] {
                 let pattern = if known.is_some() { Pattern::Ik } else { Pattern::Xx };
                 let mut initiator = Handshake::initiator(suite, 9, &client, known, &mut random).unwrap();
-                let mut responder = Handshake::responder(suite, pattern, 9, &server, &mut random).unwrap();
+                let mut responder = Handshake::responder(suite, pattern, 9, &server, draw(&mut random)).unwrap();
                 let hello = initiator.write(b"").unwrap();
                 responder.read(&hello).unwrap();
                 let answer = responder.write(b"token").unwrap();
@@ -183,7 +220,8 @@ mod tests {
         let mut initiator = Handshake::initiator(Suite::Aes256Gcm, 9, &client, known, &mut random).unwrap();
         let hello = initiator.write(b"").unwrap();
         let mut read = |own: &KeyPair, id| {
-            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, id, own, &mut random).unwrap();
+            let mut responder =
+                Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, id, own, draw(&mut random)).unwrap();
             responder.read(&hello).is_some()
         };
         assert!(!read(&server, 9), "another key");

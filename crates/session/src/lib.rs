@@ -15,6 +15,7 @@
 //! - `datagram`: the format                 `frame`: messages between the sessions of two hosts
 //! - `seal`: keys, nonces, renewal          `replay`: packets that have arrived already
 //! - `stateless`: cookies and resets, which need no state
+//! - `networks`: how networks of other hosts share handshakes and places
 //!
 //! **Nothing changes before a datagram is authentic**: no state of the transport, of the manager or of a session.
 //! A datagram of an address that has not proved itself is answered with fewer bytes than it had.
@@ -26,6 +27,7 @@ mod datagram;
 mod frame;
 mod handshake;
 mod key;
+mod networks;
 mod replay;
 mod seal;
 mod session;
@@ -37,4 +39,4 @@ pub use frame::Goodbye;
 pub use key::{BadKey, KeyPair, PublicKey};
 pub use seal::Suite;
 pub use session::SessionId;
-pub use sessions::{Clients, Config, Event, Opened, Sessions};
+pub use sessions::{Clients, Config, Event, Opened, Openers, Refusal, Sessions};

@@ -6,7 +6,7 @@ use rampmeter_units::{Duration, Time};
 
 use crate::datagram::{TOKEN, Token, sealed_header};
 use crate::frame::{Challenge, Frame};
-use crate::handshake::Handshake;
+use crate::handshake::{Answered, Handshake};
 use crate::key::PublicKey;
 use crate::seal::{Opener, Sealer};
 
@@ -38,7 +38,7 @@ pub(crate) enum Stage {
     /// A `Hello` was sent, or will be with the first packet.
     Asking(Box<Asking>),
     /// The other host does not know this one's key: its `Finish` is to come.
-    Answering(Box<Handshake>),
+    Answering(Box<Answered>),
     /// Packets can be sealed and opened.
     Open(Box<Sealer>, Box<Opener>),
 }
@@ -82,6 +82,8 @@ pub(crate) struct Session {
     pub(crate) reset_token: Option<Token>,
     /// The address and the id of the `Hello` that opened it, if the other host did.
     pub(crate) hello: Option<(SocketAddr, u64)>,
+    /// The key that has a place for it, if this host serves listed keys only.
+    pub(crate) charged_key: Option<PublicKey>,
     pub(crate) last_received: Time,
     candidate: Option<Candidate>,
 }
@@ -99,6 +101,7 @@ impl Session {
             prefix: Vec::new(),
             reset_token: None,
             hello: None,
+            charged_key: None,
             last_received: now,
             candidate: None,
         }

@@ -4,11 +4,13 @@
 //! datagram in   ──► receive ──► the place of the transport's packets in it, opened
 //! packet out    ──► seal    ──► a datagram, appended to the caller's buffer
 //! then          ──► poll_transmit: what the sessions send themselves; poll_event
-//! ```
 //!
-//! A flood of `Hello`s costs one hash each: beyond [`HELLOS_A_SECOND`], only those with a cookie are read. A session
-//! whose initiator has not shown that it receives this host's datagrams is one of few, and the oldest is discarded
-//! first.
+//! sessions/initiator    sessions that this host opens
+//! sessions/responder    sessions that other hosts open, and what limits them
+//! ```
+
+mod initiator;
+mod responder;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -17,30 +19,19 @@ use std::ops::Range;
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::unwrap;
 use rand::RngCore;
+use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
+pub use responder::{Openers, Refusal};
 
-use crate::datagram::{self, Datagram, MAX_OVERHEAD, Pattern, RESET_BYTES, SEALED_HEADER, TOKEN, Token, sealed_header};
+use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
-use crate::handshake::Handshake;
 use crate::key::{KeyPair, PublicKey};
+use crate::networks::{FairRate, Network, Places};
 use crate::seal::Suite;
-use crate::session::{Asking, Session, SessionId, Stage, token_of};
-use crate::stateless::{Stateless, are_equal};
-
-/// `Hello`s that are read without a cookie, a second. Each takes two X25519 operations or more, a fifth of a
-/// millisecond together.
-const HELLOS_A_SECOND: f64 = 200.0;
-
-/// The same, with a cookie.
-const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
+use crate::session::{Session, SessionId, Stage};
+use crate::stateless::Stateless;
 
 /// Resets sent a second.
 const RESETS_A_SECOND: f64 = 100.0;
-
-/// The first wait for an answer, doubled each time.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The number of `Hello`s to a host that does not answer.
-const MAX_HELLOS: u32 = 5;
 
 /// The maximum size of a packet in a `Hello`.
 const MAX_EARLY: usize = 512;
@@ -105,8 +96,12 @@ pub enum Event {
     Reset(SessionId),
     /// The other host does not answer.
     NoAnswer(SessionId),
-    /// A session that was not in use was discarded.
+    /// A session whose opener has not answered was discarded for another one.
     Discarded(SessionId),
+    /// Another host's session was refused; its address and key.
+    Refused(SocketAddr, Option<PublicKey>, Refusal),
+    /// All sessions are in use: the host may discard some.
+    Full,
 }
 
 /// Packets of the transport, opened.
@@ -150,13 +145,18 @@ pub struct Sessions {
     by_hello: BTreeMap<(SocketAddr, u64), SessionId>,
     /// Those whose initiator has not proved its address, oldest first.
     half_open: VecDeque<SessionId>,
+    /// The places of sessions that other hosts have opened.
+    networks: Places<Network>,
+    /// The same, by key, if only listed keys are served.
+    keys: Places<PublicKey>,
     /// Sessions opened by this host, by the other host's id.
     by_remote: BTreeMap<u64, SessionId>,
     /// Sessions whose `Hello` is repeated by a timer.
     asking: Vec<SessionId>,
     stateless: Stateless,
-    hellos: Budget,
-    hellos_with_cookie: Budget,
+    hellos: FairRate,
+    hellos_with_cookie: FairRate,
+    openers: Openers,
     resets: Budget,
     outgoing: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
@@ -180,11 +180,14 @@ impl Sessions {
             free: Vec::new(),
             by_hello: BTreeMap::new(),
             half_open: VecDeque::new(),
+            networks: Places::new(),
+            keys: Places::new(),
             by_remote: BTreeMap::new(),
             asking: Vec::new(),
             stateless,
-            hellos: Budget::new(HELLOS_A_SECOND),
-            hellos_with_cookie: Budget::new(HELLOS_WITH_COOKIE_A_SECOND),
+            hellos: FairRate::new(HELLOS_A_SECOND),
+            hellos_with_cookie: FairRate::new(HELLOS_WITH_COOKIE_A_SECOND),
+            openers: Openers::default(),
             resets: Budget::new(RESETS_A_SECOND),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
@@ -204,6 +207,11 @@ impl Sessions {
     /// Whether there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What became of the `Hello`s of other hosts so far.
+    pub fn openers(&self) -> Openers {
+        self.openers
     }
 
     fn slot(&self, id: SessionId) -> Option<&Session> {
@@ -229,30 +237,12 @@ impl Sessions {
         self.slot(id)?.peer_key
     }
 
-    /// Opens a session; `None` if there are too many. If `responder` is known, packets can be sealed at once;
-    /// otherwise after [`Event::Key`].
-    pub fn open(&mut self, now: Time, to: SocketAddr, responder: Option<PublicKey>) -> Option<SessionId> {
-        let asking = Asking {
-            handshake: None,
-            responder,
-            cookie: [0; TOKEN],
-            early: Vec::new(),
-            resend_at: Time::MAX,
-            attempts: 0,
-        };
-        let id = self.free_id()?;
-        let mut session = Session::new(now, id, to, Stage::Asking(Box::new(asking)));
-        session.peer_key = responder;
-        self.insert(session);
-        if responder.is_none() {
-            self.asking.push(id);
-            self.send_hello(now, id);
-        }
-        Some(id)
+    fn places_left(&self) -> usize {
+        self.config.max_sessions.min(SessionId::MAX_SESSIONS).saturating_sub(self.len())
     }
 
     fn free_id(&mut self) -> Option<SessionId> {
-        if self.len() >= self.config.max_sessions.min(SessionId::MAX_SESSIONS) {
+        if self.places_left() == 0 {
             return None;
         }
         let index = self.free.last().copied().unwrap_or(self.slots.len());
@@ -282,6 +272,7 @@ impl Sessions {
         }
         if let Some(hello) = session.hello {
             self.by_hello.remove(&hello);
+            self.release(&session);
         }
     }
 
@@ -321,26 +312,6 @@ impl Sessions {
         }
     }
 
-    /// Sends a `Hello` of a new handshake, so that what is in it is not sent twice with the same key.
-    fn send_hello(&mut self, now: Time, id: SessionId) {
-        let Some(session) = self.slots.get_mut(id.index()).and_then(Option::as_mut) else { return };
-        let Stage::Asking(asking) = &mut session.stage else { return };
-        let (suite, own) = (self.config.suite, &self.config.own);
-        let Some(mut handshake) = Handshake::initiator(suite, id.0, own, asking.responder, &mut *self.random) else {
-            return;
-        };
-        let Some(noise) = handshake.write(&asking.early) else { return };
-        let pattern = if asking.responder.is_some() {
-            Pattern::Ik
-        } else {
-            asking.resend_at = now + HELLO_TIMEOUT * (1 << asking.attempts.min(16));
-            Pattern::Xx
-        };
-        asking.attempts += 1;
-        asking.handshake = Some(handshake);
-        self.outgoing.push_back((session.address, datagram::hello(suite, pattern, id.0, &asking.cookie, &noise)));
-    }
-
     /// Handles a datagram from `from`. If it has packets of the transport, they are opened in place.
     pub fn receive(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8]) -> Option<Opened> {
         match Datagram::parse(bytes)? {
@@ -354,7 +325,7 @@ impl Sessions {
             }
             Datagram::Finish { to, noise } => {
                 let rest = noise.end;
-                self.on_finish(from, SessionId(to), &bytes[noise])?;
+                self.on_finish(now, from, SessionId(to), &bytes[noise])?;
                 self.on_rest(now, from, bytes, rest)
             }
             Datagram::Sealed { to, number } => {
@@ -365,28 +336,15 @@ impl Sessions {
                 self.on_sealed(now, from, SessionId(to), number, bytes, 0)
             }
             Datagram::Retry { to, cookie } => {
-                let session = self.slot_mut(SessionId(to))?;
-                let Stage::Asking(asking) = &mut session.stage else { return None };
-                // Once for each `Hello`: a host that refuses its own cookies gets no stream of them.
-                if asking.cookie != cookie && asking.handshake.take().is_some() {
-                    asking.cookie = cookie;
-                    self.send_hello(now, SessionId(to));
-                }
+                self.on_retry(now, SessionId(to), cookie);
                 None
             }
             Datagram::UnknownKey { to } => {
-                let session = self.slot(SessionId(to))?;
-                if matches!(&session.stage, Stage::Asking(asking) if asking.responder.is_some()) {
-                    self.events.push_back(Event::WrongKey(SessionId(to)));
-                }
+                self.on_unknown_key(SessionId(to));
                 None
             }
             Datagram::Reset { of, token } => {
-                let id = *self.by_remote.get(&of)?;
-                let session = self.slot(id)?;
-                if session.reset_token.is_some_and(|expected| are_equal(&expected, &token)) {
-                    self.events.push_back(Event::Reset(id));
-                }
+                self.on_reset(of, &token);
                 None
             }
         }
@@ -403,123 +361,6 @@ impl Sessions {
         if received > RESET_BYTES && self.config.clients != Clients::None && self.resets.take(now) {
             self.outgoing.push_back((from, datagram::reset(of, &self.stateless.reset_token(of))));
         }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the fields of the datagram")]
-    fn on_hello(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        bytes: &mut [u8],
-        suite: Suite,
-        pattern: Pattern,
-        hello: u64,
-        cookie: &Token,
-        noise: Range<usize>,
-    ) -> Option<Opened> {
-        if self.config.clients == Clients::None {
-            return None;
-        }
-        let known = self.by_hello.get(&(from, hello)).copied();
-        if known.and_then(|id| self.slot(id)).is_some_and(|session| session.confirmed) {
-            return None; // a copy of the `Hello` that opened it
-        }
-        let has_room = self.half_open.len() <= self.config.max_half_open / 2;
-        if !(has_room && self.hellos.take(now)) {
-            if !self.stateless.is_valid(cookie, from, hello) {
-                let cookie = self.stateless.cookie(now, from, hello, &mut *self.random);
-                self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
-                return None;
-            }
-            if !self.hellos_with_cookie.take(now) {
-                return None;
-            }
-        }
-        let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, &mut *self.random)?;
-        let Some(early) = handshake.read(&bytes[noise.clone()]) else {
-            if pattern == Pattern::Ik {
-                self.outgoing.push_back((from, datagram::unknown_key(hello)));
-            }
-            return None;
-        };
-        let is_refused = handshake.peer_key().is_some_and(|key| !self.config.clients.allow(key));
-        if known.is_none() && !is_refused && self.half_open.len() >= self.config.max_half_open {
-            let oldest = *self.half_open.front()?;
-            self.discard(oldest);
-            self.events.push_back(Event::Discarded(oldest));
-        }
-        let id = known.or_else(|| self.free_id())?;
-        let answer = handshake.write(&self.stateless.reset_token(id.0))?;
-        let answer = datagram::answer(hello, id.0, &answer);
-        let peer_key = handshake.peer_key();
-        let (stage, prefix) = match pattern {
-            Pattern::Ik => {
-                let (sealer, opener) = handshake.split();
-                (Stage::Open(Box::new(sealer), Box::new(opener)), answer)
-            }
-            Pattern::Xx => {
-                self.outgoing.push_back((from, answer));
-                (Stage::Answering(Box::new(handshake)), Vec::new())
-            }
-        };
-        let mut session = Session::new(now, id, from, stage);
-        (session.remote, session.peer_key, session.prefix) = (hello, peer_key, prefix);
-        session.hello = Some((from, hello));
-        if is_refused {
-            let goodbye = session.seal_frame(Frame::Goodbye(Goodbye::NotAuthorized));
-            self.outgoing.extend(goodbye.map(|datagram| (from, datagram)));
-            return None;
-        }
-        if known.is_some() {
-            self.slots[id.index()] = Some(session);
-        } else {
-            self.insert(session);
-            self.half_open.push_back(id);
-            self.by_hello.insert((from, hello), id);
-        }
-        let place = noise.start..noise.start + early.len();
-        bytes[place.clone()].copy_from_slice(&early);
-        (!early.is_empty()).then_some(Opened { session: id, bytes: place })
-    }
-
-    /// Reads an `Answer`; `None` if it is not authentic.
-    fn on_answer(&mut self, id: SessionId, remote: u64, noise: &[u8]) -> Option<()> {
-        let session = self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)?;
-        let Stage::Asking(asking) = &mut session.stage else { return Some(()) };
-        let handshake = asking.handshake.as_mut()?;
-        let token = token_of(&handshake.read(noise)?)?;
-        let is_key_new = asking.responder.is_none();
-        if is_key_new {
-            session.prefix = datagram::finish(remote, &handshake.write(&[])?);
-        }
-        session.peer_key = handshake.peer_key();
-        let (sealer, opener) = handshake.split();
-        session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
-        session.remote = remote;
-        session.reset_token = Some(token);
-        let key = session.peer_key;
-        self.by_remote.insert(remote, id);
-        self.asking.retain(|&other| other != id);
-        if let Some(key) = key.filter(|_| is_key_new) {
-            self.events.push_back(Event::Key(id, key));
-        }
-        Some(())
-    }
-
-    /// Reads a `Finish`; `None` if it is not authentic, or its host is not allowed.
-    fn on_finish(&mut self, from: SocketAddr, id: SessionId, noise: &[u8]) -> Option<()> {
-        let session = self.slot_mut(id).filter(|session| session.address == from)?;
-        let Stage::Answering(handshake) = &mut session.stage else { return Some(()) };
-        handshake.read(noise)?;
-        session.peer_key = handshake.peer_key();
-        let (sealer, opener) = handshake.split();
-        session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
-        let key = session.peer_key?;
-        if !self.config.clients.allow(key) {
-            self.goodbye(id, Goodbye::NotAuthorized);
-            return None;
-        }
-        Some(())
     }
 
     fn on_sealed(
@@ -584,34 +425,6 @@ impl Sessions {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// The time at which [`Sessions::on_deadline`] must be called.
-    pub fn deadline(&self) -> Time {
-        self.asking.iter().filter_map(|&id| self.resend_at(id)).min().unwrap_or(Time::MAX)
-    }
-
-    fn resend_at(&self, id: SessionId) -> Option<Time> {
-        match &self.slot(id)?.stage {
-            Stage::Asking(asking) => Some(asking.resend_at),
-            _ => None,
-        }
-    }
-
-    /// Repeats the `Hello`s that are due.
-    pub fn on_deadline(&mut self, now: Time) {
-        for id in self.asking.clone() {
-            if self.resend_at(id).is_none_or(|at| at > now) {
-                continue;
-            }
-            let Some(session) = self.slot(id) else { continue };
-            if matches!(&session.stage, Stage::Asking(asking) if asking.attempts >= MAX_HELLOS) {
-                self.asking.retain(|&other| other != id);
-                self.events.push_back(Event::NoAnswer(id));
-            } else {
-                self.send_hello(now, id);
-            }
-        }
     }
 
     /// Sessions without packets for `time`.

@@ -89,6 +89,9 @@ pub enum NetError {
     /// The peer never answered.
     #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
     NoAnswer(SocketAddr),
+    /// The server has no place for another session of this network or key.
+    #[error("{0} has no place for another session: try again later")]
+    Busy(SocketAddr),
     /// The peer stopped responding.
     #[error("{0} stopped responding after {1}")]
     PeerTimeout(SocketAddr, Received),
@@ -187,6 +190,7 @@ impl NetError {
             Self::ConnectionRefused(_)
             | Self::NoRoute(..)
             | Self::NoAnswer(_)
+            | Self::Busy(_)
             | Self::PeerTimeout(..)
             | Self::Aborted(..)
             | Self::Restarted(..)

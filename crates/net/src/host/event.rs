@@ -49,6 +49,8 @@ pub enum SessionEnd {
     Stopping,
     /// The other host was restarted.
     Restarted,
+    /// The other host has no place for another session.
+    Busy,
     /// The other host does not answer.
     NoAnswer,
 }

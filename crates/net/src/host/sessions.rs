@@ -16,6 +16,9 @@ use crate::socket::Socket;
 /// A session without connections and without packets is discarded after one to two of these.
 pub(super) const SESSION_SWEEP: Duration = Duration::from_secs(15);
 
+/// The same, when there is no place for another one.
+const MIN_SESSION_SWEEP: Duration = Duration::from_secs(1);
+
 impl<C: Controller> Host<C> {
     /// Opens a session; `None` if there are too many, or if this host sends in clear. If the other host's key is known,
     /// connections can be opened at once; otherwise after [`Event::Key`].
@@ -88,11 +91,16 @@ impl<C: Controller> Host<C> {
                     continue;
                 }
                 // Its opener never proved its address, so there are no streams.
-                SessionEvent::Discarded(_) => continue,
+                SessionEvent::Discarded(_) | SessionEvent::Refused(..) => continue,
+                SessionEvent::Full => {
+                    self.make_room(now);
+                    continue;
+                }
                 SessionEvent::WrongKey(session) => (session, SessionEnd::WrongKey),
                 SessionEvent::Goodbye(session, Goodbye::NotAuthorized) => (session, SessionEnd::NotAuthorized),
                 SessionEvent::Goodbye(session, Goodbye::Stopping) => (session, SessionEnd::Stopping),
                 SessionEvent::Goodbye(session, Goodbye::Finished) => (session, SessionEnd::Finished),
+                SessionEvent::Goodbye(session, Goodbye::Busy) => (session, SessionEnd::Busy),
                 SessionEvent::Reset(session) => (session, SessionEnd::Restarted),
                 SessionEvent::NoAnswer(session) => (session, SessionEnd::NoAnswer),
             };
@@ -136,12 +144,20 @@ impl<C: Controller> Host<C> {
         });
     }
 
-    /// Discards sessions that have no connection and have been silent for a while.
-    pub(super) fn sweep_sessions(&mut self, now: Time) {
+    /// Discards unused sessions early, once a second at most, because another host has got no place.
+    fn make_room(&mut self, now: Time) {
+        let last_sweep = self.next_session_sweep - SESSION_SWEEP;
+        if now.since(last_sweep) >= MIN_SESSION_SWEEP {
+            self.sweep_sessions(now, MIN_SESSION_SWEEP);
+        }
+    }
+
+    /// Discards sessions that have no connection and have been silent for `time`.
+    pub(super) fn sweep_sessions(&mut self, now: Time, time: Duration) {
         self.next_session_sweep = now + SESSION_SWEEP;
         let used = self.used_sessions();
         let Some(sessions) = &mut self.sessions else { return };
-        let unused: Vec<_> = sessions.silent_for(now, SESSION_SWEEP).filter(|id| !used.contains(id)).collect();
+        let unused: Vec<_> = sessions.silent_for(now, time).filter(|id| !used.contains(id)).collect();
         for id in unused {
             sessions.discard(id);
         }

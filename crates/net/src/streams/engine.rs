@@ -387,6 +387,7 @@ impl Engine {
                     self.fail_dial(StreamError::NotAuthorized { address, own });
                 }
             }
+            SessionEnd::Busy => self.try_next_address(now, StreamError::Busy(address)),
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted | SessionEnd::NoAnswer => {
                 self.try_next_address(now, StreamError::NoAnswer(address));
             }

@@ -42,6 +42,9 @@ pub enum StreamError {
     /// The server never answered.
     #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
     NoAnswer(SocketAddr),
+    /// The server has no place for another session of this network or key.
+    #[error("{0} has no place for another session: try again later")]
+    Busy(SocketAddr),
     /// The server has another key than the one expected.
     #[error(transparent)]
     KeyChanged(Box<KeyChanged>),
@@ -103,6 +106,7 @@ pub(super) fn reason(end: SessionEnd) -> &'static str {
         SessionEnd::Finished => "the other host has closed it",
         SessionEnd::Stopping => "the other host stops",
         SessionEnd::Restarted => "the other host was restarted",
+        SessionEnd::Busy => "the other host has no place for another session",
         SessionEnd::NoAnswer => "the other host does not answer",
     }
 }

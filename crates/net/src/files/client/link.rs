@@ -232,6 +232,7 @@ impl<'a> Link<'a> {
             }
             SessionEnd::NotAuthorized => Err(NetError::NotAuthorized { address, own: self.trusted.identity.public() }),
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => Ok(Some(LinkEvent::Restarted)),
+            SessionEnd::Busy => Err(NetError::Busy(address)),
             SessionEnd::NoAnswer => Err(NetError::NoAnswer(address)),
         }
     }

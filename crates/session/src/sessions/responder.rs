@@ -1,0 +1,279 @@
+//! Sessions that other hosts open, and what limits them.
+//!
+//! A handshake costs a fraction of a millisecond and, until its opener has answered, a place among the half-open
+//! sessions. So a `Hello` is read only if the network that it comes from is within its part of the rate
+//! ([`FairRate`](crate::networks::FairRate)):
+//!
+//! - without a cookie, its address may be forged: few are read;
+//! - with a cookie, its address is genuine;
+//! - others cost one hash and are answered with a cookie, or not at all.
+//!
+//! When there are too many half-open sessions, the oldest one of the network with the most of them is discarded. Open
+//! sessions are shared by networks and, if only listed keys are served, by keys.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use rampmeter_units::Time;
+
+use super::{Clients, Event, Opened, Sessions};
+use crate::datagram::{self, Pattern, Token};
+use crate::frame::{Frame, Goodbye};
+use crate::handshake::{Answered, Handshake, draw};
+use crate::key::PublicKey;
+use crate::networks::Network;
+use crate::seal::Suite;
+use crate::session::{Session, SessionId, Stage};
+
+/// Handshakes a second without a cookie. Each takes two X25519 operations or more, a fifth of a millisecond together.
+pub(super) const HELLOS_A_SECOND: f64 = 200.0;
+
+/// The same, with a cookie: a fifth of a core.
+pub(super) const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
+
+/// Why another host's session was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its key is not on the list.
+    NotAuthorized,
+    /// It expects another key of this host.
+    OtherKey,
+    /// There is no place for it.
+    Busy,
+}
+
+impl Refusal {
+    /// What a host that has keys is sent.
+    fn goodbye(self) -> Goodbye {
+        match self {
+            Self::NotAuthorized | Self::OtherKey => Goodbye::NotAuthorized,
+            Self::Busy => Goodbye::Busy,
+        }
+    }
+}
+
+/// What became of the `Hello`s of other hosts: their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Openers {
+    /// Sessions that were opened.
+    pub accepted: u64,
+    /// Answered with a cookie.
+    pub cookies: u64,
+    /// Ignored: with a cookie, but beyond the part of their network.
+    pub over_rate: u64,
+    /// Refused: they expect another key.
+    pub other_key: u64,
+    /// Refused: their keys are not on the list.
+    pub not_authorized: u64,
+    /// Refused: there was no place.
+    pub busy: u64,
+    /// Opened and then discarded for others, before their openers had answered.
+    pub displaced: u64,
+}
+
+impl Sessions {
+    #[allow(clippy::too_many_arguments, reason = "the fields of the datagram")]
+    pub(super) fn on_hello(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        bytes: &mut [u8],
+        suite: Suite,
+        pattern: Pattern,
+        hello: u64,
+        cookie: &Token,
+        noise: Range<usize>,
+    ) -> Option<Opened> {
+        if self.config.clients == Clients::None {
+            return None;
+        }
+        let known = self.by_hello.get(&(from, hello)).copied();
+        if known.and_then(|id| self.slot(id)).is_some_and(|session| session.confirmed) {
+            return None; // a copy of the `Hello` that opened it
+        }
+        if !self.may_read(now, from, hello, cookie) {
+            return None;
+        }
+        let ephemeral = draw(&mut *self.random);
+        let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, ephemeral)?;
+        let Some(early) = handshake.read(&bytes[noise.clone()]) else {
+            if pattern == Pattern::Ik {
+                self.outgoing.push_back((from, datagram::unknown_key(hello)));
+                self.count_refusal(from, None, Refusal::OtherKey);
+            }
+            return None;
+        };
+        let peer_key = handshake.peer_key();
+        let refusal = self.refusal(Network::of(from), peer_key, known);
+        if let Some(refusal) = refusal {
+            self.count_refusal(from, peer_key, refusal);
+            if pattern == Pattern::Xx {
+                return None; // it has no keys yet to read a reason with, and asks again
+            }
+        } else if known.is_none() && self.half_open.len() >= self.config.max_half_open {
+            self.displace();
+        }
+        // Refusals need an id, too, but no place.
+        let id = match (known, refusal) {
+            (Some(id), _) => id,
+            (None, None) => self.free_id()?,
+            (None, Some(_)) => SessionId(self.random.next_u64()),
+        };
+        let token = self.stateless.reset_token(id.0);
+        let answer = datagram::answer(hello, id.0, &handshake.write(&token)?);
+        let (stage, prefix) = match pattern {
+            Pattern::Ik => {
+                let (sealer, opener) = handshake.split();
+                (Stage::Open(Box::new(sealer), Box::new(opener)), answer)
+            }
+            Pattern::Xx => {
+                self.outgoing.push_back((from, answer));
+                let (message, payload) = (bytes[noise.clone()].to_vec(), token.to_vec());
+                let answered = Answered { handshake, suite, id: hello, ephemeral, hello: message, payload };
+                (Stage::Answering(Box::new(answered)), Vec::new())
+            }
+        };
+        let mut session = Session::new(now, id, from, stage);
+        (session.remote, session.peer_key, session.prefix) = (hello, peer_key, prefix);
+        if let Some(refusal) = refusal {
+            let goodbye = session.seal_frame(Frame::Goodbye(refusal.goodbye()));
+            self.outgoing.extend(goodbye.map(|datagram| (from, datagram)));
+            return None;
+        }
+        session.hello = Some((from, hello));
+        self.place(session, known);
+        let place = noise.start..noise.start + early.len();
+        bytes[place.clone()].copy_from_slice(&early);
+        (!early.is_empty()).then_some(Opened { session: id, bytes: place })
+    }
+
+    /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has one.
+    fn may_read(&mut self, now: Time, from: SocketAddr, hello: u64, cookie: &Token) -> bool {
+        let network = Network::of(from);
+        let has_room = self.half_open.len() <= self.config.max_half_open / 2;
+        if has_room && self.hellos.take(now, network) {
+            return true;
+        }
+        if !self.stateless.is_valid(cookie, from, hello) {
+            let cookie = self.stateless.cookie(now, from, hello, &mut *self.random);
+            self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
+            self.openers.cookies += 1;
+            return false;
+        }
+        self.may_compute(now, network)
+    }
+
+    /// Whether a host with a genuine address may cause another handshake.
+    fn may_compute(&mut self, now: Time, network: Network) -> bool {
+        let is_permitted = self.hellos_with_cookie.take(now, network);
+        self.openers.over_rate += u64::from(!is_permitted);
+        is_permitted
+    }
+
+    /// Why a session is refused, if it is: a new one, or `known`, which has a place already.
+    fn refusal(&mut self, network: Network, key: Option<PublicKey>, known: Option<SessionId>) -> Option<Refusal> {
+        if key.is_some_and(|key| !self.config.clients.allow(key)) {
+            return Some(Refusal::NotAuthorized);
+        }
+        let known = known.and_then(|id| self.slot(id));
+        // The place of `known` is one that it may keep, and that its key may not have yet.
+        let left = self.places_left() + usize::from(known.is_some());
+        let has_place = known.is_some() || self.networks.permits(&network, left);
+        let charged = self.charged(key).filter(|_| known.is_none_or(|known| known.charged_key != key));
+        let may_charge = charged.is_none_or(|key| self.keys.permits(&key, left));
+        if left == 0 {
+            self.events.push_back(Event::Full);
+        }
+        (!(has_place && may_charge)).then_some(Refusal::Busy)
+    }
+
+    fn count_refusal(&mut self, from: SocketAddr, key: Option<PublicKey>, refusal: Refusal) {
+        let count = match refusal {
+            Refusal::NotAuthorized => &mut self.openers.not_authorized,
+            Refusal::OtherKey => &mut self.openers.other_key,
+            Refusal::Busy => &mut self.openers.busy,
+        };
+        *count += 1;
+        self.events.push_back(Event::Refused(from, key, refusal));
+    }
+
+    /// The key whose places are counted.
+    fn charged(&self, key: Option<PublicKey>) -> Option<PublicKey> {
+        key.filter(|_| matches!(self.config.clients, Clients::Listed(_)))
+    }
+
+    /// Keeps a session, in the place of `known` if there is one.
+    fn place(&mut self, mut session: Session, known: Option<SessionId>) {
+        session.charged_key = self.charged(session.peer_key);
+        let (id, network) = (session.id, Network::of(session.first_address));
+        if let Some(key) = session.charged_key {
+            self.keys.take(key);
+        }
+        self.networks.take(network);
+        if known.is_some() {
+            if let Some(before) = self.slots[id.index()].replace(session) {
+                self.release(&before);
+            }
+            return;
+        }
+        self.openers.accepted += 1;
+        self.half_open.push_back(id);
+        self.by_hello.extend(session.hello.map(|hello| (hello, id)));
+        self.insert(session);
+    }
+
+    /// Gives the places back of a session that another host opened.
+    pub(super) fn release(&mut self, session: &Session) {
+        self.networks.give_back(&Network::of(session.first_address));
+        if let Some(key) = session.charged_key {
+            self.keys.give_back(&key);
+        }
+    }
+
+    /// Discards the oldest half-open session of the network that has the most.
+    fn displace(&mut self) {
+        let network = |id: &SessionId| self.slot(*id).map(|session| Network::of(session.first_address));
+        let mut counts: BTreeMap<Option<Network>, usize> = BTreeMap::new();
+        for id in &self.half_open {
+            *counts.entry(network(id)).or_default() += 1;
+        }
+        let most = counts.values().copied().max();
+        let oldest = self.half_open.iter().copied().find(|id| counts.get(&network(id)).copied() == most);
+        if let Some(oldest) = oldest {
+            self.discard(oldest);
+            self.openers.displaced += 1;
+            self.events.push_back(Event::Discarded(oldest));
+        }
+    }
+
+    /// Reads a `Finish`; `None` if it is not authentic, or its host is not allowed.
+    pub(super) fn on_finish(&mut self, now: Time, from: SocketAddr, id: SessionId, noise: &[u8]) -> Option<()> {
+        let session = self.slot(id).filter(|session| session.address == from)?;
+        if !matches!(session.stage, Stage::Answering(_)) {
+            return Some(());
+        }
+        // Its opener can send many, each of which fails late.
+        if !self.may_compute(now, Network::of(from)) {
+            return None;
+        }
+        let session = self.slots.get_mut(id.index())?.as_mut()?;
+        let Stage::Answering(answered) = &mut session.stage else { return Some(()) };
+        answered.read(&self.config.own, noise)?;
+        session.peer_key = answered.handshake.peer_key();
+        let (sealer, opener) = answered.handshake.split();
+        session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
+        let key = session.peer_key?;
+        let refusal = self.refusal(Network::of(from), Some(key), Some(id));
+        if let Some(refusal) = refusal {
+            self.count_refusal(from, Some(key), refusal);
+            self.goodbye(id, refusal.goodbye());
+            return None;
+        }
+        if let Some(key) = self.charged(Some(key)) {
+            self.keys.take(key);
+            self.slot_mut(id)?.charged_key = Some(key);
+        }
+        Some(())
+    }
+}
