@@ -284,3 +284,19 @@ fn a_server_serves_known_names_only_unless_it_lists() {
     assert!(error.to_string().contains("serve --list"), "{error}");
     assert_eq!(get(&options(server.address, "f", to.path())).unwrap().complete, 1);
 }
+
+/// Without a list the client does not know the sizes, and counts them as larger than they are.
+#[test]
+fn many_names_without_a_list_all_arrive() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let names: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+    for name in &names {
+        fs::write(from.path().join(name), name).unwrap();
+    }
+    let server = TestServer::start(from.path(), |_| {});
+    let urls = names.iter().map(|name| format!("{}/{name}", server.address)).collect();
+    let client = ClientOptions { jobs: 1, ..client() };
+    let report = get(&GetOptions { urls, out: Some(to.path().into()), client, ..GetOptions::default() }).unwrap();
+    assert_eq!((report.complete, report.failed), (200, 0), "{:?}", failures(&report));
+    assert!(read_tree(to.path()) == read_tree(from.path()));
+}

@@ -9,6 +9,7 @@ use rampmeter_units::Bytes;
 use super::ClientOptions;
 use super::engine::Engine;
 use super::link::{Trusted, check_options};
+use super::lists::join;
 use super::output::Target;
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, GetTask, Task, TaskResult};
@@ -163,7 +164,7 @@ fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]
             }
         };
         for entry in entries {
-            let remote = if name.is_empty() { entry.name.clone() } else { format!("{name}/{}", entry.name) };
+            let remote = join(name, &entry.name);
             // The contents of one directory become those of the output; several keep their names.
             let keeps_name = names.len() > 1 && !name.is_empty();
             let local = if keeps_name { format!("{}/{}", last(name), entry.name) } else { entry.name };

@@ -4,6 +4,7 @@
 //! get, put, sync   plan: lists and local files become tasks
 //! engine           runs tasks over the connections of a link; connects again if it breaks
 //! lane             one connection: requests in sequence, answers in the same order
+//! lists            the files of a directory, here and there
 //! link             the session with the server
 //! ```
 
@@ -11,6 +12,7 @@ mod engine;
 mod get;
 mod lane;
 mod link;
+mod lists;
 mod output;
 mod put;
 mod report;

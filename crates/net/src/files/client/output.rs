@@ -27,6 +27,23 @@ impl Target {
             Self::Below(_, path, name) => path.join(name),
         }
     }
+
+    /// The same place, with no open part file.
+    pub(super) fn closed(&self) -> Self {
+        match self {
+            Self::Below(directory, path, name) => Self::Below(Arc::clone(directory), path.clone(), name.clone()),
+            target => Self::Path(target.path()),
+        }
+    }
+
+    /// Whether there may be bytes of an earlier transfer that are to be opened and hashed first.
+    pub(super) fn may_have_part(&self, resume: bool) -> bool {
+        match self {
+            Self::Path(_) => true,
+            Self::Open(_) => false,
+            Self::Below(directory, _, name) => resume && Sink::part_len(directory, name).is_some_and(|len| len > 0),
+        }
+    }
 }
 
 /// An open output.

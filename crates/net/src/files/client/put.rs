@@ -1,20 +1,20 @@
 //! Puts files and whole directories.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ClientOptions;
 use super::engine::Engine;
 use super::get::{file_report, is_directory, moved_report};
 use super::link::Trusted;
+use super::lists::{join, local_files, remote_files};
 use super::report::{FileResult, Report};
-use super::task::{Done, LocalFile, PutTask, Task};
+use super::task::{LocalFile, PutTask, Task};
 use crate::files::changes::FileState;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::protocol::{Modified, Refusal, check_name};
 use crate::files::url::Url;
-use crate::files::walk::{Entry, Walk};
 
 /// The options of an upload.
 #[derive(Debug, Default)]
@@ -35,34 +35,6 @@ pub struct PutOptions {
 
 /// A file to put: its name at the server, the file, its state.
 pub(super) type Planned = (String, LocalFile, FileState);
-
-/// All files below a directory of this machine, and the number of those that cannot be sent.
-pub(super) fn local_files(directory: &Arc<Directory>, path: &Path) -> Result<(Vec<Entry>, u64), NetError> {
-    let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
-    let mut walk = Walk::new(Arc::clone(directory), "").map_err(unreadable)?;
-    let mut entries = Vec::new();
-    while let Some(entry) = walk.next().map_err(unreadable)? {
-        entries.push(entry);
-    }
-    Ok((entries, walk.skipped))
-}
-
-/// `name` below the directory called `above`.
-pub(super) fn join(above: &str, name: &str) -> String {
-    let above = above.trim_end_matches('/');
-    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
-}
-
-/// The files that the server has below `name`: none if there is no such directory, or if it does not list its files.
-pub(super) fn remote_files(engine: &mut Engine<'_>, name: &str) -> Result<(Vec<Entry>, u64), NetError> {
-    let name = name.trim_end_matches('/').to_owned();
-    match engine.run(vec![Task::List { name }])?.pop() {
-        Some(Ok(Done::Listed(entries, skipped))) => Ok((entries, skipped)),
-        Some(Err(NetError::Refused { reason: Refusal::NoSuchFile | Refusal::NotListed, .. })) => Ok((Vec::new(), 0)),
-        Some(Err(error)) => Err(error),
-        _ => Ok((Vec::new(), 0)),
-    }
-}
 
 fn plan(options: &PutOptions, name: &str) -> Result<(Vec<Planned>, u64), NetError> {
     let (mut planned, mut skipped) = (Vec::new(), 0);
@@ -109,15 +81,16 @@ pub fn put(options: &PutOptions) -> Result<Report, NetError> {
     let mut engine = Engine::new(&options.client, &trusted, &url, true, &format!("{} files", planned.len()))?;
     let mut reports = Vec::new();
     if !is_one && !options.fresh {
-        let there: std::collections::BTreeMap<_, _> = remote_files(&mut engine, &url.name)?
-            .0
-            .into_iter()
-            .map(|entry| (join(&url.name, &entry.name), entry.state))
-            .collect();
+        let there: std::collections::BTreeMap<_, _> =
+            remote_files(&mut engine, &url.name, &[Refusal::NoSuchFile, Refusal::NotListed])?
+                .0
+                .into_iter()
+                .map(|entry| (join(&url.name, &entry.name), entry.state))
+                .collect();
         planned.retain(|(name, local, state)| {
             let is_there = there.get(name) == Some(state);
             if is_there {
-                let path = super::lane::local_path(local);
+                let path = local.path();
                 reports.push(file_report(name, path, FileResult::Unchanged, state.size));
             }
             !is_there
@@ -144,7 +117,7 @@ pub(super) fn put_all(
     if planned.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<_> = planned.iter().map(|(name, local, _)| (name.clone(), super::lane::local_path(local))).collect();
+    let names: Vec<_> = planned.iter().map(|(name, local, _)| (name.clone(), local.path())).collect();
     let tasks = planned
         .into_iter()
         .map(|(name, local, state)| Task::Put(PutTask { name, local, size: state.size, replace, resume }))

@@ -11,8 +11,9 @@ use super::ClientOptions;
 use super::engine::Engine;
 use super::get::{file_report, make_directory, moved_report};
 use super::link::Trusted;
+use super::lists::{join, local_files, remote_files};
 use super::output::Target;
-use super::put::{Planned, join, local_files, put_all};
+use super::put::{Planned, put_all};
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, GetTask, LocalFile, Task, TaskResult};
 use crate::files::changes::FileState;
@@ -116,19 +117,10 @@ fn report_plan(
     engine.report(reports, skipped)
 }
 
-fn list(engine: &mut Engine<'_>, name: &str, may_miss: bool) -> Result<(Vec<Entry>, u64), NetError> {
-    match engine.run(vec![Task::List { name: name.trim_end_matches('/').to_owned() }])?.pop() {
-        Some(Ok(Done::Listed(entries, skipped))) => Ok((entries, skipped)),
-        Some(Err(NetError::Refused { reason: Refusal::NoSuchFile, .. })) if may_miss => Ok((Vec::new(), 0)),
-        Some(Err(error)) => Err(error),
-        _ => Ok((Vec::new(), 0)),
-    }
-}
-
 fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetError> {
     let trusted = Trusted::new(&options.client, url)?;
     let mut engine = Engine::new(&options.client, &trusted, url, false, &path.display().to_string())?;
-    let (from, skipped) = list(&mut engine, &url.name, false)?;
+    let (from, skipped) = remote_files(&mut engine, &url.name, &[])?;
     let from: Vec<_> = from.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
     if options.dry_run && !path.exists() {
         let transfer = from;
@@ -187,7 +179,7 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
     let directory = Arc::new(Directory::open(path, options.hidden).map_err(unreadable)?);
     let (from, skipped) = local_files(&directory, path)?;
     let mut engine = Engine::new(&options.client, &trusted, url, true, &path.display().to_string())?;
-    let (to, _) = list(&mut engine, &url.name, true)?;
+    let (to, _) = remote_files(&mut engine, &url.name, &[Refusal::NoSuchFile])?;
     let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
     let plan = compare(&mut engine, from, to, &directory, &url.name)?;
     if options.dry_run {

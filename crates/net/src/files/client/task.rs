@@ -1,5 +1,7 @@
 //! What a client can ask of a server, and the results.
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use super::output::Target;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::protocol::{Hash, Modified};
+use crate::files::source::Source;
 use crate::files::walk::Entry;
 
 /// A file on this machine.
@@ -15,6 +18,33 @@ pub(super) enum LocalFile {
     Path(PathBuf),
     /// A file below a directory, with its name there.
     Below(Arc<Directory>, String),
+}
+
+impl LocalFile {
+    /// The path that reports show.
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::Path(path) => path.clone(),
+            Self::Below(_, name) => name.into(),
+        }
+    }
+
+    pub(super) fn unreadable(&self, error: io::Error) -> NetError {
+        NetError::Unreadable(self.path(), error)
+    }
+
+    /// Opens the file to read it.
+    pub(super) fn open(&self) -> Result<Source, NetError> {
+        let opened = match self {
+            Self::Path(path) => File::open(path).and_then(|file| {
+                let metadata = file.metadata()?;
+                if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("is no regular file")) }
+            }),
+            Self::Below(directory, name) => directory.file(name).map_err(|reason| io::Error::other(reason.to_string())),
+        };
+        let (file, metadata) = opened.map_err(|error| self.unreadable(error))?;
+        Ok(Source::new(file, &metadata))
+    }
 }
 
 /// What to ask of the server.

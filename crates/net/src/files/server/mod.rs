@@ -7,7 +7,7 @@ mod lane;
 mod options;
 mod places;
 mod quota;
-mod upload;
+mod shared;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,10 +24,12 @@ use self::budget::Budgets;
 use self::jobs::Outcome;
 use self::lane::{Context, Lane, Next, Stage};
 use self::quota::Quota;
+use self::shared::Shared;
 use super::directory::Directory;
 use super::error::NetError;
 use super::pool::{Class, Pool};
 use super::protocol::Refusal;
+use super::sink::Sink;
 use super::{fresh_seed, max_datagram, os_random};
 use crate::driver::{EventLoop, HostId};
 use crate::history::HistoryFile;
@@ -64,49 +66,6 @@ pub struct Server {
     shared: Shared,
     histories: Option<HistoryFile>,
     renamed_history: Option<PathBuf>,
-}
-
-/// What all connections use.
-#[derive(Debug)]
-struct Shared {
-    directory: Arc<Directory>,
-    lists: bool,
-    pool: Pool<ConnectionId, Outcome>,
-    budgets: Budgets,
-    quota: Quota,
-    policy: ControllerPolicy,
-    /// The macroflow of each session.
-    macroflows: BTreeMap<SessionId, Macroflow>,
-}
-
-impl Shared {
-    /// Gives the connection's macroflow the controller that the client asks for. Returns its name.
-    fn select_controller(
-        &mut self,
-        now: Time,
-        host: &mut Host<AnyController>,
-        id: ConnectionId,
-        name: Option<&str>,
-    ) -> Result<String, Refusal> {
-        let session = host.session(id).ok_or(Refusal::BadRequest)?;
-        let Some(macroflow) = self.macroflows.get_mut(&session) else { return Err(Refusal::BadRequest) };
-        if let Some(name) = name {
-            let controller = self.policy.select(name)?;
-            // Another connection of the session may have asked for it already, and the controller knows the path.
-            if macroflow.controller != name {
-                host.replace_controller(now, id, controller);
-                name.clone_into(&mut macroflow.controller);
-            }
-        }
-        Ok(macroflow.controller.clone())
-    }
-}
-
-/// The connections of a session: they share congestion control.
-#[derive(Debug)]
-struct Macroflow {
-    controller: String,
-    connections: Vec<ConnectionId>,
 }
 
 /// What a client may do.
@@ -294,14 +253,8 @@ impl Server {
         let key = host.peer_key(id);
         let write = self.options.writers.allow(key);
         let access = Access { write, overwrite: write && self.options.overwrite };
-        let own = self.shared.policy.own();
-        let macroflow = self.shared.macroflows.entry(session);
-        let macroflow = macroflow.or_insert_with(|| Macroflow { controller: own.to_owned(), connections: Vec::new() });
-        if let Some(&other) = macroflow.connections.first() {
-            host.join_macroflow(now, id, other);
-        }
-        macroflow.connections.push(id);
-        let lane = Lane::new(peer.ip(), access, &macroflow.controller);
+        let controller = self.shared.join(now, host, session, id);
+        let lane = Lane::new(peer.ip(), access, &controller);
         let client =
             Client { peer, session, key, lane, started_at: now, due: now, is_queued: false, progress: (now, 0) };
         self.clients.insert(id, client);
@@ -316,12 +269,7 @@ impl Server {
         statistics: &Statistics,
     ) {
         self.waiting.retain(|&other| other != id);
-        if let Some(macroflow) = self.shared.macroflows.get_mut(&client.session) {
-            macroflow.connections.retain(|&other| other != id);
-            if macroflow.connections.is_empty() {
-                self.shared.macroflows.remove(&client.session);
-            }
-        }
+        self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
             self.close_part(id, upload.into_sink());
         }
@@ -330,7 +278,7 @@ impl Server {
     }
 
     /// Closes the part file of an upload that ended early: in a thread, because closing may write.
-    fn close_part(&mut self, id: ConnectionId, sink: Option<super::sink::Sink>) {
+    fn close_part(&mut self, id: ConnectionId, sink: Option<Sink>) {
         if let Some(sink) = sink {
             self.shared.quota.give_back(sink.missing());
             self.shared.pool.submit(id, Class::Urgent, move || {

@@ -3,14 +3,20 @@
 //! ```text
 //! Greeting ──► Ready ──► Checking ──► Sending ──┐      get (a check if the client has a part)
 //!                │ ├───► Hashing, Listing ──────┤      hash, list
-//!                │ ├───► Receiving ─► Skipping ─┤      put (`upload.rs`); what follows a refused one
+//!                │ ├───► Receiving ─► Skipping ─┤      put (`upload`); what follows a refused one
 //!                │ └───► Changing ──────────────┤      delete, set the time, sync
 //!                └◄──────────────────────────────┘
 //! ```
 //!
+//! `requests` starts the work of a request, `outcomes` answers with what a job found, `upload` has the course of a put.
+//!
 //! Nothing here reads or writes files: that is the work of jobs in other threads. A lane has at most one job, and at
 //! most a piece of a file and 64 kB of requests in memory beside the connection's own buffers. It reads no further
 //! requests while it cannot send its answers.
+
+mod outcomes;
+mod requests;
+mod upload;
 
 use std::net::IpAddr;
 
@@ -18,11 +24,11 @@ use rampmeter_control::AnyController;
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::Time;
 
+use self::upload::Upload;
 use super::jobs::{self, Listing, Outcome};
-use super::upload::Upload;
 use super::{Access, Shared};
 use crate::files::pool::Class;
-use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Piece, Refusal, Request, Rights};
+use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Refusal, Request, Rights};
 use crate::files::source::Source;
 use crate::host::Host;
 
@@ -341,181 +347,6 @@ impl Lane {
         self.piece_left -= len;
         let bytes: Vec<u8> = self.input.drain(..len).collect();
         self.on_bytes(cx, bytes)
-    }
-
-    fn on_request(&mut self, cx: &mut Context<'_>, request: &Request) -> Next {
-        let name = match request {
-            Request::Get { name, .. }
-            | Request::List { name }
-            | Request::Put { name, .. }
-            | Request::Hash { name, .. }
-            | Request::Delete { name }
-            | Request::SetModified { name, .. } => name.clone(),
-            Request::Heartbeat | Request::Sync | Request::Piece(_) => String::new(),
-        };
-        if self.done.name.is_empty() {
-            self.done.name.clone_from(&name);
-        }
-        let directory = cx.shared.directory.clone();
-        let allowed = match request {
-            Request::List { .. } if !cx.shared.lists => Err(Refusal::NotListed),
-            Request::Delete { .. } | Request::SetModified { .. } | Request::Sync if !self.access.write => {
-                Err(Refusal::ReadOnly)
-            }
-            Request::Delete { .. } | Request::SetModified { .. } if !self.access.overwrite => Err(Refusal::NoOverwrite),
-            Request::Put { flags, size, modified, .. } => {
-                return self.on_put(cx, name, *flags, *size, *modified);
-            }
-            Request::Piece(_) => return Next::Failed,
-            _ => directory.check(&name),
-        };
-        if let Err(reason) = allowed {
-            self.refuse(cx, reason);
-            return Next::More;
-        }
-        let buffer = std::mem::take(&mut self.buffer);
-        match *request {
-            Request::Get { offset: 0, .. } => {
-                self.stage = Stage::Sending(None);
-                self.submit(cx, Class::Urgent, move || jobs::open_and_read(&directory, &name, buffer));
-            }
-            Request::Get { offset, prefix, .. } => {
-                self.stage = Stage::Checking { source: None, prefix, until: offset };
-                self.submit(cx, Class::Urgent, move || jobs::open(&directory, &name));
-            }
-            Request::Hash { size, .. } => {
-                self.stage = Stage::Hashing(None);
-                self.submit(cx, Class::Urgent, move || jobs::open_of_size(&directory, &name, size));
-            }
-            Request::List { .. } => {
-                self.stage = Stage::Listing(None);
-                self.submit(cx, Class::Background, move || jobs::begin_list(directory, &name));
-            }
-            Request::Delete { .. } => {
-                self.stage = Stage::Changing;
-                self.submit(cx, Class::Urgent, move || jobs::delete(&directory, &name));
-            }
-            Request::SetModified { modified, .. } => {
-                self.stage = Stage::Changing;
-                self.submit(cx, Class::Urgent, move || jobs::set_modified(&directory, &name, modified));
-            }
-            Request::Sync => {
-                self.stage = Stage::Changing;
-                self.submit(cx, Class::Background, move || jobs::sync(&directory));
-            }
-            Request::Put { .. } | Request::Piece(_) | Request::Heartbeat => return Next::Failed,
-        }
-        Next::Wait
-    }
-
-    /// A job has ended.
-    pub(super) fn on_outcome(&mut self, cx: &mut Context<'_>, outcome: Outcome) -> Next {
-        self.has_job = false;
-        let stage = std::mem::replace(&mut self.stage, Stage::Ready);
-        match (stage, outcome) {
-            (Stage::Ended, _) => self.stage = Stage::Ended,
-            (stage @ Stage::Receiving(_), outcome) => {
-                self.stage = stage;
-                return self.on_upload_outcome(cx, outcome);
-            }
-            (_, Outcome::Refused(reason)) => self.refuse(cx, reason),
-            (Stage::Sending(_), Outcome::Opened(source, bytes)) => self.start(cx, source, bytes),
-            (Stage::Sending(_), Outcome::Read(source, bytes)) => self.send(cx, source, bytes),
-            // It became shorter, or its disk fails: the client's bytes are not wrong, but the file has other ones.
-            (Stage::Sending(_), Outcome::ReadFailed) => {
-                self.note_refusal(Refusal::Changed);
-                self.answer(cx, &Answer::Piece(Piece::Abort));
-            }
-            (Stage::Checking { prefix, until, .. }, Outcome::Opened(source, _)) => {
-                if until > source.size {
-                    self.restart(cx, source);
-                } else {
-                    self.answer(cx, &Answer::Busy);
-                    self.stage = Stage::Checking { source: Some(source), prefix, until };
-                }
-            }
-            (Stage::Checking { prefix, until, .. }, Outcome::Read(source, buffer)) => {
-                self.buffer = buffer;
-                if source.at < until {
-                    self.stage = Stage::Checking { source: Some(source), prefix, until };
-                } else if source.hash() == prefix {
-                    self.start(cx, source, Vec::new());
-                } else {
-                    self.restart(cx, source);
-                }
-            }
-            (Stage::Hashing(_), Outcome::Opened(source, _)) => self.stage = Stage::Hashing(Some(source)),
-            (Stage::Hashing(_), Outcome::Read(source, buffer)) => {
-                self.buffer = buffer;
-                if !source.is_at_end() {
-                    self.stage = Stage::Hashing(Some(source));
-                } else if source.was_unchanged {
-                    self.answer(cx, &Answer::Hashed(source.hash()));
-                } else {
-                    self.refuse(cx, Refusal::Changed);
-                }
-            }
-            (Stage::Checking { .. } | Stage::Hashing(_), Outcome::ReadFailed) => self.refuse(cx, Refusal::Changed),
-            (Stage::Listing(_), Outcome::Listed(listing, bytes)) => {
-                self.output.extend(bytes);
-                if listing.is_complete() {
-                    let (files, skipped) = listing.counts();
-                    self.answer(cx, &Answer::Listed { files, skipped });
-                } else {
-                    self.stage = Stage::Listing(Some(listing));
-                }
-            }
-            (Stage::Changing, Outcome::Done(given_back)) => {
-                cx.shared.quota.give_back(given_back);
-                self.answer(cx, &Answer::Done);
-            }
-            _ => return Next::Failed,
-        }
-        Next::More
-    }
-
-    /// Sends a file from its beginning.
-    fn restart(&mut self, cx: &mut Context<'_>, mut source: Source) {
-        match source.rewind() {
-            Ok(()) => self.start(cx, source, Vec::new()),
-            Err(_) => self.refuse(cx, Refusal::Unreadable),
-        }
-    }
-
-    /// Sends a file from where `source` is, less the `bytes` that were read already.
-    fn start(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
-        let offset = source.at - bytes.len() as u64;
-        let (size, modified) = (source.size, source.modified);
-        Answer::Start { size, modified, offset }.encode(&mut self.output);
-        self.send(cx, source, bytes);
-    }
-
-    /// Sends bytes of a file that were just read, and its end after the last ones.
-    fn send(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
-        if !bytes.is_empty() {
-            Piece::Bytes(bytes.len() as u32).encode(&mut self.output);
-            self.flush(cx);
-            // Usually there is room, and the bytes are copied once.
-            let count = if self.output.is_empty() { cx.host.write(cx.now, cx.id, &bytes) } else { 0 };
-            cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
-            self.written += count as u64;
-            self.output.extend_from_slice(&bytes[count..]);
-            self.done.sent += bytes.len() as u64;
-            self.handled += bytes.len() as u64;
-            self.buffer = bytes;
-        }
-        if !source.is_at_end() {
-            self.stage = Stage::Sending(Some(source));
-            return;
-        }
-        if source.was_unchanged {
-            self.done.files += 1;
-            Piece::End(source.hash()).encode(&mut self.output);
-        } else {
-            self.note_refusal(Refusal::Changed);
-            Piece::Abort.encode(&mut self.output);
-        }
-        self.flush(cx);
     }
 
     pub(super) fn note_refusal(&mut self, reason: Refusal) {

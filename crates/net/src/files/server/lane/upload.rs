@@ -5,16 +5,16 @@
 //!              └────────────────── refused: what still arrives of it is dropped
 //! ```
 
-use super::jobs::{Outcome, write_refusal};
-use super::lane::{Context, Lane, Next, Stage};
+use super::{Context, Lane, Next, Stage};
 use crate::files::directory::Directory;
 use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, check_name};
+use crate::files::server::jobs::{Outcome, write_refusal};
 use crate::files::sink::Sink;
 
 /// An upload.
 #[derive(Debug)]
-pub(super) struct Upload {
+pub(in super::super) struct Upload {
     size: u64,
     modified: Modified,
     flags: PutFlags,
@@ -80,7 +80,7 @@ fn complete(sink: Sink, hash: &Hash, modified: Modified, replace: bool) -> Outco
 
 impl Upload {
     /// The open part file.
-    pub(super) fn into_sink(self) -> Option<Sink> {
+    pub(in super::super) fn into_sink(self) -> Option<Sink> {
         match self.state {
             State::Offered(sink) | State::Open(sink) => Some(sink),
             State::InJob(_) => None,

@@ -1,0 +1,89 @@
+//! What all connections of a server use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rampmeter_control::AnyController;
+use rampmeter_session::SessionId;
+use rampmeter_transport::ConnectionId;
+use rampmeter_units::Time;
+
+use super::budget::Budgets;
+use super::controller_policy::ControllerPolicy;
+use super::jobs::Outcome;
+use super::quota::Quota;
+use crate::files::directory::Directory;
+use crate::files::pool::Pool;
+use crate::files::protocol::Refusal;
+use crate::host::Host;
+
+/// What all connections use.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) directory: Arc<Directory>,
+    pub(super) lists: bool,
+    pub(super) pool: Pool<ConnectionId, Outcome>,
+    pub(super) budgets: Budgets,
+    pub(super) quota: Quota,
+    pub(super) policy: ControllerPolicy,
+    /// The macroflow of each session.
+    pub(super) macroflows: BTreeMap<SessionId, Macroflow>,
+}
+
+impl Shared {
+    /// A connection of `session` was accepted. It joins the macroflow of the session's others. Returns its controller.
+    pub(super) fn join(
+        &mut self,
+        now: Time,
+        host: &mut Host<AnyController>,
+        session: SessionId,
+        id: ConnectionId,
+    ) -> String {
+        let own = self.policy.own();
+        let macroflow = self.macroflows.entry(session);
+        let macroflow = macroflow.or_insert_with(|| Macroflow { controller: own.to_owned(), connections: Vec::new() });
+        if let Some(&other) = macroflow.connections.first() {
+            host.join_macroflow(now, id, other);
+        }
+        macroflow.connections.push(id);
+        macroflow.controller.clone()
+    }
+
+    /// A connection of `session` has ended.
+    pub(super) fn leave(&mut self, session: SessionId, id: ConnectionId) {
+        if let Some(macroflow) = self.macroflows.get_mut(&session) {
+            macroflow.connections.retain(|&other| other != id);
+            if macroflow.connections.is_empty() {
+                self.macroflows.remove(&session);
+            }
+        }
+    }
+
+    /// Gives the connection's macroflow the controller that the client asks for. Returns its name.
+    pub(super) fn select_controller(
+        &mut self,
+        now: Time,
+        host: &mut Host<AnyController>,
+        id: ConnectionId,
+        name: Option<&str>,
+    ) -> Result<String, Refusal> {
+        let session = host.session(id).ok_or(Refusal::BadRequest)?;
+        let Some(macroflow) = self.macroflows.get_mut(&session) else { return Err(Refusal::BadRequest) };
+        if let Some(name) = name {
+            let controller = self.policy.select(name)?;
+            // Another connection of the session may have asked for it already, and the controller knows the path.
+            if macroflow.controller != name {
+                host.replace_controller(now, id, controller);
+                name.clone_into(&mut macroflow.controller);
+            }
+        }
+        Ok(macroflow.controller.clone())
+    }
+}
+
+/// The connections of a session: they share congestion control.
+#[derive(Debug)]
+pub(super) struct Macroflow {
+    controller: String,
+    connections: Vec<ConnectionId>,
+}
