@@ -1,9 +1,9 @@
 //! The client's side of one connection: it sends requests without waiting for answers, and reads the answers in the
 //! order of the requests.
 //!
-//! A put sends its bytes before the next request. So does a get that has a part of the file send the part's hash, which
-//! takes a while for a large part: such a task is *prepared* by a job in another thread, and the lane takes no other one
-//! in the meantime.
+//! A put sends its bytes before the next request. A get that has a part of the file sends the part's hash, and a
+//! comparison needs this machine's hash: such a task is *prepared* by a job in another thread, and the lane takes no other
+//! one in the meantime.
 //!
 //! `receive` has the answers to a get, `send` the course of a put, `work` what other threads do.
 
@@ -80,13 +80,13 @@ struct Active {
     resumed_from: u64,
     /// Why the file of a get cannot be written; its bytes are dropped.
     failed: Option<NetError>,
-    /// The hash of this machine's file, and of the server's.
-    hashes: (Option<Hash>, Option<Hash>),
+    /// The hash of this machine's file, once it is known.
+    hash: Option<Hash>,
 }
 
 impl Active {
     fn new(index: usize, task: Task, stage: Stage) -> Self {
-        Self { index, task, stage, output: None, resumed_from: 0, failed: None, hashes: (None, None) }
+        Self { index, task, stage, output: None, resumed_from: 0, failed: None, hash: None }
     }
 }
 
@@ -188,14 +188,15 @@ impl Lane {
             }
             Task::Compare { local, .. } => {
                 cx.jobs.hash(index, local.clone());
-                self.ask(index, task, None);
+                self.preparing = Some((index, task));
             }
-            _ => self.ask(index, task, None),
+            _ => self.ask(index, task, None, None),
         }
     }
 
-    /// Sends the request of a task. `output`: the open output of a get that has bytes of the file.
-    fn ask(&mut self, index: usize, mut task: Task, mut output: Option<Output>) {
+    /// Sends the request of a task. `output`: the open output of a get that has bytes of the file; `hash`: that of the
+    /// file to compare.
+    fn ask(&mut self, index: usize, mut task: Task, mut output: Option<Output>, hash: Option<Hash>) {
         if let Task::Get(get) = &mut task {
             let closed = get.target.closed();
             if let Target::Open(part) = std::mem::replace(&mut get.target, closed) {
@@ -218,17 +219,20 @@ impl Lane {
         };
         request.encode(&mut self.output);
         let stage = if matches!(task, Task::List { .. }) { Stage::Listing(Vec::new()) } else { Stage::Asked };
-        self.pipeline.push_back(Active { output, ..Active::new(index, task, stage) });
+        self.pipeline.push_back(Active { output, hash, ..Active::new(index, task, stage) });
     }
 
     /// A job has ended. False if its task is not in this lane.
     pub(super) fn on_work(&mut self, cx: &mut Context<'_>, index: usize, work: Work) -> Result<(), Work> {
         if let Some((_, task)) = self.preparing.take_if(|(other, _)| *other == index) {
             match work {
-                Work::Prepared(Ok(output)) => self.ask(index, task, Some(output)),
+                Work::Prepared(Ok(output)) => self.ask(index, task, Some(output), None),
                 Work::Prepared(Err(error)) | Work::Opened(Err(error)) => cx.finished.push((index, Err(error))),
                 Work::Opened(Ok((source, bytes))) => self.begin_put(cx, index, task, source, &bytes),
-                Work::Read(_) | Work::Matched(_) | Work::Hashed(_) => {}
+                Work::Hashed(Ok(hash)) => self.ask(index, task, None, Some(hash)),
+                // A file that cannot be read is not the same, and the error appears when it is sent.
+                Work::Hashed(Err(_)) => cx.finished.push((index, Ok(Done::Compared(false)))),
+                Work::Read(_) | Work::Matched(_) => {}
             }
             return Ok(());
         }
@@ -236,12 +240,7 @@ impl Lane {
         match work {
             Work::Read(read) => self.on_read(cx, at, read),
             Work::Matched(matched) => self.on_matched(cx, at, matched),
-            Work::Hashed(hash) => {
-                // A file that cannot be read is not the same, and the error appears when it is sent.
-                self.pipeline[at].hashes.0 = Some(hash.unwrap_or_default());
-                self.check_compared(cx);
-            }
-            Work::Prepared(_) | Work::Opened(_) => {}
+            Work::Prepared(_) | Work::Opened(_) | Work::Hashed(_) => {}
         }
         Ok(())
     }
@@ -359,8 +358,8 @@ impl Lane {
             }
             (Stage::Offering(_), Answer::Partial { offset, prefix }) => self.on_partial(cx, offset, prefix),
             (Stage::Asked, Answer::Hashed(hash)) if matches!(active.task, Task::Compare { .. }) => {
-                active.hashes.1 = Some(hash);
-                self.check_compared(cx);
+                let is_same = active.hash == Some(hash);
+                self.finish(cx, Ok(Done::Compared(is_same)));
                 Ok(())
             }
             (Stage::Sent, Answer::Done) => self.on_put_done(cx),
@@ -392,14 +391,5 @@ impl Lane {
             _ => self.fail(cx, 0, reason),
         }
         Ok(())
-    }
-
-    /// Ends the first task if it is a comparison and both hashes are known.
-    fn check_compared(&mut self, cx: &mut Context<'_>) {
-        if let Some((Some(here), Some(there))) = self.pipeline.front().map(|active| active.hashes) {
-            if matches!(self.pipeline.front().map(|active| &active.task), Some(Task::Compare { .. })) {
-                self.finish(cx, Ok(Done::Compared(here == there)));
-            }
-        }
     }
 }

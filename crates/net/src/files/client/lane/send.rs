@@ -42,7 +42,7 @@ impl Lane {
         active.stage = if !source.is_at_end() {
             Stage::Sending(source)
         } else if source.was_unchanged {
-            active.hashes.0 = Some(source.hash());
+            active.hash = Some(source.hash());
             Piece::End(source.hash()).encode(&mut self.output);
             Stage::Sent
         } else {
@@ -117,10 +117,10 @@ impl Lane {
     /// The server has the whole file.
     pub(super) fn on_put_done(&mut self, cx: &mut Context<'_>) -> Result<(), NetError> {
         let bad_answer = NetError::BadAnswer(cx.address);
-        let Some(Active { task: Task::Put(put), resumed_from, hashes, .. }) = self.pipeline.front() else {
+        let Some(Active { task: Task::Put(put), resumed_from, hash, .. }) = self.pipeline.front() else {
             return Err(bad_answer);
         };
-        let blake3 = hashes.0.ok_or(bad_answer)?;
+        let blake3 = hash.ok_or(bad_answer)?;
         let moved = Moved { path: put.local.path(), size: put.size, resumed_from: *resumed_from, blake3 };
         self.finish(cx, Ok(Done::Moved(moved)));
         Ok(())
