@@ -326,7 +326,7 @@ impl<'a> Engine<'a> {
         self.facts.is_new_server |= link.is_new_server;
         self.facts.key = link.key.map(|key| key.to_string()).unwrap_or_default();
         self.facts.handshake = link.handshake.unwrap_or_default();
-        if let Some((min_rtt, rtt, loss)) = link.measure() {
+        if let Some((min_rtt, rtt, loss)) = link.measure(self.sends) {
             self.facts.rtt = (min_rtt, rtt);
             self.facts.loss = loss;
         }

@@ -237,18 +237,24 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The minimum and the smoothed round-trip time, and the fraction of the server's packets that did not arrive.
-    pub(super) fn measure(&self) -> Option<(Duration, Duration, f64)> {
+    /// The minimum and the smoothed round-trip time, and the fraction of the sender's packets that did not arrive; the
+    /// sender is this client if it `sends`.
+    pub(super) fn measure(&self, sends: bool) -> Option<(Duration, Duration, f64)> {
         let host = self.net.host(self.host)?;
         let statistics = host.endpoint().connection(*self.connections.first()?)?.statistics();
-        // The connections share a macroflow, which numbers the packets of all of them.
-        let (mut arrived, mut sent) = (0, 0);
+        let (mut lost, mut sent) = (0, 0);
         for &id in &self.connections {
-            let arrivals = host.arrivals(id);
-            arrived += arrivals.packets;
-            sent = sent.max(arrivals.sent);
+            if sends {
+                let connection = host.endpoint().connection(id)?.statistics();
+                lost += connection.retransmitted;
+                sent += connection.data_packets;
+            } else {
+                let arrivals = host.arrivals(id);
+                lost += arrivals.missing();
+                sent += arrivals.sent;
+            }
         }
-        let loss = if sent == 0 { 0.0 } else { sent.saturating_sub(arrived) as f64 / sent as f64 };
+        let loss = if sent == 0 { 0.0 } else { lost as f64 / sent as f64 };
         Some((statistics.min_rtt, statistics.smoothed_rtt, loss))
     }
 
