@@ -165,7 +165,7 @@ fn small_files_one_after_the_other_are_all_served() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), noise(1000, 5)).unwrap();
     let server = TestServer::start(from.path(), |options| options.max_clients = 4);
-    for n in 0..100 {
+    for n in 0..400 {
         fetch(server.address, "f", &to.path().join("f")).unwrap_or_else(|error| panic!("download {n}: {error}"));
     }
 }
