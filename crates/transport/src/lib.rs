@@ -31,6 +31,7 @@ mod scoreboard;
 mod sender;
 mod size_probe;
 mod tail_probe;
+mod unreported;
 
 pub use address::Address;
 pub use buffer::{ReceiveBuffer, SendBuffer};

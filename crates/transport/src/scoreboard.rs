@@ -21,6 +21,7 @@ use crate::presumed_lost::{PresumedLost, Transmission};
 use crate::proof::{Late, Pending, Proofs};
 use crate::rack::{Deadline, Rack};
 use crate::range_set::RangeSet;
+use crate::unreported::Unreported;
 
 /// `DupThresh` (RFC 6675 section 2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
@@ -112,6 +113,7 @@ pub(crate) struct Scoreboard {
     pub(crate) in_flight: Bytes,
     pub(crate) rack: Rack,
     presumed_lost: PresumedLost,
+    unreported: Unreported,
     /// The place of the last episode's first loss among all losses.
     pub(crate) episode: u64,
     probe: Option<Probe>,
@@ -296,6 +298,8 @@ impl Scoreboard {
             let Transmission { number, sent_at, .. } = transmission;
             change.arrivals.push(Arrival { number, bytes, sent_at, received_at, ecn });
             change.reported[index] = Some((transmission, segment.lost));
+        } else {
+            self.unreported.insert(segment.transmission(), bytes);
         }
         // Without a receipt it is unknown which transmission of a retransmitted segment arrived.
         if index.is_some() || !segment.retransmitted {
@@ -326,7 +330,7 @@ impl Scoreboard {
     }
 
     /// Handles the receipts of a packet that reached this host at `arrived_at`, after what it acknowledges: the order
-    /// of arrival, and transmissions that counted as lost.
+    /// of arrival, transmissions that counted as lost, and those that an earlier packet acknowledged.
     pub(crate) fn on_receipts(&mut self, receipts: &[Receipt], arrived_at: Time, change: &mut Change) {
         let proofs = &self.proofs;
         for (receipt, reported) in receipts.iter().zip(change.reported) {
@@ -339,6 +343,11 @@ impl Scoreboard {
             let late = late.map(|(_, sent)| sent);
             if let Some(Transmission { order, sent_at, .. }) = reported.map(|(sent, _)| sent).or(late) {
                 self.rack.on_receipt(order, arrived_at.since(sent_at));
+            } else if let Some((Transmission { number, sent_at, .. }, bytes)) =
+                self.unreported.take(|arrived| proofs.is_of(receipt.number, arrived.number, arrived.order))
+            {
+                let &Receipt { ecn, received_at, .. } = receipt;
+                change.arrivals.push(Arrival { number, bytes, sent_at, received_at, ecn });
             }
         }
     }

@@ -27,7 +27,11 @@ pub(crate) struct PacketFeedback {
 
 impl PacketFeedback {
     pub(crate) fn is_new(&self) -> bool {
-        self.change.arrived_in_flight > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
+        let change = &self.change;
+        change.arrived_in_flight > Bytes::ZERO
+            || change.delivered > Bytes::ZERO
+            || !change.arrivals.is_empty()
+            || self.loss.is_some()
     }
 }
 
@@ -312,10 +316,11 @@ impl Sender {
                 }
             }
         }
+        // Up to the packet's arrival: a delay of the reading host is not a part of the path. Late receipts, which follow,
+        // have no sample.
+        feedback.rtt = feedback.change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
         self.on_receipts(packet, arrived_at, &mut feedback);
         let change = &feedback.change;
-        // Up to the packet's arrival: a delay of the reading host is not a part of the path.
-        feedback.rtt = change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
         if let Some(rtt) = feedback.rtt {
             self.rtt.sample(rtt);
         }

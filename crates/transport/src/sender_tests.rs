@@ -1,4 +1,4 @@
-//! What receipts of packets that counted as lost undo, and windows that open slowly.
+//! What late receipts report and undo, and windows that open slowly.
 
 use rampmeter_wire::{Receipt, Sack};
 
@@ -107,4 +107,17 @@ fn the_last_bytes_of_a_stream_need_no_large_window() {
     (test.sender.window_end, test.sender.written) = (1_100, 1_100);
     test.send(2);
     assert_eq!(test.sender.unsent(), 0);
+}
+
+#[test]
+fn a_receipt_that_a_later_acknowledgement_overtakes_is_reported_once() {
+    let mut test = Test::new(Recovery::Sack);
+    let first = test.send(3);
+    assert_eq!(test.acknowledge(3, first + 2, None).change.delivered, Bytes::new(3 * 1054));
+    for (number, reported) in [(first + 1, 1), (first, 1), (first + 1, 0)] {
+        let feedback = test.acknowledge(3, number, None);
+        assert_eq!(feedback.change.arrivals.len(), reported, "packet {number}");
+        assert!(feedback.change.arrivals.iter().all(|arrival| arrival.number == number));
+        assert_eq!((feedback.change.delivered, feedback.rtt, feedback.is_new()), (Bytes::ZERO, None, reported > 0));
+    }
 }
