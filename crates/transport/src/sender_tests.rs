@@ -110,7 +110,7 @@ fn the_last_bytes_of_a_stream_need_no_large_window() {
 }
 
 #[test]
-fn a_receipt_that_a_later_acknowledgement_overtakes_is_reported_once() {
+fn an_overtaken_receipt_is_reported_once() {
     let mut test = Test::new(Recovery::Sack);
     let first = test.send(3);
     assert_eq!(test.acknowledge(3, first + 2, None).change.delivered, Bytes::new(3 * 1054));
