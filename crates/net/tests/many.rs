@@ -4,9 +4,10 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use common::{TestServer, at_fixed_rate, client, noise, options};
@@ -14,7 +15,7 @@ use rampmeter_net::files::{
     ClientOptions, FileResult, GetOptions, NetError, PutOptions, Refusal, Report, ServeOptions, SyncOptions, Writers,
     get, put, sync,
 };
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, Rate};
 
 /// Writes a tree of `count` files, some in directories, some empty, one large.
 fn write_tree(at: &Path, count: usize) {
@@ -56,6 +57,19 @@ fn writable(options: &mut ServeOptions) {
 fn put_to(server: &TestServer, source: &Path, name: &str) -> Result<Report, NetError> {
     let sources = vec![source.to_owned()];
     put(&PutOptions { sources, url: format!("{}/{name}", server.address), client: client(), ..PutOptions::default() })
+}
+
+/// A flag that is set when the file at `path` has `len` bytes.
+fn stop_at(len: u64, path: PathBuf) -> (Arc<AtomicBool>, JoinHandle<()>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&stop);
+    let watcher = std::thread::spawn(move || {
+        while fs::metadata(&path).map_or(0, |found| found.len()) < len {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        watched.store(true, Ordering::Relaxed);
+    });
+    (stop, watcher)
 }
 
 fn failures(report: &Report) -> Vec<&str> {
@@ -111,16 +125,7 @@ fn a_stopped_directory_is_resumed_in_its_large_file() {
         listed(options);
         at_fixed_rate("20 Mb/s")(options);
     });
-    let stop = Arc::new(AtomicBool::new(false));
-    let watcher = std::thread::spawn({
-        let (stop, part) = (Arc::clone(&stop), to.path().join(".large.part"));
-        move || {
-            while fs::metadata(&part).map_or(0, |m| m.len()) < 500_000 {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            stop.store(true, Ordering::Relaxed);
-        }
-    });
+    let (stop, watcher) = stop_at(500_000, to.path().join(".large.part"));
     let stopped =
         get(&GetOptions { client: ClientOptions { stop, ..client() }, ..options(server.address, "", to.path()) });
     watcher.join().unwrap();
@@ -198,6 +203,33 @@ fn an_upload_is_resumed_where_it_stopped() {
         assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
         assert!(!to.path().join(".f.part").exists());
     }
+}
+
+#[test]
+fn a_stopped_upload_of_a_directory_is_resumed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("small"), "s").unwrap();
+    fs::write(from.path().join("large"), noise(3_000_000, 1)).unwrap();
+    let server = TestServer::start(to.path(), |options| {
+        writable(options);
+        options.rate = Some(Rate::from_bps(20_000_000));
+    });
+    let (stop, watcher) = stop_at(500_000, to.path().join(".large.part"));
+    let url = format!("{}/", server.address);
+    let from_path = from.path().to_str().unwrap().to_owned();
+    let client_with = |stop| ClientOptions { stop, ..client() };
+    let stopped = sync(&SyncOptions {
+        from: from_path.clone(),
+        to: url.clone(),
+        client: client_with(stop),
+        ..SyncOptions::default()
+    });
+    watcher.join().unwrap();
+    let Err(NetError::Interrupted(received)) = stopped else { panic!("{stopped:?}") };
+    assert!(received.got >= 500_000 && received.size == Some(3_000_001), "{received:?}");
+    let report = sync_with(&from_path, &url, |_| {});
+    assert!(report.resumed_from >= 500_000, "{report:?}");
+    assert!(read_tree(to.path()) == read_tree(from.path()));
 }
 
 #[test]

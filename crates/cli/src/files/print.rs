@@ -50,8 +50,12 @@ pub(super) fn one_file(report: &Report, file: &FileReport) -> String {
 
 /// The line about many files at `place`.
 pub(super) fn many_files(report: &Report, place: &Path) -> String {
-    let moved = amount(report.bytes - report.resumed_from, report.seconds, report.goodput_bps);
-    let mut parts = vec![format!("{}: {} files, {moved}", place.display(), report.complete)];
+    let mut parts = Vec::new();
+    if report.complete > 0 {
+        let plural = if report.complete == 1 { "" } else { "s" };
+        let moved = amount(report.bytes - report.resumed_from, report.seconds, report.goodput_bps);
+        parts.push(format!("{} file{plural}, {moved}", report.complete));
+    }
     let count = |result| report.files.iter().filter(|file| file.result == result).count();
     for (count, what) in [
         (report.unchanged, "unchanged"),
@@ -59,17 +63,22 @@ pub(super) fn many_files(report: &Report, place: &Path) -> String {
         (count(FileResult::WouldTransfer), "to transfer"),
         (count(FileResult::WouldDelete), "to delete"),
         (report.failed, "failed"),
-        (report.skipped as usize, "not regular files"),
+        (report.skipped as usize, "skipped: links, devices or invalid names"),
     ] {
         if count > 0 {
             parts.push(format!("{count} {what}"));
         }
     }
+    if parts.is_empty() {
+        parts.push("no files".to_owned());
+    }
     if report.resumed_from > 0 {
         parts.push(format!("{} resumed from an earlier transfer", size(report.resumed_from)));
     }
-    parts.push(format!("loss {}%, {}", rounded(report.loss * 100.0), report.controller));
-    parts.join(", ")
+    if report.complete > 0 {
+        parts.push(format!("loss {}%, {}", rounded(report.loss * 100.0), report.controller));
+    }
+    format!("{}: {}", place.display(), parts.join(", "))
 }
 
 #[cfg(test)]

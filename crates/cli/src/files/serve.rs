@@ -136,6 +136,12 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     let (address, key) = (server.address(), server.key());
     println!("serving {} on {address} with {}", args.directory.display(), args.controller);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
+    if args.list {
+        println!("all of it:  rampmeter get '{address}/?key={key}' --out DIR");
+    }
+    if args.writers.is_some() {
+        println!("put with:   rampmeter put FILE '{address}/?key={key}'");
+    }
     if let Some(renamed_to) = server.renamed_history() {
         eprintln!(
             "rampmeter: the history file was damaged: renamed it to {} and created a new one",
@@ -152,6 +158,7 @@ fn print_transfer(served: &TransferReport) {
     let files = if served.files > 1 { format!("{} files, ", served.files) } else { String::new() };
     let result = match (served.ended, &served.refusal) {
         ("refused", Some(reason)) => format!("refused: {reason}"),
+        ("finished", _) if served.files == 0 && served.bytes == 0 => "no files".to_owned(),
         ("finished", _) => format!("{files}{amount}"),
         (ended, _) => format!("{ended} after {files}{amount}"),
     };

@@ -10,7 +10,7 @@ use super::ClientOptions;
 use super::lane::{Context, Jobs, Lane};
 use super::link::{DEFAULT_CONTROLLER, Link, LinkEvent, Trusted, check_options};
 use super::report::{FileReport, FileResult, Report};
-use super::task::{Task, TaskResult};
+use super::task::{Done, Task, TaskResult};
 use crate::files::error::{NetError, Received};
 use crate::files::pool::Pool;
 use crate::files::progress::Progress;
@@ -109,8 +109,14 @@ impl<'a> Engine<'a> {
         results.resize_with(tasks.len(), || None);
         self.total = tasks.iter().map(Task::size).fold(self.total, |sum, size| Some(sum?.saturating_add(size?)));
         let mut queue: VecDeque<(usize, Task)> = tasks.into_iter().enumerate().collect();
+        let moved_before = self.moved;
         while let Err(error) = self.attempt(&mut queue, &mut results) {
-            let received = self.received(&queue, &results);
+            let mut received = self.received(&queue, &results);
+            if self.sends {
+                received.got = self.moved - moved_before;
+            }
+            // The next attempt counts what this one has moved of unfinished files, if it resumes them.
+            self.moved = moved_before + results.iter().flatten().map(bytes_of).sum::<u64>();
             for lane in std::mem::take(&mut self.lanes).into_iter().rev() {
                 for task in lane.into_unfinished().into_iter().rev() {
                     queue.push_front(task);
@@ -158,13 +164,12 @@ impl<'a> Engine<'a> {
         for (_, task) in queue {
             received.size = received.size.zip(task.size()).map(|(sum, size)| sum.saturating_add(size));
         }
-        for done in results.iter().flatten().flatten() {
-            if let super::task::Done::Moved(moved) = done {
-                received.got += moved.size;
-                received.size = received.size.map(|sum| sum.saturating_add(moved.size));
-            }
+        let complete: u64 = results.iter().flatten().map(bytes_of).sum();
+        Received {
+            got: received.got + complete,
+            size: received.size.map(|sum| sum.saturating_add(complete)),
+            ..received
         }
-        received
     }
 
     fn attempt(
@@ -374,6 +379,14 @@ impl<'a> Engine<'a> {
             loss: self.facts.loss,
             files,
         }
+    }
+}
+
+/// The size of a file that was moved completely.
+fn bytes_of(result: &TaskResult) -> u64 {
+    match result {
+        Ok(Done::Moved(moved)) => moved.size,
+        _ => 0,
     }
 }
 

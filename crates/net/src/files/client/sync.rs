@@ -58,7 +58,11 @@ pub fn sync(options: &SyncOptions) -> Result<Report, NetError> {
             let problem = "both directories are at servers: one must be on this machine; write `./` before its name";
             Err(NetError::BadOption(problem.into()))
         }
-        (Err(error @ NetError::BadUrl(..)), Err(_)) if !Path::new(&options.from).is_dir() => Err(error),
+        (Err(NetError::BadUrl(..)), Err(NetError::BadUrl(..))) => {
+            let (from, to) = (&options.from, &options.to);
+            let problem = format!("neither `{from}` nor `{to}` is at a server: write one of them as HOST:PORT/NAME/");
+            Err(NetError::BadOption(problem))
+        }
         (_, Err(error)) | (Err(error), _) => Err(error),
     }
 }
