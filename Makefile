@@ -100,6 +100,10 @@ bench-paths: build venv ## file transfers over emulated paths, beside Linux's TC
 soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
 	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)
 
+.PHONY: crowd
+crowd: build venv ## 200 clients fetch a file of 20 MB at the same time, and all must get it: CROWD=--help
+	$(PYTHON) scripts/crowd.py $(RAMPMETER) $(CROWD)
+
 .PHONY: docs
 docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps

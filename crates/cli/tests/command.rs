@@ -234,7 +234,7 @@ fn directories_are_fetched_put_and_synchronized() {
         (text(&output.stdout), text(&output.stderr))
     };
     let (got, _) = run(&["get", &url("in/"), "-o", "got"], 0);
-    assert!(got.starts_with("got: 3 files, 20 B in ") && got.contains(", 1 not regular files, "), "{got}");
+    assert!(got.starts_with("got: 3 files, 20 B in ") && got.contains(", 1 skipped: links"), "{got}");
     assert_eq!(std::fs::read_to_string(workspace.0.join("got/sub/b")).unwrap(), "in/sub/b");
     let (json, _) = run(&["get", &url("in/"), "-o", "got", "--json"], 0);
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -256,9 +256,12 @@ fn directories_are_fetched_put_and_synchronized() {
     let (plan, _) = run(&["sync", "in/", &url("up/"), "--delete", "--dry-run"], 0);
     assert!(plan.contains("would transfer up/new\nwould delete up/extra\n"), "{plan}");
     let (done, _) = run(&["sync", "in/", &url("up/"), "--delete"], 0);
-    assert!(done.contains("1 files, ") && done.contains("3 unchanged, 1 deleted"), "{done}");
+    assert!(done.contains("1 file, ") && done.contains("3 unchanged, 1 deleted"), "{done}");
     assert!(workspace.0.join("up/new").exists() && !workspace.0.join("up/extra").exists());
-    run(&["sync", "in/", "up/"], 2);
+    let (nothing, _) = run(&["sync", "in/", &url("up/")], 0);
+    assert!(nothing.contains("/up/: 4 unchanged, 1 skipped: links"), "{nothing}");
+    let (_, both_here) = run(&["sync", "in/", "up/"], 2);
+    assert!(both_here.contains("neither `in/` nor `up/` is at a server"), "{both_here}");
 }
 
 #[test]
