@@ -133,6 +133,10 @@ impl PacketSize {
         self.is_probing = false;
         if has_arrived {
             (self.fits, self.losses) = (self.fits.max(size.min(self.max)), 0);
+            // The probe may have left before a black hole was seen.
+            if self.too_large <= self.fits {
+                self.too_large = self.max + 1;
+            }
         } else if size > self.fits {
             self.losses += 1;
             if self.losses == MAX_PROBES {

@@ -145,6 +145,17 @@ fn two_losses_a_round_trip_apart_show_a_black_hole() {
 }
 
 #[test]
+fn a_probe_may_arrive_after_a_black_hole_was_seen() {
+    let mut size = confirmed(1500);
+    search(&mut size, ms(1), 1400);
+    assert_eq!(size.due(ms(600_001)), Some(Bytes::new(1500)));
+    size.on_feedback(ms(600_120), &loss(600_050));
+    assert!(size.on_feedback(ms(600_240), &loss(600_130)));
+    size.on_probe(ms(600_250), Bytes::new(1500), true);
+    assert_eq!(size.size(), Bytes::new(1500));
+}
+
+#[test]
 fn losses_between_arrivals_are_congestion() {
     let mut size = confirmed(1500);
     search(&mut size, ms(1), 1500);
