@@ -96,6 +96,11 @@ bench-paths: build venv ## file transfers over emulated paths, beside Linux's TC
 	scripts/setup wire
 	$(PYTHON) scripts/bench_paths.py $(RAMPMETER) $(PATHS)
 
+.PHONY: bench-tunnel
+bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and in direct TCP; needs root: TUNNEL=--help
+	scripts/setup tunnel
+	$(PYTHON) scripts/bench_tunnel.py $(RAMPMETER) $(TUNNEL)
+
 .PHONY: soak
 soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
 	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)
