@@ -24,7 +24,7 @@
 //!   loss is a single loss. Halving for each of them starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on
 //!   average with it and 5.9 s without (two seeds).
 //! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
-//! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate.
+//! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate (`start`).
 //! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
 //!   long with each train in a row without any receipt.
 //! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
@@ -113,6 +113,8 @@ pub struct Pcp {
     last_rtt: Duration,
     /// The base rate.
     base: Rate,
+    /// The highest base rate so far, reduced by every cut since.
+    reached: Rate,
     phase: Phase,
     probe: Probe,
     search: Search,
@@ -154,6 +156,7 @@ impl Algorithm for Pcp {
             min_rtt: Duration::ZERO,
             last_rtt: Duration::ZERO,
             base: Rate::ZERO,
+            reached: Rate::ZERO,
             phase: Phase::Waiting(Time::MAX),
             probe: Probe::new(MAX_TRAIN, OUTLIER),
             search: Search::new(Rate::ZERO),
@@ -180,6 +183,12 @@ impl Pcp {
     /// The minimum base rate.
     fn min_rate(&self) -> Rate {
         Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.max_rate)
+    }
+
+    /// Gives up a share of the base rate.
+    fn cut(&mut self, share: f64) {
+        self.reached = self.reached.max(self.base).scale(1.0 - share);
+        self.base = self.base.scale(1.0 - share).max(self.min_rate());
     }
 
     /// The current sending rate.
@@ -341,7 +350,7 @@ impl Pcp {
             self.drain.limit_to_ceiling(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
             let pressure = self.pressure(self.base);
             let cut = self.compensation.cut(now, self.rtt, pressure);
-            self.base = self.base.scale(1.0 - cut).max(self.min_rate());
+            self.cut(cut);
         }
     }
 
@@ -350,7 +359,7 @@ impl Pcp {
     fn react_to_excess_loss(&mut self, now: Time) {
         let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
         if is_excessive && !self.competitive.is_on() {
-            self.base = self.base.scale(0.5).max(self.min_rate());
+            self.cut(0.5);
             self.compensation.on_cut(now, 0.5);
             self.phase = Phase::Waiting(now + self.rtt);
         }
@@ -369,6 +378,7 @@ impl Controller for Pcp {
         self.view = View::default();
         self.drain = Drain::new(now);
         self.compensation = Compensation::new();
+        self.reached = Rate::ZERO;
         self.slow_start = None;
         self.excess_loss = ExcessLoss::default();
         let past = self.path_history.past;
@@ -463,7 +473,7 @@ impl Controller for Pcp {
             self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
         }
         if persistent {
-            self.base = self.base.scale(0.5).max(self.min_rate());
+            self.cut(0.5);
             self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
         } else {
             self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
@@ -482,8 +492,7 @@ impl Controller for Pcp {
             self.slow_start = None;
             self.excess_loss = ExcessLoss::default();
             self.competitive.on_idle(now, idle, timeout, self.rtt);
-            let share = self.base.scale(self.config.first_share);
-            self.restart(now, share, share);
+            self.resume(now);
         }
     }
 

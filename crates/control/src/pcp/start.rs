@@ -40,6 +40,13 @@
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.
 
+//!
+//! *After idle time* a flow starts over with a third of the highest rate that it has had since the last cut, and a train
+//! that asks for the rest; but with ten packets per round trip if it had them. A third of the *last* rate, as before,
+//! would leave a flow of short requests with nothing: each pause that is longer than the retransmission timeout, which
+//! is little more than a round trip, takes two thirds. `rsync` over `ssh`, 100 files and 2 MB over 100 Mb/s and 10 ms,
+//! took 47 s with it and takes 0.9 s without.
+
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::competitive::{self, ODD_QUEUE_FACTOR};
@@ -131,6 +138,14 @@ impl Pcp {
         }
     }
 
+    /// Starts over after idle time.
+    pub(super) fn resume(&mut self, now: Time) {
+        self.reached = self.reached.max(self.base);
+        let ten_packets = self.first_rate().min(self.base);
+        let base = self.reached.scale(self.config.first_share).max(ten_packets);
+        self.restart(now, base, self.reached.saturating_sub(base));
+    }
+
     /// Starts to search for more than `base`, with the test rate `first`.
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
         self.base = self.competitive_base().unwrap_or(base.clamp(self.min_rate(), self.config.max_rate));
@@ -218,7 +233,31 @@ mod tests {
         let base = pcp.base;
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
         assert!(pcp.slow_start.is_none());
-        assert_eq!(pcp.base, base.scale(1.0 / 3.0));
+        assert_eq!(pcp.base, base, "ten packets");
+    }
+
+    #[test]
+    fn many_idle_times_cost_no_more_than_one() {
+        let mut pcp = started(Some(past()), None, 100);
+        pcp.base = Rate::from_bps(27_000_000);
+        for n in 1..=20 {
+            pcp.on_idle(Time::ZERO + RTT * 20 * n, RTT * 20, RTT * 2);
+            assert_eq!((pcp.base, pcp.pace()), (Rate::from_bps(9_000_000), Rate::from_bps(27_000_000)));
+        }
+        pcp.cut(0.5);
+        pcp.on_idle(Time::ZERO + RTT * 500, RTT * 20, RTT * 2);
+        assert_eq!(pcp.base, Rate::from_bps(4_500_000), "a third of what is left after the cut");
+    }
+
+    #[test]
+    fn idle_times_leave_ten_packets_to_a_flow_that_had_them() {
+        let mut pcp = started(None, None, 100);
+        pcp.base = TEN_PACKETS.scale(2.0);
+        pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
+        assert_eq!(pcp.base, TEN_PACKETS);
+        pcp.cut(0.5);
+        pcp.on_idle(Time::ZERO + RTT * 40, RTT * 20, RTT * 2);
+        assert_eq!(pcp.base, TEN_PACKETS.scale(0.5));
     }
 
     #[test]

@@ -160,7 +160,8 @@ fn a_train_that_the_application_ends_early_has_a_result() {
 #[test]
 fn after_an_idle_time_the_flow_starts_with_a_third() {
     let mut world = World::established();
-    let base = world.sender.base;
+    let base = first_rate().scale(6.0);
+    world.sender.base = base;
     world.sender.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
     assert_eq!(world.sender.base, base);
     world.sender.on_idle(world.now, Duration::from_millis(300), Duration::from_millis(200));
