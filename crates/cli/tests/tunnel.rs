@@ -160,6 +160,7 @@ fn a_wrong_tunnel_is_refused_with_one_line() {
         (&["127.0.0.1:9", "--socks", &taken], 1, "a free port"),
         (&server("example.org"), 2, "it has no port"),
         (&["--listen", "127.0.0.1:0", "--authorized", "none", "--allow", "*:*"], 2, "none: "),
+        (&["--listen", "127.0.0.1:0", "--authorized", "list"], 2, "--allow"),
     ] {
         let output = workspace.rampmeter(&[&["tunnel"], arguments].concat());
         let message = text(&output.stderr);

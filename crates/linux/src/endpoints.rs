@@ -280,7 +280,7 @@ impl<'a> Endpoints<'a> {
     fn on_event(&mut self, host: HostId, event: &HostEvent) {
         match *event {
             // Packets that the kernel could not send count as lost. There are no sessions: packets are in clear.
-            HostEvent::SocketError(_) | HostEvent::Key(..) | HostEvent::SessionEnded(..) => {}
+            HostEvent::SocketError(_) | HostEvent::Key(..) | HostEvent::Moved(_) | HostEvent::SessionEnded(..) => {}
             HostEvent::Opened(id, _) => self.open((host, id)),
             HostEvent::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());

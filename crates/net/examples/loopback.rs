@@ -110,6 +110,7 @@ fn transfer(
                 | Event::Accepted(..)
                 | Event::Datagram(..)
                 | Event::Key(..)
+                | Event::Moved(_)
                 | Event::SessionEnded(..) => {}
                 Event::SocketError(error) => return Err(error.into()),
             }

@@ -4,9 +4,12 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, noise};
+use rampmeter_control::Registry;
 use rampmeter_net::files::Trust;
 use rampmeter_net::{Client, ClientOptions, Server, ServerOptions, Stream, StreamError};
 use rampmeter_session::{Clients, KeyPair};
@@ -224,6 +227,41 @@ async fn a_stream_survives_a_change_of_its_clients_address() {
     theirs.write_all(&text).await.unwrap();
     timeout(SECONDS, ours.read_exact(&mut text)).await.unwrap().unwrap();
     assert_eq!(&text, b"from elsewhere");
+}
+
+#[tokio::test]
+async fn a_session_keeps_its_controller_at_a_new_address() {
+    let mut server = server(|_| {}).await;
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let address = format!("{}?key={}", relay.address, server.key());
+    let client = Client::connect(&address, ClientOptions::default()).await.unwrap();
+    let (mut ours, mut theirs) = open(&client, &mut server).await;
+    let (made, factory) = (Arc::new(AtomicU32::new(0)), Registry::default().factory("cubic", &toml::Table::new()));
+    let (count, factory) = (Arc::clone(&made), factory.unwrap());
+    theirs.session().set_controller(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        Some(factory(Random::from_seed(1)))
+    });
+    let mut exchange = async |byte| {
+        ours.write_u8(byte).await.unwrap();
+        assert_eq!(theirs.read_u8().await.unwrap(), byte);
+        theirs.write_u8(byte).await.unwrap();
+        assert_eq!(ours.read_u8().await.unwrap(), byte);
+    };
+    exchange(1).await;
+    assert_eq!(made.load(Ordering::Relaxed), 1);
+    relay.rebind();
+    exchange(2).await;
+    assert_eq!(made.load(Ordering::Relaxed), 1, "another port is most likely the same path");
+    relay.move_to("127.0.0.2");
+    for byte in 0..100 {
+        exchange(byte).await;
+        if made.load(Ordering::Relaxed) == 2 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the session has {} controllers of its own", made.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

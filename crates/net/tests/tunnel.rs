@@ -363,6 +363,70 @@ async fn connections_survive_a_change_of_address() {
 }
 
 #[tokio::test]
+async fn a_silent_server_is_reported_and_awaited() {
+    let echo = echo().await;
+    let server = any_server(&["127.0.0.1:*"]).await;
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let tunnel = forwarding(relay.address, echo).await;
+    let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
+    exchange(&mut tcp, b"before").await;
+    relay.set(RelayMode::Drop);
+    tcp.write_all(b"during").await.unwrap();
+    tunnel.reports("does not answer").await;
+    let mut waiting = TcpStream::connect(tunnel.address()).await.unwrap();
+    relay.set(RelayMode::Forward);
+    tunnel.reports("answers again").await;
+    let mut bytes = [0; 6];
+    tcp.read_exact(&mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"during");
+    exchange(&mut waiting, b"after").await;
+}
+
+#[tokio::test]
+async fn connections_without_a_server_are_refused_with_the_reason() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = "127.0.0.1:9".parse().unwrap();
+    let tunnel = forwarding(nobody.local_addr().unwrap(), to).await;
+    let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
+    assert!(timeout(SECONDS, tcp.read_u8()).await.unwrap().is_err());
+    tunnel.reports("no connection to 127.0.0.1:9: the tunnel's server has not answered").await;
+}
+
+#[tokio::test]
+async fn weight_two_gets_twice_as_much_as_weight_one() {
+    let source = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = source.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = source.accept().await {
+            tokio::spawn(async move { while tcp.write_all(&[0; 10_000]).await.is_ok() {} });
+        }
+    });
+    let server = server("127.0.0.1:0".parse().unwrap(), &["127.0.0.1:*"], |options| {
+        options.server.controller = "fixed-rate".into();
+        options.server.settings = "rate = '20 Mb/s'".parse().unwrap();
+    })
+    .await;
+    let forward = |weight| format!("0:127.0.0.1:{},weight={weight}", to.port()).parse().unwrap();
+    let tunnel = client(server.address(), |options| options.local = vec![forward(2), forward(1)]).await;
+    let mut heavy = TcpStream::connect(tunnel.addresses[0]).await.unwrap();
+    let mut light = TcpStream::connect(tunnel.addresses[1]).await.unwrap();
+    // What was buffered before both of them ran does not count.
+    let _ = tokio::join!(read_for(&mut heavy, 1), read_for(&mut light, 1));
+    let (heavy, light) = tokio::join!(read_for(&mut heavy, 2), read_for(&mut light, 2));
+    assert!((1.6..2.5).contains(&(heavy / light)), "{heavy} {light}");
+}
+
+/// The number of bytes that arrive in some seconds.
+async fn read_for(tcp: &mut TcpStream, seconds: u64) -> f64 {
+    let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
+    let (mut total, mut bytes) = (0, vec![0; 100_000]);
+    while let Ok(read) = tokio::time::timeout_at(end, tcp.read(&mut bytes)).await {
+        total += read.unwrap();
+    }
+    total as f64
+}
+
+#[tokio::test]
 async fn more_connections_than_allowed_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();

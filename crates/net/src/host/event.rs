@@ -60,6 +60,8 @@ pub enum SessionEnd {
 pub enum Event {
     /// The key of a host that was not known. The application decides whether it opens connections in the session.
     Key(SessionId, PublicKey),
+    /// The other host of a session has another IP address. The controller is a new one, as the endpoint makes them.
+    Moved(SessionId),
     /// A session has ended, and its connections with it.
     SessionEnded(SessionId, SessionEnd),
     /// A connection that this host opened is established; with the duration of the handshake.

@@ -133,6 +133,7 @@ impl<C: Controller> Host<C> {
             self.endpoint.on_new_path(now, id);
             self.limit_packet_size(id);
         }
+        self.events.push_back(Event::Moved(session));
     }
 
     /// Packets of the connection are not larger than the interface to its peer takes.

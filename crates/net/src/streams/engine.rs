@@ -4,7 +4,11 @@
 //! loop { wait for packets, deadlines and the alarm ──► events of the host ──► commands of tasks ──► pipes }
 //! ```
 //!
-//! Its timers are those of the event loop, so paced packets leave on time, however busy the tasks are.
+//! Its timers are those of the event loop, so paced packets leave on time, however busy the tasks are. `contact` has a
+//! client's first contact with its server, `liveness` what it does when the other host is silent.
+
+mod contact;
+mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -19,28 +23,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::dial::{Connected, Dial};
 use super::entry::{Entry, FIRST_WINDOW, Windows, share};
 use super::error::{StreamEnd, StreamError};
-use super::link::{Command, Link};
+use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
 use super::session::Session;
 use super::stream::Stream;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
-use crate::socket::Socket;
 
 /// The interval of checks that no event causes.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// A client asks its server for a sign of life after this time without packets.
-const QUIET: Duration = Duration::from_secs(15);
-
-/// A client takes a new socket after this time without an answer: its address may have changed.
-const UNANSWERED: Duration = Duration::from_secs(3);
-
-/// A session ends after this time without packets of the other host.
-const DEAD: Duration = Duration::from_secs(60);
-
-/// The maximum duration of an attempt to reach a server at one of its addresses.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum time for the delivery of finished streams when the engine ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,6 +53,10 @@ pub(super) struct Settings {
 struct Member {
     session: Session,
     ended: watch::Sender<Option<SessionEnd>>,
+    /// Whether the other host answers.
+    answers: watch::Sender<bool>,
+    /// Its own controller on each new path, if it is not that of other sessions.
+    make_controller: Option<MakeController>,
     /// The class of its streams at the scheduler.
     class: u32,
     /// Connections that are being opened.
@@ -177,6 +172,7 @@ impl Engine {
         let now = self.net.now();
         match event {
             Event::Key(session, key) => self.on_key(now, session, key),
+            Event::Moved(session) => self.set_controller(now, session),
             Event::SessionEnded(session, end) => self.on_session_ended(now, session, end),
             Event::Opened(id, _) => self.on_opened(id),
             Event::Accepted(id, _) => self.on_accepted(now, id),
@@ -205,12 +201,10 @@ impl Engine {
                 }
                 None => drop(reply),
             },
-            Command::Control(session, controller) => {
-                let flow = self.streams.iter().find(|(_, entry)| entry.session == session).map(|(id, _)| *id);
-                let member = self.sessions.get(&session);
-                let any = flow.or_else(|| member.and_then(|member| member.spare.front().copied()));
-                if let (Some(host), Some(id)) = (self.net.host_mut(self.host), any) {
-                    host.replace_controller(now, id, *controller);
+            Command::Control(session, make) => {
+                if let Some(member) = self.sessions.get_mut(&session) {
+                    member.make_controller = Some(make);
+                    self.set_controller(now, session);
                 }
             }
             Command::Close(session) => {
@@ -223,6 +217,17 @@ impl Engine {
         }
     }
 
+    /// Gives the session's macroflow the session's own controller, if it has one.
+    fn set_controller(&mut self, now: Time, session: SessionId) {
+        let stream = self.streams.iter().find(|(_, entry)| entry.session == session).map(|(id, _)| *id);
+        let Some(member) = self.sessions.get_mut(&session) else { return };
+        let Some(id) = stream.or_else(|| member.spare.front().copied()) else { return };
+        let controller = member.make_controller.as_mut().and_then(|make| (make.0)());
+        if let (Some(controller), Some(host)) = (controller, self.net.host_mut(self.host)) {
+            host.replace_controller(now, id, controller);
+        }
+    }
+
     fn advance(&mut self, now: Time, id: ConnectionId) {
         let (Some(entry), Some(host)) = (self.streams.get_mut(&id), self.net.host_mut(self.host)) else { return };
         let class = self.sessions.get(&entry.session).map_or(0, |member| member.class);
@@ -230,13 +235,16 @@ impl Engine {
     }
 
     fn add_session(&mut self, id: SessionId, key: PublicKey) {
-        let (ended, receiver) = watch::channel(None);
+        let (ended, end) = watch::channel(None);
+        let (answers, answering) = watch::channel(true);
         let link = Arc::clone(&self.link);
         self.classes = self.classes.wrapping_add(1);
         let class = self.classes;
         self.sessions.entry(id).or_insert_with(|| Member {
-            session: Session::new(id, key, link, receiver),
+            session: Session::new(id, key, link, end, answering),
             ended,
+            answers,
+            make_controller: None,
             class,
             opening: BTreeSet::new(),
             spare: VecDeque::new(),
@@ -370,30 +378,6 @@ impl Engine {
         }
     }
 
-    fn on_session_ended(&mut self, now: Time, session: SessionId, end: SessionEnd) {
-        let Some(address) = self.dial.as_ref().map(|dial| dial.address) else {
-            return self.end_session(session, end);
-        };
-        self.forget(session);
-        match end {
-            // Asks for its key, to say what it is.
-            SessionEnd::WrongKey => {
-                if let Some(host) = self.net.host_mut(self.host) {
-                    host.connect(now, address, None);
-                }
-            }
-            SessionEnd::NotAuthorized => {
-                if let Some(own) = self.dial.as_ref().map(|dial| dial.trusted.identity.public()) {
-                    self.fail_dial(StreamError::NotAuthorized { address, own });
-                }
-            }
-            SessionEnd::Busy => self.try_next_address(now, StreamError::Busy(address)),
-            SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted | SessionEnd::NoAnswer => {
-                self.try_next_address(now, StreamError::NoAnswer(address));
-            }
-        }
-    }
-
     /// Removes a session that was not established.
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
@@ -410,126 +394,5 @@ impl Engine {
             member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
         }
         self.forget(id);
-    }
-
-    /// Begins to contact a server.
-    pub(super) fn dial(&mut self, dial: Dial) {
-        self.server = Some(dial.address);
-        self.dial = Some(dial);
-        self.attempt(self.net.now());
-    }
-
-    /// Tries to reach the server at the present address.
-    fn attempt(&mut self, now: Time) {
-        let Some(dial) = &mut self.dial else { return };
-        dial.deadline = now + DIAL_TIMEOUT;
-        let (address, expected) = (dial.address, dial.trusted.expected);
-        self.server = Some(address);
-        let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, expected));
-        match (session, expected) {
-            (Some(session), Some(key)) => self.begin(now, session, key),
-            (Some(_), None) => {} // the server's key comes first
-            (None, _) => self.fail_dial(StreamError::NoAnswer(address)),
-        }
-    }
-
-    /// The server's key is known: opens the first streams.
-    fn begin(&mut self, now: Time, session: SessionId, key: PublicKey) {
-        self.add_session(session, key);
-        let Some(host) = self.net.host_mut(self.host) else { return };
-        let first = host.open(now, session, &self.settings.transport);
-        self.windows.add(FIRST_WINDOW);
-        if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
-            member.opening.insert(id);
-        }
-    }
-
-    fn on_key(&mut self, now: Time, session: SessionId, key: PublicKey) {
-        let Some(dial) = &mut self.dial else { return };
-        match dial.trusted.check(key) {
-            Ok(is_new) => {
-                dial.is_new_server = is_new;
-                self.begin(now, session, key);
-            }
-            Err(error) => self.fail_dial(error),
-        }
-    }
-
-    /// The server does not answer at the present address.
-    fn try_next_address(&mut self, now: Time, error: StreamError) {
-        let Some(dial) = &mut self.dial else { return };
-        let Some(address) = dial.others.pop() else { return self.fail_dial(error) };
-        dial.address = address;
-        for session in self.sessions.keys().copied().collect::<Vec<_>>() {
-            self.forget(session);
-            if let Some(host) = self.net.host_mut(self.host) {
-                host.disconnect(now, session, Goodbye::Finished);
-            }
-        }
-        match Socket::connect(address).and_then(|socket| self.net.replace_socket(self.host, socket)) {
-            Ok(()) => self.attempt(now),
-            Err(reason) => self.try_next_address(now, StreamError::reach(address, reason)),
-        }
-    }
-
-    fn fail_dial(&mut self, error: StreamError) {
-        if let Some(dial) = self.dial.take() {
-            drop(dial.reply.send(Err(error)));
-            self.stop_at = Some(self.net.now());
-        }
-    }
-
-    /// Looks for what no event reports.
-    fn sweep(&mut self, now: Time) {
-        if self.dial.as_ref().is_some_and(|dial| dial.reply.is_closed()) {
-            self.stop_at = Some(now); // nobody waits for it
-        }
-        if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
-            let error = StreamError::NoAnswer(dial.address);
-            self.try_next_address(now, error);
-        }
-        let Some(host) = self.net.host_mut(self.host) else { return };
-        let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
-        for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
-            host.abort(now, id);
-        }
-        if self.dial.is_none() {
-            for session in self.sessions.keys().copied().collect::<Vec<_>>() {
-                self.check_session(now, session);
-            }
-        }
-    }
-
-    /// Asks a session for a sign of life, and ends it if there is none.
-    fn check_session(&mut self, now: Time, session: SessionId) {
-        let Some(host) = self.net.host_mut(self.host) else { return };
-        let silence = host.silence(now, session);
-        if !host.has_session(session) || silence.is_some_and(|silence| silence >= DEAD) {
-            self.end_session(session, SessionEnd::NoAnswer);
-            if let Some(host) = self.net.host_mut(self.host) {
-                host.disconnect(now, session, Goodbye::Finished);
-            }
-            return;
-        }
-        let (Some(silence), true) = (silence, self.server.is_some()) else { return };
-        let awaits = host.awaits_feedback(session);
-        if silence >= QUIET || (awaits && silence >= UNANSWERED) {
-            host.probe(now, session);
-        }
-        if silence >= QUIET + UNANSWERED || (awaits && silence >= UNANSWERED) {
-            self.rebind(now);
-        }
-    }
-
-    /// Takes a new socket, whose address is that of the present route to the server.
-    fn rebind(&mut self, now: Time) {
-        let Some(server) = self.server.filter(|_| now.since(self.rebound_at) >= UNANSWERED) else { return };
-        self.rebound_at = now;
-        // Without a route there is nothing to do but to try again later.
-        if let Ok(socket) = Socket::connect(server) {
-            let _ = self.net.replace_socket(self.host, socket);
-        }
-        let Some(host) = self.net.host_mut(self.host) else { return };
-        self.sessions.keys().for_each(|&session| host.probe(now, session));
     }
 }

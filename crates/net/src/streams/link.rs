@@ -3,6 +3,7 @@
 //! The queue is bounded by what exists: a stream has at most one `Update` in it, and a task waits for the answer to its
 //! `Open`.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,6 +16,15 @@ use super::error::StreamError;
 use super::stream::Stream;
 use crate::driver::Alarm;
 
+/// Makes controllers; `None` leaves the present one.
+pub(super) struct MakeController(pub(super) Box<dyn FnMut() -> Option<AnyController> + Send>);
+
+impl fmt::Debug for MakeController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MakeController").finish()
+    }
+}
+
 /// A command to the engine.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -22,8 +32,8 @@ pub(super) enum Command {
     Open(SessionId, oneshot::Sender<Result<Stream, StreamError>>),
     /// Looks at the pipe of a stream.
     Update(ConnectionId),
-    /// Replaces the controller of the session's macroflow.
-    Control(SessionId, Box<AnyController>),
+    /// Replaces the controller of the session's macroflow, now and on each new path.
+    Control(SessionId, MakeController),
     /// Ends a session.
     Close(SessionId),
     /// Ends the engine, once all that finished streams have written is delivered.

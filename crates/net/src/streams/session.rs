@@ -8,7 +8,7 @@ use rampmeter_session::{PublicKey, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use super::error::StreamError;
-use super::link::{Command, Link};
+use super::link::{Command, Link, MakeController};
 use super::stream::Stream;
 use crate::host::SessionEnd;
 
@@ -21,6 +21,7 @@ struct Inner {
     peer: PublicKey,
     link: Arc<Link>,
     ended: watch::Receiver<Option<SessionEnd>>,
+    answers: watch::Receiver<bool>,
 }
 
 impl fmt::Debug for Session {
@@ -35,8 +36,9 @@ impl Session {
         peer: PublicKey,
         link: Arc<Link>,
         ended: watch::Receiver<Option<SessionEnd>>,
+        answers: watch::Receiver<bool>,
     ) -> Self {
-        Self(Arc::new(Inner { id, peer, link, ended }))
+        Self(Arc::new(Inner { id, peer, link, ended, answers }))
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -56,8 +58,9 @@ impl Session {
     }
 
     /// Replaces the controller of the session's macroflow, which this host's other sessions to the same address share.
-    pub fn set_controller(&self, controller: AnyController) {
-        self.0.link.push(Command::Control(self.0.id, Box::new(controller)));
+    /// `make` is called at once, and again whenever the other host has another IP address; `None` leaves the present one.
+    pub fn set_controller(&self, make: impl FnMut() -> Option<AnyController> + Send + 'static) {
+        self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));
     }
 
     /// Ends the session; streams that are still open fail.
@@ -70,6 +73,12 @@ impl Session {
         let mut ended = self.0.ended.clone();
         let end = ended.wait_for(Option::is_some).await.ok().and_then(|end| *end);
         end.unwrap_or(SessionEnd::Finished)
+    }
+
+    /// Waits until the other host answers, or does not answer any more. False if the session has ended.
+    #[cfg(feature = "tunnel")]
+    pub(crate) async fn answers(&self, answers: bool) -> bool {
+        self.0.answers.clone().wait_for(|now| *now == answers).await.is_ok() && self.0.ended.borrow().is_none()
     }
 
     /// Why it has ended, if it has.

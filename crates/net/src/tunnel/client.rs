@@ -1,7 +1,7 @@
 //! The client's end: listens for programs of this machine, and keeps a session with the server.
 //!
-//! A session that ends is opened again, at once and then after growing waits. Programs that connect in the meantime
-//! wait for it, for ten seconds at most.
+//! A session that ends is opened again, at once and then after growing waits. Programs that connect in the meantime, or
+//! while the server does not answer, wait for it, for ten seconds at most.
 
 use std::fmt;
 use std::future::pending;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
-use super::relay::{Answered, CONNECT_TIMEOUT, connect, read_message, relay, reset};
+use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
 use super::{Event, OnEvent, TunnelError, socks};
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
@@ -162,6 +162,7 @@ async fn use_session(
     });
     sender.send_replace(Some(client.session().clone()));
     let mut tasks = JoinSet::new();
+    tasks.spawn(report_silence(client.session().clone(), client.address(), Arc::clone(&options.on_event)));
     loop {
         tokio::select! {
             message = read_message(&mut control) => match message {
@@ -182,6 +183,16 @@ async fn use_session(
     // The session has ended, or its server has left the protocol.
     let ended = timeout(FIRST_WAIT, client.session().ended()).await;
     StreamError::Ended(ended.unwrap_or(crate::host::SessionEnd::NoAnswer)).into()
+}
+
+/// Reports when the server stops to answer, and when it answers again.
+async fn report_silence(session: Session, server: std::net::SocketAddr, on_event: OnEvent) {
+    while session.answers(false).await {
+        on_event(&Event::Silent { server });
+        if session.answers(true).await {
+            on_event(&Event::Answers { server });
+        }
+    }
 }
 
 /// Opens the control stream, and asks for the controller and the listeners.
@@ -217,7 +228,7 @@ async fn accept(listener: TcpListener, way: Way, shared: Arc<Shared>, places: Ar
                 let (way, shared) = (way.clone(), Arc::clone(&shared));
                 tasks.spawn(async move {
                     let _place = place;
-                    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+                    prepare(&tcp);
                     match way {
                         Way::To(to, weight) => shared.forward(tcp, to, weight).await,
                         Way::Socks => shared.socks(tcp).await,
@@ -235,13 +246,23 @@ impl Shared {
     async fn open(&self, to: Target, weight: Weight) -> Option<Answered> {
         let mut session = self.session.clone();
         let opened = async {
-            let session = session.wait_for(Option::is_some).await.ok()?.clone()?;
+            let session = loop {
+                let session = session.wait_for(Option::is_some).await.ok()?.clone()?;
+                if session.answers(true).await {
+                    break session;
+                }
+                sleep(FIRST_WAIT).await; // it has ended, and another one is opened
+            };
             let mut stream = session.open().await.ok()?;
             stream.set_weight(weight.value());
-            stream.write_all(&Message::Connect { weight, to }.encode()).await.ok()?;
+            stream.write_all(&Message::Connect { weight, to: to.clone() }.encode()).await.ok()?;
             Some(Answered::new(stream))
         };
-        timeout(CONNECT_TIMEOUT, opened).await.ok().flatten()
+        let stream = timeout(CONNECT_TIMEOUT, opened).await.ok().flatten();
+        if stream.is_none() {
+            (self.on_event)(&Event::NotCarried { to });
+        }
+        stream
     }
 
     fn report(&self, to: Target, refusal: Refusal) {

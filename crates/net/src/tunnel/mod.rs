@@ -59,6 +59,21 @@ pub enum Event {
         /// The time until the next attempt.
         wait: Duration,
     },
+    /// The server does not answer at present. Connections wait for it, new ones for ten seconds at most.
+    Silent {
+        /// The server's address.
+        server: SocketAddr,
+    },
+    /// The server answers again.
+    Answers {
+        /// The server's address.
+        server: SocketAddr,
+    },
+    /// A program's connection is refused, because it has waited too long for the server.
+    NotCarried {
+        /// The destination.
+        to: Target,
+    },
     /// The server's answer to a listener.
     Listening {
         /// The listener.
@@ -86,6 +101,13 @@ impl fmt::Display for Event {
                 "first contact with {server}: its key {key} is now a known one; ask its operator whether it is right"
             ),
             Self::Lost { reason, wait } => write!(f, "{reason}; next attempt in {:.1} s", wait.as_secs_f64()),
+            Self::Silent { server } => write!(f, "{server} does not answer; connections wait for it"),
+            Self::Answers { server } => write!(f, "{server} answers again"),
+            Self::NotCarried { to } => write!(
+                f,
+                "no connection to {to}: the tunnel's server has not answered for {} s",
+                relay::CONNECT_TIMEOUT.as_secs()
+            ),
             Self::Listening { forward, port: Ok(port) } => {
                 write!(
                     f,

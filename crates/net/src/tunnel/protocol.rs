@@ -347,6 +347,16 @@ mod tests {
     }
 
     #[test]
+    fn a_weight_is_from_a_hundredth_to_a_hundred() {
+        let decode = |weight: u16| {
+            let mut body = weight.to_be_bytes().to_vec();
+            body.extend(b"\x01a\x00\x50");
+            Message::decode(CONNECT, &body).is_ok()
+        };
+        assert!(decode(1) && decode(10_000) && !decode(0) && !decode(10_001) && !decode(u16::MAX));
+    }
+
+    #[test]
     fn hosts_are_safe_to_print() {
         for host in ["", "a b", "a\n", "\x1b[31m", "ä", "a/b", &"x".repeat(256)] {
             assert!(!is_host(host), "{host:?}");

@@ -9,6 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -19,6 +21,9 @@ use crate::streams::Stream;
 
 /// The maximum time to connect to a destination, with the search for its address.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The seconds of silence of a TCP connection after which its peer is asked for a sign of life.
+const KEEP_ALIVE: u32 = 60;
 
 /// The bytes of a direction that are read at once.
 const PIECE: usize = 64 * 1024;
@@ -43,6 +48,17 @@ pub(super) async fn relay(tcp: &mut TcpStream, stream: &mut (impl AsyncRead + As
     result.map(|_| ())
 }
 
+/// Prepares a TCP connection: small writes leave at once, and a silent peer is asked for a sign of life, so that one that
+/// has disappeared takes no place for ever.
+pub(super) fn prepare(tcp: &TcpStream) {
+    // Each fails only where the connection has ended already.
+    let _ = tcp.set_nodelay(true);
+    let _ = setsockopt(tcp, KeepAlive, &true);
+    let _ = setsockopt(tcp, TcpKeepIdle, &KEEP_ALIVE);
+    let _ = setsockopt(tcp, TcpKeepInterval, &10);
+    let _ = setsockopt(tcp, TcpKeepCount, &6);
+}
+
 /// Lets the connection end with a reset.
 pub(super) fn reset(tcp: &TcpStream) {
     // It fails only where the connection has ended already.
@@ -56,7 +72,7 @@ pub(super) async fn connect(to: &Target, allow: Option<&Allow>) -> Result<TcpStr
         for address in addresses(to, allow).await? {
             refusal = match TcpStream::connect(address).await {
                 Ok(tcp) => {
-                    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+                    prepare(&tcp);
                     return Ok(tcp);
                 }
                 Err(error) => match error.kind() {
@@ -140,5 +156,25 @@ impl AsyncWrite for Answered {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_disappears_is_noticed_within_two_minutes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let to = Target { host: address.ip().to_string(), port: address.port() };
+        let tcp = connect(&to, None).await.unwrap();
+        assert_eq!(getsockopt(&tcp, KeepAlive), Ok(true));
+        let [idle, interval, count] =
+            [getsockopt(&tcp, TcpKeepIdle), getsockopt(&tcp, TcpKeepInterval), getsockopt(&tcp, TcpKeepCount)];
+        assert_eq!(idle.unwrap() + interval.unwrap() * count.unwrap(), 120);
     }
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rampmeter_control::AnyController;
 use rampmeter_session::PublicKey;
 use rampmeter_units::Stream as Random;
 use tokio::io::AsyncWriteExt;
@@ -19,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use super::allow::Allow;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
-use super::relay::{Answered, CONNECT_TIMEOUT, connect, read_message, relay, reset};
+use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
 use super::{Event, OnEvent};
 use crate::files::{ControllerPolicy, fresh_seed};
 use crate::streams::{Server, ServerOptions, Session, Stream, StreamError};
@@ -205,17 +206,22 @@ impl Shared {
         }
     }
 
-    fn choose(&self, session: &Session, controller: &str) -> Result<(), Refusal> {
+    /// Uses the controller that a client has asked for.
+    fn choose(self: &Arc<Self>, session: &Session, controller: &str) -> Result<(), Refusal> {
         if controller.is_empty() {
             return Ok(());
         }
-        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
-        match policy.select(controller) {
-            Ok(controller) => session.set_controller(controller),
-            Err(crate::files::Refusal::NoSuchController) => return Err(Refusal::NoSuchController),
-            Err(_) => return Err(Refusal::ControllerNotAllowed),
-        }
+        self.controller(controller).map_err(|refusal| match refusal {
+            crate::files::Refusal::NoSuchController => Refusal::NoSuchController,
+            _ => Refusal::ControllerNotAllowed,
+        })?;
+        let (shared, name) = (Arc::clone(self), controller.to_owned());
+        session.set_controller(move || shared.controller(&name).ok());
         Ok(())
+    }
+
+    fn controller(&self, name: &str) -> Result<AnyController, crate::files::Refusal> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner).select(name)
     }
 
     async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {
@@ -264,7 +270,7 @@ impl Drop for Returned<'_> {
 
 /// Carries one connection to the client's end of a listener.
 async fn forward(mut tcp: TcpStream, session: &Session, forward: u16, weight: Weight) {
-    let _ = tcp.set_nodelay(true); // without it, small writes wait longer, and nothing else changes
+    prepare(&tcp);
     let Ok(mut stream) = session.open().await else { return reset(&tcp) };
     stream.set_weight(weight.value());
     if stream.write_all(&Message::Forwarded { forward }.encode()).await.is_err() {

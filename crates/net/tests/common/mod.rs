@@ -198,6 +198,11 @@ impl Relay {
         self.redirect(self.server);
     }
 
+    /// The client has another IP address from now on.
+    pub fn move_to(&self, from: &str) {
+        *self.back.lock().unwrap() = Arc::new(towards(self.server, from));
+    }
+
     /// The client's packets go to another server from now on.
     pub fn redirect(&self, server: SocketAddr) {
         *self.back.lock().unwrap() = Arc::new(towards(server, "127.0.0.1"));

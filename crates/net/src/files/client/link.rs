@@ -184,7 +184,11 @@ impl<'a> Link<'a> {
                     return Err(NetError::reach(self.address, error));
                 }
                 // A degraded controller matters for uploads only, and they are slower then.
-                Event::Accepted(..) | Event::Datagram(..) | Event::SocketError(_) | Event::Degraded(..) => {}
+                Event::Accepted(..)
+                | Event::Moved(_)
+                | Event::Datagram(..)
+                | Event::SocketError(_)
+                | Event::Degraded(..) => {}
             }
         }
         Ok(None)

@@ -235,6 +235,7 @@ impl Server {
             }
             // A client that cannot be reached any more runs into its timeout.
             Event::Opened(..)
+            | Event::Moved(_)
             | Event::Datagram(..)
             | Event::SocketError(_)
             | Event::Key(..)
