@@ -160,12 +160,22 @@ fn a_wrong_tunnel_is_refused_with_one_line() {
         (&["127.0.0.1:9", "--socks", &taken], 1, "a free port"),
         (&server("example.org"), 2, "it has no port"),
         (&["--listen", "127.0.0.1:0", "--authorized", "none", "--allow", "*:*"], 2, "none: "),
-        (&["--listen", "127.0.0.1:0", "--authorized", "list"], 2, "--allow"),
     ] {
         let output = workspace.rampmeter(&[&["tunnel"], arguments].concat());
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
         assert!(message.contains(expected) && message.starts_with("rampmeter: "), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_server_allows_nothing_and_nobody_by_default() {
+    let workspace = Workspace::new("tunnel_defaults");
+    for (arguments, missing) in [(["--authorized", "list"], "--allow"), (["--allow", "*:*"], "--authorized")] {
+        let output = workspace.rampmeter(&[&["tunnel", "--listen", "127.0.0.1:0"], &arguments[..]].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("required") && message.contains(missing), "{message}");
     }
 }
