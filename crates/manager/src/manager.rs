@@ -251,11 +251,6 @@ impl<C: Controller> Manager<C> {
         Some((f, self.macroflows[f.macroflow as usize].as_ref()?))
     }
 
-    /// The bytes in flight of all macroflows, also of those that their flows have left.
-    pub fn total_in_flight(&self) -> Bytes {
-        self.macroflows.iter().flatten().fold(Bytes::ZERO, |sum, macroflow| sum + macroflow.in_flight)
-    }
-
     /// The flow's controller, for meters and tests.
     pub fn controller(&self, flow: FlowId) -> Option<&C> {
         self.of_flow(flow).map(|(_, macroflow)| &macroflow.controller)

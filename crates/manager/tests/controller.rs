@@ -185,7 +185,9 @@ const SHARE: RouterFeedback = RouterFeedback::FairShare { share: Rate::from_bps(
 fn divide(update: Update<'_>) -> [(Vec<Call>, u64); 2] {
     let (mut manager, stays, moves) = moved(2);
     manager.update(at(20), moves, &Update { rtt: Some(RTT), feedback: SHARE, ..update });
-    [stays, moves].map(|flow| (calls(&manager, flow), in_flight(&manager, flow)))
+    let both = [stays, moves].map(|flow| (calls(&manager, flow), in_flight(&manager, flow)));
+    assert_eq!(manager.in_flight(moves), PACKET * (both[0].1 + both[1].1), "all of them are this flow's");
+    both
 }
 
 /// The acknowledgement of the macroflow that sent the last packet.
@@ -208,6 +210,8 @@ fn each_macroflow_hears_of_its_own_packets() {
 fn without_packet_numbers_bytes_arrive_in_the_order_sent() {
     let [old, new] = divide(update(3));
     assert_eq!((old, new), ((vec![Call::Ack(acked(2, &[]))], 0), (vec![last(acked(1, &[]))], 1)));
+    let [old, new] = divide(Update { lost: PACKET, ..update(1) });
+    assert_eq!((old, new), ((vec![last(acked(1, &[]))], 0), (vec![], 2)));
 }
 
 #[test]
@@ -291,6 +295,16 @@ fn a_grant_returned_late_is_returned_to_its_macroflow() {
     assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 1]);
     manager.unsent(at(1), moves, 2, PACKET);
     assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 0]);
+}
+
+#[test]
+fn discarded_bytes_are_those_that_were_sent_first() {
+    let (mut manager, stays, moves) = moved(2);
+    let mut discard = |packets| {
+        manager.discard_in_flight(at(1), moves, PACKET * packets);
+        [stays, moves].map(|flow| in_flight(&manager, flow))
+    };
+    assert_eq!((discard(1), discard(2)), ([1, 2], [0, 1]));
 }
 
 #[test]

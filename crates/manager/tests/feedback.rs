@@ -155,7 +155,8 @@ fn packets_without_a_request_do_not_starve_others_while_aging() {
 
 #[test]
 fn only_late_feedback_restarts_aging_at_the_next_probe() {
-    for (requested, ages) in [(0, true), (60, false)] {
+    // Late is more than half a round trip later than expected.
+    for (requested, ages) in [(0, true), (30, true), (31, false), (60, false)] {
         let mut manager = manager();
         let flow = open(&mut manager);
         send(&mut manager, at(0), flow, 2);
@@ -166,6 +167,22 @@ fn only_late_feedback_restarts_aging_at_the_next_probe() {
         manager.on_feedback_overdue(at(185), flow, at(60));
         assert_eq!(rate(&manager, 185), if ages { full.scale(0.5) } else { full }, "requested at {requested} ms");
     }
+}
+
+/// Feedback has arrived at 100 ms.
+#[test]
+fn feedback_half_a_round_trip_ago_is_no_answer() {
+    let ages = |requested, overdue| {
+        let mut manager = manager();
+        let flow = open(&mut manager);
+        send(&mut manager, at(0), flow, 2);
+        manager.report(at(100), flow, &received(1));
+        let before = manager.query(at(overdue), flow).unwrap().rate;
+        manager.on_feedback_overdue(at(overdue), flow, at(requested));
+        manager.query(at(overdue), flow).unwrap().rate < before
+    };
+    assert_eq!([ages(100, 110), ages(99, 110)], [true, false]);
+    assert_eq!([ages(99, 150), ages(99, 149)], [true, false]);
 }
 
 #[test]
@@ -217,6 +234,8 @@ fn abandoned_flows_are_closed() {
     assert_eq!(manager.expire(at(10_000), Duration::from_secs(5)), [abandoned]);
     assert_eq!(manager.query(at(10_000), abandoned), None);
     assert_eq!(manager.query(at(10_000), kept).unwrap().flows, 1);
+    assert_eq!(manager.expire(at(13_999), Duration::from_secs(5)), []);
+    assert_eq!(manager.expire(at(14_000), Duration::from_secs(5)), [kept]);
 }
 
 #[test]
@@ -289,11 +308,29 @@ fn reports_of_no_feedback_back_off_like_a_timer() {
     assert_eq!(rate(&manager, 1300), Rate::of(PACKET, timeout * 2));
     assert_eq!(rate(&manager, 1600), Rate::of(PACKET, Duration::from_secs(1)), "but at least a packet a second");
     manager.report(at(1700), flow, &lost(0, LossMode::Persistent));
+    assert_eq!(rate(&manager, 1700), Rate::of(PACKET, Duration::from_secs(1)), "a further report changes nothing");
     send(&mut manager, at(1700), flow, 1);
     manager.report(at(1800), flow, &received(1));
     assert_eq!(rate(&manager, 1800), Rate::of(PACKET * 2, RTT));
     manager.report(at(2000), flow, &lost(0, LossMode::Persistent));
     assert_eq!(rate(&manager, 2000), Rate::of(PACKET, RTT), "the feedback ended the count of timeouts");
+}
+
+#[test]
+fn only_reports_that_nothing_arrives_count_as_a_timeout() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    let persistent = |packets| Report { received: PACKET * packets, ..lost(0, LossMode::Persistent) };
+    manager.report(at(1000), flow, &lost(0, LossMode::Ecn));
+    manager.report(at(1100), flow, &persistent(1));
+    manager.report(at(1399), flow, &persistent(0));
+    manager.report(at(1400), flow, &lost(0, LossMode::Ecn));
+    let status = |manager: &Manager<Cm>| manager.query(at(1698), flow).unwrap();
+    manager.report(at(1698), flow, &persistent(0));
+    assert_eq!(status(&manager).rate, Rate::of(status(&manager).window, RTT), "300 ms after 1399 ms");
+    manager.report(at(1699), flow, &persistent(0));
+    assert!(status(&manager).rate < Rate::of(status(&manager).window, RTT));
 }
 
 #[test]
@@ -518,6 +555,13 @@ fn the_delivery_rate_cap_applies_only_with_reports() {
         send(&mut manager, at(ms - 100), flow, 1);
         manager.report(at(ms), flow, &received(1));
     }
-    let rate = manager.query(at(6000), flow).unwrap().rate;
-    assert_eq!(rate, Rate::of(PACKET * 4, RTT));
+    let rate = |manager: &Manager<Cm>| manager.query(at(6000), flow).unwrap().rate;
+    assert_eq!(rate(&manager), Rate::of(PACKET * 4, RTT));
+    for ms in (6000..6300).step_by(100) {
+        send(&mut manager, at(ms), flow, 10);
+        let bytes = PACKET * 10;
+        let update = Update { arrived_in_flight: bytes, delivered: bytes, ..Update::default() };
+        manager.update(at(ms + 100), flow, &update);
+    }
+    assert!(rate(&manager) > Rate::of(PACKET * 5, RTT), "updates raise it from then on");
 }

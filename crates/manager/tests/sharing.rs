@@ -93,6 +93,39 @@ fn a_flow_that_uses_half_of_its_grants_gets_twice_the_turns() {
     assert!(turns[0].abs_diff(200) <= 2, "{turns:?}");
 }
 
+/// The turns of two flows after the first one was granted permission to send and did not use it. `meanwhile`, of this flow and a
+/// third one, happens before it says so.
+fn turns_after_an_unused_grant(meanwhile: impl Fn(&mut Manager<NewReno>, [FlowId; 2])) -> Vec<usize> {
+    let mut manager = together(Scheduling::RoundRobin);
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    let other = open(&mut manager, HERE);
+    manager.set_weight(flows[0], 0.5);
+    for flow in flows {
+        manager.request(Time::ZERO, flow, false);
+    }
+    assert_eq!(manager.grant(Time::ZERO).map(|grant| grant.flow), Some(flows[0]));
+    meanwhile(&mut manager, [flows[0], other]);
+    manager.notify(Time::ZERO, flows[0], Bytes::ZERO);
+    let grants = send_all(&mut manager, Time::ZERO, &flows);
+    grants.iter().map(|grant| usize::from(grant.flow == flows[1])).collect()
+}
+
+#[test]
+fn a_flow_that_closes_takes_no_turn_from_a_granted_flow() {
+    let turns = turns_after_an_unused_grant(|_, _| ());
+    assert_eq!(turns[..6], [1, 1, 0, 1, 0, 1], "a third of them, and one for the unused one");
+    assert_eq!(turns_after_an_unused_grant(|manager, [_, other]| manager.close(Time::ZERO, other)), turns);
+}
+
+#[test]
+fn the_grant_of_a_closed_flow_is_not_that_of_the_next_flow() {
+    let turns = turns_after_an_unused_grant(|manager, [closed, _]| {
+        manager.close(Time::ZERO, closed);
+        assert_eq!(open(manager, HERE), closed, "the next flow has its number");
+    });
+    assert_eq!(turns[..6], [1, 0, 1, 0, 1, 0]);
+}
+
 #[test]
 fn flows_of_one_macroflow_take_turns_in_one_window() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
@@ -270,6 +303,19 @@ fn a_new_controller_starts_on_the_measured_path_with_history() {
 }
 
 #[test]
+fn controllers_that_start_later_may_send_bunches() {
+    let mut manager = Manager::new(by(Grouping::PerFlow));
+    let bunch = |manager: &mut Manager<Starter>| {
+        let flow = manager.open(Time::ZERO, HERE, Starter::default);
+        manager.on_path(Time::ZERO, flow, PACKET, RTT, RouterFeedback::None);
+        manager.controller(flow).unwrap().0.clone().unwrap().bunch
+    };
+    assert_eq!(bunch(&mut manager), Duration::ZERO);
+    manager.allow_bunches(RTT / 100);
+    assert_eq!(bunch(&mut manager), RTT / 100);
+}
+
+#[test]
 fn every_started_controller_gets_a_stall() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flows = [0, 1, 2].map(|_| manager.open(Time::ZERO, HERE, Starter::default));
@@ -281,8 +327,12 @@ fn every_started_controller_gets_a_stall() {
     assert_eq!(since, [1_000_000_000, 1_000_000_000, 0]);
 }
 
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
 fn at_second(seconds: u64) -> Time {
-    Time::ZERO + Duration::from_secs(seconds)
+    at(seconds * 1000)
 }
 
 /// Sends a packet of `flow`.
@@ -293,14 +343,14 @@ fn send_one(manager: &mut Manager<Starter>, now: Time, flow: FlowId) {
     manager.update(now, flow, &update(1));
 }
 
-/// Opens a flow that sends at these seconds and closes with the last of them. Returns the idle time that its controller
-/// got.
-fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
-    let (first, last) = (at_second(seconds[0]), at_second(seconds[seconds.len() - 1]));
+/// Opens a flow at the first of these milliseconds. It sends at the others, and closes with the last of them. Returns
+/// the idle time that its controller got.
+fn visit(manager: &mut Manager<Starter>, times: &[u64]) -> Option<Duration> {
+    let (first, last) = (at(times[0]), at(times[times.len() - 1]));
     let flow = manager.open(first, HERE, || Starter(None, 7));
     manager.on_path(first, flow, PACKET, RTT, RouterFeedback::None);
     let idle_for = manager.controller(flow).unwrap().0.clone().unwrap().idle_for;
-    seconds[1..].iter().for_each(|&second| send_one(manager, at_second(second), flow));
+    times[1..].iter().for_each(|&ms| send_one(manager, at(ms), flow));
     manager.close(last, flow);
     manager.on_deadline(last + Duration::from_secs(1));
     idle_for
@@ -310,7 +360,7 @@ fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
 fn the_idle_time_of_a_path_is_known_if_flows_share_it() {
     let idle_for = |sharing| {
         let mut manager = Manager::new(sharing);
-        [visit(&mut manager, &[0, 1]), visit(&mut manager, &[9])]
+        [visit(&mut manager, &[0, 1000]), visit(&mut manager, &[9000])]
     };
     assert_eq!(idle_for(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
     assert_eq!(idle_for(by(Grouping::PerFlow)), [None, None]);
@@ -321,9 +371,31 @@ fn the_idle_time_of_a_path_is_known_if_flows_share_it() {
 #[test]
 fn late_last_packets_and_unused_flows_do_not_count_as_use() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
-    visit(&mut manager, &[0, 1, 600]);
-    assert_eq!(visit(&mut manager, &[605]), Some(Duration::from_secs(604)));
-    assert_eq!(visit(&mut manager, &[610, 611, 612]), Some(Duration::from_secs(609)), "the last one sent nothing");
+    visit(&mut manager, &[0, 1000, 600_000]);
+    assert_eq!(visit(&mut manager, &[605_000]), Some(Duration::from_secs(604)));
+    let unused = visit(&mut manager, &[610_000, 611_000, 612_000]);
+    assert_eq!(unused, Some(Duration::from_secs(609)), "the last one sent nothing");
+}
+
+/// The time of the last use of a path, in ms, after a flow has sent at these times.
+fn last_use(times: &[u64]) -> u64 {
+    let mut manager = Manager::new(by(Grouping::PerDestination));
+    visit(&mut manager, times);
+    at_second(900).since(Time::ZERO + visit(&mut manager, &[900_000]).unwrap()).as_nanos() / 1_000_000
+}
+
+#[test]
+fn packets_sent_for_a_round_trip_are_a_use_of_the_path() {
+    assert_eq!(last_use(&[0, 1000, 600_000, 600_020]), 600_020);
+    assert_eq!(last_use(&[0, 1000, 600_000, 600_019]), 1000);
+    assert_eq!(last_use(&[0, 10]), 10, "nothing was sent before");
+}
+
+/// After two measurements of 20 ms RTTVAR is 3/4 * 10 ms, and the timeout 20 + 4 * 7.5 ms (RFC 6298).
+#[test]
+fn a_use_of_the_path_ends_with_idle_time_longer_than_a_timeout() {
+    assert_eq!(last_use(&[0, 1000, 1050]), 1050);
+    assert_eq!(last_use(&[0, 1000, 1051]), 1000);
 }
 
 #[test]
