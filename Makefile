@@ -109,6 +109,11 @@ soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; ever
 crowd: build venv ## 200 clients fetch a file of 20 MB at the same time, and all must get it: CROWD=--help
 	$(PYTHON) scripts/crowd.py $(RAMPMETER) $(CROWD)
 
+.PHONY: memory
+memory: build venv ## a file server's memory for each idle and each busy connection: MEMORY=--help
+	cargo build --quiet --release --package rampmeter-net --example idle_connections
+	$(PYTHON) scripts/memory.py $(RAMPMETER) $(CARGO_TARGET_DIR)/release/examples/idle_connections $(MEMORY)
+
 .PHONY: docs
 docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps

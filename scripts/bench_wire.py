@@ -34,12 +34,14 @@ def main() -> int:
     parser.add_argument("--peers", default=ROWS, help="names, with commas between them (%(default)s)")
     parser.add_argument("--megabytes", type=int, default=400, help="the size of a transfer (%(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="transfers of each peer (%(default)s)")
+    parser.add_argument("--mtu", type=int, default=1500, help="the link's, as root (%(default)s)")
+    parser.add_argument("--loopback", action="store_true", help="use the loopback device, also as root")
     parser.add_argument("--json", action="store_true", help="print one object with every transfer instead of a table")
     arguments = parser.parse_args()
     stop_on_signals()
     tools = prepare(arguments.rampmeter)
     peers = chosen(arguments.peers, tools)
-    with closing(create_network()) as network:
+    with closing(create_network(arguments)) as network:
         rows = measure(peers, tools, network, arguments.megabytes * 1_000_000, arguments.repeats)
     if arguments.json:
         print(json.dumps({"bytes": arguments.megabytes * 1_000_000, "peers": rows}))
@@ -50,10 +52,12 @@ def main() -> int:
     return 0
 
 
-def create_network() -> Network:
+def create_network(arguments: argparse.Namespace) -> Network:
     """Return where to measure."""
+    if arguments.loopback:
+        return Loopback()
     if os.geteuid() == 0:
-        return Pair()
+        return Pair(arguments.mtu)
     progress("not root: measuring on the loopback device, whose MTU favours TCP (65536 bytes)")
     return Loopback()
 
@@ -90,7 +94,7 @@ def measure(peers: list[Peer], tools: Tools, network: Network, size: int, repeat
     return [
         {
             "peer": peer.name,
-            "packet": peer.packet,
+            "packet": min(peer.packet, network.mtu),
             "bits_per_second": rates[peer.name],
             "server_seconds_per_gigabyte": [server for server, _ in costs[peer.name]],
             "client_seconds_per_gigabyte": [client for _, client in costs[peer.name]],

@@ -3,7 +3,7 @@
 The namespaces have no names. Each belongs to a process that sleeps, and the kernel kills that process, like all others
 that start here, when this program ends, however it ends. So nothing is left over, and several runs can be active.
 
-A `Pair` is a server and a client with a link of Ethernet's MTU. An `Emulated` path has two routers in between:
+A `Pair` is a server and a client with a link. An `Emulated` path has two routers in between:
 
     server ── veth ── near ── bottleneck ── delay line ── far ── veth ── client
 
@@ -84,14 +84,14 @@ def network_of(pid: int) -> Path | None:
         return None
 
 
-def connect(one: Namespace, other: Namespace, addresses: tuple[str, str]) -> None:
+def connect(one: Namespace, other: Namespace, addresses: tuple[str, str], mtu: int = MTU) -> None:
     """Connect two namespaces by a link; each end is called `eth` and knows the other one's Ethernet address."""
     ends = list(zip((one, other), addresses, ("02:00:00:00:00:01", "02:00:00:00:00:02"), strict=True))
     pids = [str(end.holder.pid) for end in (one, other) if end.holder]
     create = "ip link add eth netns {} address {} type veth peer name eth netns {} address {}"
     one.run(*create.format(pids[0], ends[0][2], pids[1], ends[1][2]).split())
     for (here, address, _), (_, remote, ethernet) in (ends, ends[::-1]):
-        here.run("ip", "link", "set", "eth", "mtu", str(MTU), "up")
+        here.run("ip", "link", "set", "eth", "mtu", str(mtu), "up")
         here.run("ip", "address", "add", f"{address}/24", "dev", "eth")
         here.run("ip", "neighbour", "add", remote, "lladdr", ethernet, "dev", "eth", "nud", "permanent")
 
@@ -102,6 +102,7 @@ class Network:
     server: Namespace
     client: Namespace
     address: str
+    mtu = MTU
 
     def __init__(self) -> None:
         """Own nothing yet."""
@@ -129,22 +130,22 @@ class Loopback(Network):
         """Use the namespace of this program."""
         super().__init__()
         self.server = self.client = Namespace(own=True)
-        self.address = "127.0.0.1"
+        self.address, self.mtu = "127.0.0.1", 65_536
 
     def set_kernel_controller(self, name: str) -> None:
         """Do nothing: the controller of this machine's connections stays its default."""
 
 
 class Pair(Network):
-    """Two namespaces with a link of Ethernet's MTU, without limits of rate or delay."""
+    """Two namespaces with a link, without limits of rate or delay."""
 
-    def __init__(self) -> None:
+    def __init__(self, mtu: int = MTU) -> None:
         """Create both."""
         super().__init__()
-        self.address = SERVER
+        self.address, self.mtu = SERVER, mtu
         try:
             self.server, self.client = self.namespace(), self.namespace()
-            connect(self.server, self.client, (SERVER, NEAR))
+            connect(self.server, self.client, (SERVER, NEAR), mtu)
         except BaseException:
             self.close()
             raise

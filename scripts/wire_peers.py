@@ -58,7 +58,7 @@ class Peer:
     """A server and its client."""
 
     name: str
-    packet: int  # the maximum size of its packets, with the IP header
+    packet: int  # the maximum size of its packets, with the IP header, on links that carry it
     serve: Callable[[Tools, str], list[str]]  # from the address to listen at
     get: Callable[[Tools, str, int], list[str]]  # from the server's address and the number of bytes
     missing: Callable[[Tools], str | None] = lambda _: None  # why it cannot run here
@@ -78,7 +78,7 @@ def ours(controller: str) -> Peer:
     def get(tools: Tools, address: str, size: int) -> list[str]:
         return command(tools, "get", f"{address}/{tools.file(size).name}", "--out", "/dev/null", "--json")
 
-    return Peer(f"rampmeter {controller}", 1228, serve, get)
+    return Peer(f"rampmeter {controller}", 9000, serve, get)
 
 
 def built(name: str, packet: int) -> Peer:
@@ -142,7 +142,7 @@ def kernel(controller: str) -> Peer:
         known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
         return None if controller in known else f"this kernel has no tcp_{controller}"
 
-    return Peer(f"TCP {controller}", 1500, serve, get, missing, controller)
+    return Peer(f"TCP {controller}", 65_536, serve, get, missing, controller)
 
 
 PEERS = [

@@ -20,7 +20,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, iovec, mmsghdr};
-use rampmeter_units::Ecn;
+use rampmeter_session::MIN_HELLO_BYTES;
+use rampmeter_units::{Bytes, Ecn};
 
 use crate::layout::{Control, RawAddress, Received};
 
@@ -234,19 +235,6 @@ impl Socket {
         if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The largest payload of a packet that the interface to `to` takes, or less if the kernel has heard of a smaller
-    /// link on the way. An upper bound for probes only, because anybody can forge what the kernel has heard.
-    pub(crate) fn max_payload(to: SocketAddr) -> io::Result<usize> {
-        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-        let socket = Self { inner: UdpSocket::bind(unspecified(to))?, segments: false };
-        socket.inner.connect(to)?;
-        let (level, name, headers) = match to {
-            SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_MTU, 20 + 8),
-            SocketAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_MTU, 40 + 8),
-        };
-        Ok(usize::try_from(socket.get(level, name)?).unwrap_or(0).saturating_sub(headers))
-    }
-
     fn fd(&self) -> c_int {
         self.inner.as_raw_fd()
     }
@@ -370,6 +358,31 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
     }
+}
+
+/// The size of IP's and UDP's headers in packets to `to`.
+fn headers(to: SocketAddr) -> usize {
+    if to.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 }
+}
+
+/// The size of a packet to `to` with a handshake.
+pub(crate) fn smallest_packet(to: SocketAddr) -> Bytes {
+    Bytes::new((MIN_HELLO_BYTES + headers(to)) as u64)
+}
+
+/// The largest packet that the interface to `to` takes, IP header included, or a smaller one if routers have told the
+/// kernel so. Anybody can forge what routers tell: it limits what is tried, and explains failures.
+pub(crate) fn path_size(to: SocketAddr) -> Option<Bytes> {
+    let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+    let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false };
+    socket.inner.connect(to).ok()?;
+    let (level, name) = if to.is_ipv4() { (libc::SOL_IP, libc::IP_MTU) } else { (libc::SOL_IPV6, libc::IPV6_MTU) };
+    socket.get(level, name).ok().and_then(|mtu| u64::try_from(mtu).ok()).map(Bytes::new)
+}
+
+/// The largest payload of a packet to `to`, by [`path_size`].
+pub(crate) fn max_payload(to: SocketAddr) -> Option<usize> {
+    path_size(to).map(|size| (size.as_u64() as usize).saturating_sub(headers(to)))
 }
 
 fn unspecified(peer: SocketAddr) -> SocketAddr {
@@ -523,7 +536,7 @@ mod tests {
     #[test]
     fn a_packet_larger_than_the_interface_takes_is_lost_alone() {
         let mut sockets = pair("127.0.0.1");
-        let too_large = Socket::max_payload(sockets.1.local_address().unwrap()).unwrap() + 1;
+        let too_large = max_payload(sockets.1.local_address().unwrap()).unwrap() + 1;
         let to = sockets.1.local_address().unwrap();
         let mut out = SendBatch::default();
         for size in [1000, 1000, too_large, 1000] {

@@ -13,8 +13,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{TestServer, at_fixed_rate, fetch, noise};
+use common::{TestServer, at_fixed_rate, fetch, noise, options};
 use nix::sched::{CloneFlags, setns, unshare};
+use rampmeter_net::files::get;
 
 /// A network namespace, which ends with this value and the threads in it.
 struct Namespace(File);
@@ -125,6 +126,18 @@ fn check(family: &str) {
         assert!((1300..=1414).contains(&mean), "{family}: packets of {mean} bytes over a path of 1400");
     });
     assert!(fs::read(out.join("f")).unwrap() == bytes);
+}
+
+#[test]
+fn a_path_that_is_too_small_for_a_handshake_is_named() {
+    let Some(network) = Network::new("-4") else { return };
+    network.router.ip("link set eth1 mtu 1000");
+    let to = tempfile::tempdir().unwrap();
+    let address = (network.address, 7267).into();
+    let mut options = options(address, "f", to.path());
+    options.client.peer_timeout = rampmeter_units::Duration::from_secs(2);
+    let error = network.client.run(|| get(&options)).unwrap_err().to_string();
+    assert!(error.contains("packets of 1000 bytes") && error.ends_with("to 1228"), "{error}");
 }
 
 fn wait_for(file: &Path, bytes: u64) {

@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::protocol::Refusal;
 use crate::history::HistoryError;
 use crate::keys::KeyError;
+use crate::socket::{path_size, smallest_packet};
 
 /// What arrived of the files before their transfer ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,6 +93,13 @@ pub enum NetError {
     /// The server has no place for another session of this network or key.
     #[error("{0} has no place for another session: try again later")]
     Busy(SocketAddr),
+    /// The path to the server carries packets of this size only, as far as the kernel knows.
+    #[error(
+        "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
+        known = .1.as_u64(),
+        smallest = smallest_packet(*.0).as_u64()
+    )]
+    SmallPath(SocketAddr, Bytes),
     /// The peer stopped responding.
     #[error("{0} stopped responding after {1}")]
     PeerTimeout(SocketAddr, Received),
@@ -179,6 +187,12 @@ pub enum NetError {
 }
 
 impl NetError {
+    /// The server at `address` has not answered. The kernel may know that the path is too small for a handshake.
+    pub(crate) fn no_answer(address: SocketAddr) -> Self {
+        let known = path_size(address).filter(|&known| known < smallest_packet(address));
+        known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
+    }
+
     /// Whether the error is in the request itself: an invalid address, option, controller or directory.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::BadUrl { .. } | Self::BadOption(_) | Self::Controller(_) | Self::BadDirectory { .. })

@@ -11,7 +11,7 @@ use rampmeter_wire::UDP_BYTES;
 
 use super::{Event, Host, SessionEnd};
 use crate::peer::Peer;
-use crate::socket::Socket;
+use crate::socket::max_payload;
 
 /// A session without connections and without packets is discarded after one to two of these.
 pub(super) const SESSION_SWEEP: Duration = Duration::from_secs(15);
@@ -140,7 +140,7 @@ impl<C: Controller> Host<C> {
     pub(super) fn limit_packet_size(&mut self, id: ConnectionId) {
         let Some(address) = self.peer(id) else { return };
         self.endpoint.limit_packet_size(id, || {
-            let payload = Socket::max_payload(address).unwrap_or(MIN_HELLO_BYTES);
+            let payload = max_payload(address).unwrap_or(MIN_HELLO_BYTES);
             Bytes::new((payload + UDP_BYTES) as u64)
         });
     }

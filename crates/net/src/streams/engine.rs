@@ -369,7 +369,7 @@ impl Engine {
         };
         self.windows.sum -= FIRST_WINDOW;
         if let Some(dial) = &self.dial {
-            let error = StreamError::NoAnswer(dial.address);
+            let error = StreamError::no_answer(dial.address);
             return self.try_next_address(now, error);
         }
         // The other host has no place for another stream, or does not answer.

@@ -4,12 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 
 use rampmeter_session::PublicKey;
-use rampmeter_units::RegistryError;
+use rampmeter_units::{Bytes, RegistryError};
 use thiserror::Error;
 
 use crate::files::KeyChanged;
 use crate::host::{EndReason, SessionEnd};
 use crate::keys::KeyError;
+use crate::socket::{path_size, smallest_packet};
 
 /// Why a session or a stream cannot be opened.
 #[derive(Debug, Error)]
@@ -45,6 +46,13 @@ pub enum StreamError {
     /// The server has no place for another session of this network or key.
     #[error("{0} has no place for another session: try again later")]
     Busy(SocketAddr),
+    /// The path to the server carries packets of this size only, as far as the kernel knows.
+    #[error(
+        "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
+        known = .1.as_u64(),
+        smallest = smallest_packet(*.0).as_u64()
+    )]
+    SmallPath(SocketAddr, Bytes),
     /// The server has another key than the one expected.
     #[error(transparent)]
     KeyChanged(Box<KeyChanged>),
@@ -81,6 +89,12 @@ impl StreamError {
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
         self.is_usage() || matches!(self, Self::KeyChanged(_) | Self::Key(_) | Self::NotAuthorized { .. })
+    }
+
+    /// The server at `address` has not answered. The kernel may know that the path is too small for a handshake.
+    pub(super) fn no_answer(address: SocketAddr) -> Self {
+        let known = path_size(address).filter(|&known| known < smallest_packet(address));
+        known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
     }
 
     pub(super) fn listen(address: SocketAddr, reason: io::Error) -> Self {

@@ -313,7 +313,7 @@ impl<'a> Engine<'a> {
                         continue;
                     }
                     return Err(match ended {
-                        _ if link.handshake.is_none() => NetError::NoAnswer(address),
+                        _ if link.handshake.is_none() => NetError::no_answer(address),
                         EndReason::PeerTimeout => NetError::PeerTimeout(address, Received::default()),
                         _ => NetError::Aborted(address, Received::default()),
                     });

@@ -107,7 +107,7 @@ impl<'a> Link<'a> {
         let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
         let mut host = Host::new(endpoint, sessions, socket, limits);
         let now = net.now();
-        let session = host.connect(now, address, trusted.expected).ok_or(NetError::NoAnswer(address))?;
+        let session = host.connect(now, address, trusted.expected).ok_or_else(|| NetError::no_answer(address))?;
         let host = net.add(host)?;
         Ok(Self {
             options,
@@ -231,13 +231,13 @@ impl<'a> Link<'a> {
                 self.is_ready = false;
                 self.connections.clear();
                 let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
-                self.session = session.ok_or(NetError::NoAnswer(address))?;
+                self.session = session.ok_or_else(|| NetError::no_answer(address))?;
                 Ok(None)
             }
             SessionEnd::NotAuthorized => Err(NetError::NotAuthorized { address, own: self.trusted.identity.public() }),
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => Ok(Some(LinkEvent::Restarted)),
             SessionEnd::Busy => Err(NetError::Busy(address)),
-            SessionEnd::NoAnswer => Err(NetError::NoAnswer(address)),
+            SessionEnd::NoAnswer => Err(NetError::no_answer(address)),
         }
     }
 

@@ -31,7 +31,7 @@ impl Engine {
         match (session, expected) {
             (Some(session), Some(key)) => self.begin(now, session, key),
             (Some(_), None) => {} // the server's key comes first
-            (None, _) => self.fail_dial(StreamError::NoAnswer(address)),
+            (None, _) => self.fail_dial(StreamError::no_answer(address)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Engine {
             }
             SessionEnd::Busy => self.try_next_address(now, StreamError::Busy(address)),
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted | SessionEnd::NoAnswer => {
-                self.try_next_address(now, StreamError::NoAnswer(address));
+                self.try_next_address(now, StreamError::no_answer(address));
             }
         }
     }

@@ -38,7 +38,7 @@ impl Engine {
             self.stop_at = Some(now); // nobody waits for it
         }
         if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
-            let error = StreamError::NoAnswer(dial.address);
+            let error = StreamError::no_answer(dial.address);
             self.try_next_address(now, error);
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
