@@ -75,11 +75,13 @@ fn every_controller_that_needs_no_router_moves_a_file() {
 #[test]
 fn a_paths_history_is_stored_for_the_next_server() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(400_000, 12)).unwrap();
+    fs::write(from.path().join("f"), noise(1_000_000, 12)).unwrap();
     let path = to.path().join("histories");
     for _ in 0..2 {
         let server = TestServer::start(from.path(), |options| {
             (options.controller, options.history) = ("pcp".into(), Some(path.clone()));
+            // A busy machine sends at this rate, so that trains prove something.
+            options.settings = "max_rate = '30 Mb/s'".parse().unwrap();
         });
         fetch(server.address, "f", to.path()).unwrap();
         server.next_served();

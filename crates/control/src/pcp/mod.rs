@@ -105,6 +105,8 @@ pub struct Pcp {
     config: Config,
     random: Stream,
     packet: Bytes,
+    /// The size of packets from the end of the present train on.
+    larger_packet: Option<Bytes>,
     /// The number of flows that share the rate.
     flows: usize,
     rtt: Duration,
@@ -151,6 +153,7 @@ impl Algorithm for Pcp {
             config: config.clone(),
             random,
             packet: Bytes::ZERO,
+            larger_packet: None,
             flows: 1,
             rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
@@ -218,6 +221,9 @@ impl Pcp {
     /// Starts a train whose time has come, and ends a train whose timeout has expired.
     fn poll(&mut self, now: Time) {
         self.drain.poll(now);
+        if let Some(packet) = self.larger_packet.take_if(|_| !self.phase.is_probing()) {
+            self.use_packet(now, packet);
+        }
         match self.phase {
             Phase::Waiting(until) if now >= until && self.competitive.is_on() => {
                 self.phase = Phase::Waiting(now + self.rtt);
@@ -275,6 +281,17 @@ impl Pcp {
         let test = base.scale(growth).min(max).max(self.min_probe());
         self.search.set_test_rate(test);
         Some(test)
+    }
+
+    /// Delays of larger packets are longer: the queue is measured anew.
+    fn use_packet(&mut self, now: Time, packet: Bytes) {
+        (self.packet, self.rest_of_bunch) = (packet, 0);
+        self.queue = Queue::new(self.past_rtt().map(|rtt| (packet, rtt)));
+        self.view = View::default();
+        self.competitive.on_packet_size(now, packet);
+        if let Some(slow_start) = &mut self.slow_start {
+            slow_start.on_packet_size(now, packet);
+        }
     }
 
     /// The train was sent: sets the timeout for its receipts.
@@ -368,7 +385,7 @@ impl Pcp {
 
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
-        self.packet = path.packet.max(Bytes::new(1));
+        (self.packet, self.larger_packet) = (path.packet.max(Bytes::new(1)), None);
         (self.bunch, self.rest_of_bunch) = (path.bunch, 0);
         self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
@@ -386,17 +403,12 @@ impl Controller for Pcp {
         self.begin(now, path, first);
     }
 
-    /// Delays of larger packets are longer: the queue is measured anew, and a train of both sizes proves nothing.
+    /// A train of packets of both sizes proves nothing: larger ones wait for its end, and smaller ones end it.
     fn on_packet_size(&mut self, now: Time, packet: Bytes) {
-        (self.packet, self.rest_of_bunch) = (packet, 0);
-        self.queue = Queue::new(self.past_rtt().map(|rtt| (packet, rtt)));
-        self.view = View::default();
-        self.competitive.on_packet_size(now, packet);
-        if let Some(slow_start) = &mut self.slow_start {
-            slow_start.on_packet_size(now, packet);
-        }
-        if self.phase.is_probing() {
-            self.phase = Phase::Waiting(now);
+        self.larger_packet = Some(packet).filter(|&packet| packet > self.packet && self.phase.is_probing());
+        if self.larger_packet.is_none() {
+            self.use_packet(now, packet);
+            self.phase = if self.phase.is_probing() { Phase::Waiting(now) } else { self.phase };
         }
     }
 
