@@ -203,7 +203,12 @@ fn print_status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     print_result(args.json, &status, format_status)
 }
 
-fn format_status(status: &Status) -> String {
+/// The status of the daemon at the default path, if one runs.
+pub(crate) fn running_status() -> Option<Status> {
+    daemon::status(&default_socket()).ok()
+}
+
+pub(crate) fn format_status(status: &Status) -> String {
     let mut text = format!("controller {}, processes {}\n", status.controller, list(&status.processes));
     if status.macroflows.is_empty() {
         text.push_str("no flows\n");

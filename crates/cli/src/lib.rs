@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod lists;
 mod manual;
+mod operate;
 mod python;
 #[cfg_attr(not(feature = "studies"), path = "no_studies.rs")]
 mod studies;
@@ -66,6 +67,8 @@ enum Command {
     Tunnel(tunnel::TunnelArgs),
     /// Print this host's public key; make a key pair if there is none
     Key(files::KeyArgs),
+    /// Print the state of running servers, tunnels and of the Congestion Manager's daemon
+    Status(operate::StatusArgs),
     /// Run or use the Congestion Manager of this host
     Cm(cm::CmArgs),
     /// List the congestion controllers
@@ -105,6 +108,7 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         #[cfg(feature = "tunnel")]
         Command::Tunnel(args) => tunnel::tunnel(args, &registries.controllers),
         Command::Key(args) => files::key(args),
+        Command::Status(args) => operate::status(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
         Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),
         Command::Routers => Ok(lists::list("router", registries.routers.list())),

@@ -20,6 +20,7 @@ use rampmeter_session::{Clients, PublicKey};
 use crate::failure::Failure;
 use crate::files::{address, default_key};
 use crate::lists::check_controller;
+use crate::operate::OperateArgs;
 use crate::stop_flag;
 
 /// The arguments of `rampmeter tunnel`.
@@ -66,6 +67,8 @@ pub(crate) struct TunnelArgs {
     /// The congestion controller of both directions; at a server, of clients that name none [default: pcp]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
+    #[command(flatten)]
+    operate: OperateArgs,
 }
 
 /// The controller of tunnels.
@@ -110,6 +113,7 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
             identity = identity.public()
         );
     }
+    let (monitor, _socket) = args.operate.start("tunnel")?;
     let defaults = ClientOptions::default();
     let tunnel = TunnelClient::bind(TunnelOptions {
         server: server.to_owned(),
@@ -119,6 +123,7 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
             controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
             registry: registry.clone(),
             max_streams: args.connections.into(),
+            monitor: Some(monitor),
             ..defaults
         },
         server_controller: args.controller.clone(),
@@ -148,6 +153,7 @@ async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop:
         eprintln!("rampmeter: {} has no keys: nobody can connect", authorized.display());
     }
     let (identity, _) = identity(args)?;
+    let (monitor, _socket) = args.operate.start("tunnel-server")?;
     let server = TunnelServer::bind(TunnelServerOptions {
         server: ServerOptions {
             address: listen,
@@ -156,6 +162,7 @@ async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop:
             controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
             registry: registry.clone(),
             max_streams: args.connections.into(),
+            monitor: Some(monitor),
             ..ServerOptions::default()
         },
         allow,

@@ -70,6 +70,16 @@ macro_rules! controllers {
             External(Box<dyn Controller + Send>),
         }
 
+        impl AnyController {
+            /// The name of a built-in controller; `external` for those of other crates.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                    Self::External(_) => "external",
+                }
+            }
+        }
+
         impl Default for Registry {
             /// The built-in controllers.
             fn default() -> Self {

@@ -12,6 +12,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use crate::aging::{Aging, HalfLife, MAX_GAP};
 use crate::destinations::Place;
 use crate::flow::{Share, Sharing};
+use crate::paths::Totals;
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::send_times::SendTimes;
@@ -86,6 +87,7 @@ pub(crate) struct Macroflow<C> {
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     pub(crate) in_flight: Bytes,
+    pub(crate) totals: Totals,
     /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
     pub(crate) next_number: u64,
     last_sent: Time,
@@ -136,6 +138,7 @@ impl<C: Controller> Macroflow<C> {
             granted: None,
             retransmissions: VecDeque::new(),
             in_flight: Bytes::ZERO,
+            totals: Totals::default(),
             next_number: 0,
             last_sent: Time::ZERO,
             last_granted: Time::ZERO,
@@ -296,6 +299,7 @@ impl<C: Controller> Macroflow<C> {
             return;
         }
         self.in_flight += bytes;
+        self.totals.sent += bytes;
         self.last_sent = now;
         if let Some(send_times) = &mut self.send_times {
             send_times.sent(now, self.next_number, self.rtt.smoothed());

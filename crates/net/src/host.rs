@@ -8,18 +8,22 @@
 //! host             what an application calls, and what is due
 //! host/receive     datagrams from the socket     host/send    packets to the socket
 //! host/sessions    encrypted sessions            host/event   what the application learns
+//! host/status      what an operator learns       host/log     one line for each connection
 //! ```
 
 mod event;
+mod log;
 mod receive;
 mod send;
 mod sessions;
+pub(crate) mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 
 pub use event::{EndReason, Event, SessionEnd};
+use log::RefusalLog;
 use rampmeter_control::Controller;
 use rampmeter_manager::Share;
 use rampmeter_session::{PublicKey, SessionId, Sessions};
@@ -83,6 +87,9 @@ pub struct Host<C> {
     /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
     pub(crate) blocked: bool,
     pub(crate) events: VecDeque<Event>,
+    /// Bytes of UDP payload received.
+    received_bytes: u64,
+    refusals: RefusalLog,
     next_sweep: Time,
     next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
@@ -108,6 +115,8 @@ impl<C: Controller> Host<C> {
             acks: Acks::default(),
             blocked: false,
             events: VecDeque::new(),
+            received_bytes: 0,
+            refusals: RefusalLog::default(),
             next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
             expects_reply: false,
@@ -137,7 +146,11 @@ impl<C: Controller> Host<C> {
     }
 
     fn add_stream(&mut self, now: Time, id: ConnectionId, peer: Peer) {
-        self.streams.insert(id.number(), Stream::new(now, id, peer));
+        let address = match peer {
+            Peer::Clear(address) => Some(address),
+            Peer::Session(session, _) => self.sessions.as_ref().and_then(|sessions| sessions.address(session)),
+        };
+        self.streams.insert(id.number(), Stream::new(now, id, peer, address));
         if self.limits.peer_timeout < Duration::MAX {
             self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
         }
@@ -334,6 +347,7 @@ impl<C: Controller> Host<C> {
                     let Some(peer) = self.endpoint.peer(id) else { continue };
                     self.add_stream(now, id, peer);
                     self.limit_packet_size(id);
+                    log::accepted(self.peer(id), id.number(), rtt);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
                 TransportEvent::Degraded(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
@@ -341,6 +355,7 @@ impl<C: Controller> Host<C> {
                     // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };
                     let ended = EndReason::new(reason, stream.timed_out);
+                    log::ended(now, stream, &statistics, ended);
                     self.events.push_back(Event::Closed(id, ended, statistics));
                 }
             }

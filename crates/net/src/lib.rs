@@ -7,6 +7,7 @@
 //! driver     EventLoop: many hosts in one thread; events
 //! host       Host: an endpoint, its socket, the streams of its connections
 //! history    the histories of destinations in a file
+//! monitor    the state of a running process, for operators
 //! tcp_info   the kernel's statistics of its TCP connections
 //! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
@@ -23,6 +24,7 @@ mod history;
 mod host;
 pub mod keys;
 mod layout;
+pub mod monitor;
 mod peer;
 mod ready;
 mod socket;

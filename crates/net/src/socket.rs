@@ -57,6 +57,8 @@ pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     packets: Vec<Outgoing>,
     sent: usize,
+    /// The number of all bytes so far.
+    pushed: u64,
     /// The packets before this one are sent one by one.
     singly_before: usize,
 }
@@ -80,9 +82,18 @@ impl SendBatch {
     pub(crate) fn push(&mut self, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddr>) {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
-            Some(to) => self.packets.push(Outgoing { to, ecn, start, end: self.bytes.len() }),
+            Some(to) => {
+                let end = self.bytes.len();
+                self.pushed += (end - start) as u64;
+                self.packets.push(Outgoing { to, ecn, start, end });
+            }
             None => self.bytes.truncate(start),
         }
+    }
+
+    /// The number of bytes of all packets so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The buffers of one connection: bytes written and not acknowledged, bytes received and not read.
 
+use std::net::SocketAddr;
+
 use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::Packet;
@@ -38,6 +40,9 @@ impl Arrivals {
 pub(crate) struct Stream {
     pub(crate) id: ConnectionId,
     pub(crate) peer: Peer,
+    /// The peer's address, which remains known when its session has ended.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) opened_at: Time,
     pub(crate) outgoing: SendBuffer,
     pub(crate) incoming: ReceiveBuffer,
     /// Bytes of the peer's stream received in order.
@@ -59,10 +64,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(now: Time, id: ConnectionId, peer: Peer) -> Self {
+    pub(crate) fn new(now: Time, id: ConnectionId, peer: Peer, address: Option<SocketAddr>) -> Self {
         Self {
             id,
             peer,
+            address,
+            opened_at: now,
             outgoing: SendBuffer::default(),
             incoming: ReceiveBuffer::default(),
             arrived: 0,

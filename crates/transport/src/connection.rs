@@ -64,6 +64,10 @@ pub struct Statistics {
     pub data_packets: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
+    /// Bytes of this side's stream that the peer has acknowledged.
+    pub acknowledged: u64,
+    /// Bytes of the peer's stream that have arrived in order.
+    pub arrived: u64,
     /// Packets that counted as lost and arrived after all.
     pub spurious: u64,
     /// The number of retransmission timeouts.
@@ -484,6 +488,8 @@ impl Connection {
         let rtt = &self.sender.rtt;
         Statistics {
             retransmitted: self.sender.retransmitted,
+            acknowledged: self.acknowledged(),
+            arrived: self.arrived(),
             spurious: self.sender.spurious,
             smoothed_rtt: rtt.smoothed(),
             min_rtt: rtt.min(),

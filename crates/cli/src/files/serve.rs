@@ -15,6 +15,7 @@ use super::print::amount;
 use super::{address, default_key};
 use crate::failure::Failure;
 use crate::lists::check_controller;
+use crate::operate::OperateArgs;
 use crate::stop_flag;
 
 /// What `--writers` takes instead of a file.
@@ -73,6 +74,8 @@ pub(crate) struct ServeArgs {
     /// Keep measurements of clients' paths in this file for later transfers; several servers may share one file
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    operate: OperateArgs,
 }
 
 /// Parses a number of clients.
@@ -107,7 +110,9 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         Some(word) if word.as_os_str() == ANYONE => Writers::Anyone,
         Some(path) => Writers::Listed(keys::read_authorized_keys(path)?),
     };
+    let (monitor, _socket) = args.operate.start("serve")?;
     let server = Server::bind(ServeOptions {
+        monitor: Some(monitor),
         directory: args.directory.clone(),
         address: args.listen,
         identity,

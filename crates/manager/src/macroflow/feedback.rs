@@ -1,7 +1,7 @@
 //! How a macroflow handles feedback: it updates its bytes in flight and calls its controller.
 
 use rampmeter_control::{Ack, Controller, Loss, LossKind, MarkCount};
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
 
 use super::Macroflow;
@@ -14,6 +14,9 @@ impl<C: Controller> Macroflow<C> {
             self.rtt.sample(rtt);
         }
         self.in_flight = self.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
+        self.totals.delivered += update.delivered;
+        self.totals.lost += update.lost;
+        self.totals.marked += update.arrivals.iter().filter(|arrival| arrival.ecn == Ecn::Ce).count() as u64;
         if update.delivered > Bytes::ZERO {
             self.on_feedback(now);
             if self.rate_cap.has_reports() {
@@ -71,6 +74,9 @@ impl<C: Controller> Macroflow<C> {
         }
         let used = self.in_flight;
         self.in_flight = self.in_flight.saturating_sub(report.received + report.lost);
+        self.totals.delivered += report.received;
+        self.totals.lost += report.lost;
+        self.totals.marked += u64::from(report.mode == Some(LossMode::Ecn));
         if report.received > Bytes::ZERO {
             let due = self.smoothed_rtt() + self.smoothed_rtt() / 2;
             let late = report.sent_by.is_some_and(|sent_by| now.since(sent_by) >= due);

@@ -27,6 +27,7 @@ impl<C: Controller> Host<C> {
                 let now = clock.now();
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 for bytes in packets {
+                    self.received_bytes += bytes.len() as u64;
                     self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
                     // An acknowledgement has space for few receipts: it is encoded before the next packet is
                     // processed, even if the kernel returned many packets at once.

@@ -9,7 +9,7 @@ use rampmeter_transport::{Connection, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::UDP_BYTES;
 
-use super::{Event, Host, SessionEnd};
+use super::{Event, Host, SessionEnd, log};
 use crate::peer::Peer;
 use crate::socket::max_payload;
 
@@ -91,7 +91,11 @@ impl<C: Controller> Host<C> {
                     continue;
                 }
                 // Its opener never proved its address, so there are no streams.
-                SessionEvent::Discarded(_) | SessionEvent::Refused(..) => continue,
+                SessionEvent::Discarded(_) => continue,
+                SessionEvent::Refused(from, key, why) => {
+                    self.refusals.refused(now, from, key, why);
+                    continue;
+                }
                 SessionEvent::Full => {
                     self.make_room(now);
                     continue;
@@ -126,6 +130,9 @@ impl<C: Controller> Host<C> {
     /// is most likely the same (RFC 9000 section 9.4).
     fn on_moved(&mut self, now: Time, session: SessionId, before: SocketAddr) {
         let address = self.sessions.as_ref().and_then(|sessions| sessions.address(session));
+        log::moved(before, address);
+        let moved = self.streams.values_mut().filter(|stream| stream.peer.session_id() == Some(session));
+        moved.for_each(|stream| stream.address = address);
         if address.is_none_or(|address| address.ip() == before.ip()) {
             return;
         }
@@ -159,6 +166,7 @@ impl<C: Controller> Host<C> {
         let used = self.used_sessions();
         let Some(sessions) = &mut self.sessions else { return };
         let unused: Vec<_> = sessions.silent_for(now, time).filter(|id| !used.contains(id)).collect();
+        log::discarded(unused.len());
         for id in unused {
             sessions.discard(id);
         }

@@ -20,6 +20,7 @@ use crate::driver::EventLoop;
 use crate::files::{Trust, max_datagram, os_random};
 use crate::host::Host;
 use crate::keys;
+use crate::monitor::Monitor;
 use crate::socket::Socket;
 
 /// The options of a client.
@@ -44,6 +45,8 @@ pub struct ClientOptions {
     pub max_streams: usize,
     /// The maximum sum of the receive windows of all streams.
     pub memory: Bytes,
+    /// Where it puts its state once a second.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for ClientOptions {
@@ -58,6 +61,7 @@ impl Default for ClientOptions {
             spare: 1,
             max_streams: 256,
             memory: Bytes::new(1 << 30),
+            monitor: None,
         }
     }
 }
@@ -103,6 +107,7 @@ impl Client {
                     max_streams: options.max_streams,
                     spare: options.spare.max(1),
                     memory: options.memory,
+                    monitor: options.monitor.clone(),
                 };
                 let engine = Engine::new(net, host, Arc::clone(&link), settings, incoming_sender);
                 Ok((engine, link, address, addresses))

@@ -29,6 +29,7 @@ use super::session::Session;
 use super::stream::Stream;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
+use crate::monitor::Monitor;
 
 /// The interval of checks that no event causes.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -47,6 +48,8 @@ pub(super) struct Settings {
     pub(super) spare: usize,
     /// The maximum sum of all receive windows.
     pub(super) memory: Bytes,
+    /// Where the engine puts its state once a second.
+    pub(super) monitor: Option<Monitor>,
 }
 
 /// A session of the engine.

@@ -18,6 +18,7 @@ use super::{DEFAULT_PORT, default_limits, default_transport, endpoint};
 use crate::driver::EventLoop;
 use crate::files::{max_datagram, os_random};
 use crate::host::Host;
+use crate::monitor::Monitor;
 use crate::socket::Socket;
 
 /// The options of a server.
@@ -42,6 +43,8 @@ pub struct ServerOptions {
     pub max_streams: usize,
     /// The maximum sum of the receive windows of all streams.
     pub memory: Bytes,
+    /// Where it puts its state once a second.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for ServerOptions {
@@ -57,6 +60,7 @@ impl Default for ServerOptions {
             max_sessions: 256,
             max_streams: 256,
             memory: Bytes::new(1 << 30),
+            monitor: None,
         }
     }
 }
@@ -90,6 +94,9 @@ impl Server {
         let refused = |reason| StreamError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;
+        if let Some(monitor) = &options.monitor {
+            monitor.set_address(address);
+        }
         let key = options.identity.public();
         let (incoming_sender, incoming) = mpsc::unbounded_channel();
         let (link_sender, link) = oneshot::channel();
@@ -118,6 +125,7 @@ impl Server {
                     max_streams: options.max_streams,
                     spare: 0,
                     memory: options.memory,
+                    monitor: options.monitor.clone(),
                 };
                 Ok((Engine::new(net, host, Arc::clone(&link), settings, incoming_sender), link))
             };

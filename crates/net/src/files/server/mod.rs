@@ -129,6 +129,9 @@ impl Server {
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;
+        if let Some(monitor) = &options.monitor {
+            monitor.set_address(address);
+        }
         let sessions = Sessions::new(
             rampmeter_session::Config {
                 own: options.identity.clone(),
@@ -196,6 +199,9 @@ impl Server {
                 next_sweep = now + Duration::from_secs(1);
                 self.abort_idle_clients(now);
                 self.shared.budgets.sweep(now);
+                if let (Some(monitor), Some(host)) = (&self.options.monitor, self.net.host(self.host)) {
+                    monitor.publish(host.status(now, AnyController::name));
+                }
             }
         }
         let now = self.net.now();

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::files::{DEFAULT_PORT, default_transport, os_random};
 use crate::host::Limits;
+use crate::monitor::Monitor;
 
 /// Which clients may upload files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,6 +91,8 @@ pub struct ServeOptions {
     pub on_transfer: Option<TransferHandler>,
     /// Called once for each client and reason for which the controller is degraded.
     pub on_degraded: Option<DegradedHandler>,
+    /// Where the server puts its state once a second.
+    pub monitor: Option<Monitor>,
     /// The file for the histories of clients' paths; `None` for none.
     pub history: Option<PathBuf>,
     /// Stops the server when set.
@@ -120,6 +123,7 @@ impl Default for ServeOptions {
             max_idle: Duration::from_secs(60),
             on_transfer: None,
             on_degraded: None,
+            monitor: None,
             history: None,
             stop: Arc::default(),
         }

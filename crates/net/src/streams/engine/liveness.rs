@@ -42,6 +42,9 @@ impl Engine {
             self.try_next_address(now, error);
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
+        if let Some(monitor) = &self.settings.monitor {
+            monitor.publish(host.status(now, AnyController::name));
+        }
         let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
         for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
             host.abort(now, id);

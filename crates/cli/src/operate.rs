@@ -1,0 +1,187 @@
+//! What operators of servers and tunnels use: logs, metrics, `rampmeter status`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use rampmeter_net::monitor::{Monitor, PathStatus, Snapshot, StatusSocket, read_all, runtime_directory};
+use serde::Serialize;
+use tracing::level_filters::LevelFilter;
+use tracing::warn;
+
+use crate::failure::Failure;
+use crate::files::address;
+use crate::table::table;
+use crate::{cm, print_result};
+
+/// The variable that has the level of logs, if `--log` is not given.
+const LOG: &str = "RAMPMETER_LOG";
+
+/// Arguments of commands that run for a long time.
+#[derive(Debug, Args)]
+pub(crate) struct OperateArgs {
+    /// Answer HTTP requests of Prometheus for /metrics at this address; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Arguments for logs.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Log events of this level and above to standard error [default: the variable `RAMPMETER_LOG`, or off]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<Level>,
+}
+
+/// A level of logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Off => Self::OFF,
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+        }
+    }
+}
+
+impl LogArgs {
+    /// Writes logs from now on.
+    pub(crate) fn start(&self) -> Result<(), Failure> {
+        let level = match (self.log, std::env::var(LOG)) {
+            (Some(level), _) => level,
+            (None, Ok(text)) if !text.is_empty() => Level::from_str(&text, true)
+                .map_err(|_| Failure::input(format!("{LOG}={text}: there are off, error, warn, info and debug")))?,
+            (None, _) => Level::Off,
+        };
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::from(level))
+            .with_ansi(false)
+            .with_target(false)
+            .with_writer(io::stderr)
+            .init();
+        Ok(())
+    }
+}
+
+impl OperateArgs {
+    /// Starts logs, metrics and the status of a process that does `role`. The status ends with the socket.
+    pub(crate) fn start(&self, role: &str) -> Result<(Monitor, Option<StatusSocket>), Failure> {
+        self.log.start()?;
+        let monitor = Monitor::new(role);
+        if let Some(address) = self.metrics {
+            let address = monitor
+                .serve_metrics(address)
+                .map_err(|error| Failure::input(format!("--metrics {address}: {error}; write another port")))?;
+            println!("metrics at http://{address}/metrics");
+        }
+        let socket = match monitor.serve_status() {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                warn!(directory = %runtime_directory().display(), %error, "no socket for `rampmeter status`");
+                None
+            }
+        };
+        Ok((monitor, socket))
+    }
+}
+
+/// The arguments of `rampmeter status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The directory of the processes' sockets [default: that of this user's processes]
+    directory: Option<PathBuf>,
+    /// Write one JSON object to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct States {
+    processes: Vec<Snapshot>,
+    /// That of the Congestion Manager's daemon, if one runs.
+    cm: Option<rampmeter_cm::daemon::Status>,
+}
+
+pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let directory = args.directory.clone().unwrap_or_else(runtime_directory);
+    let processes =
+        read_all(&directory).map_err(|error| Failure::failed(format!("{}: {error}", directory.display())))?;
+    let cm = if args.directory.is_none() { cm::running_status() } else { None };
+    if processes.is_empty() && cm.is_none() && !args.json {
+        return Err(Failure::failed(format!(
+            "no server, tunnel or daemon of this user runs: {} has no socket of one",
+            directory.display()
+        )));
+    }
+    print_result(args.json, &States { processes, cm }, format_states)
+}
+
+fn format_states(states: &States) -> String {
+    let daemon = states.cm.iter().map(|status| format!("Congestion Manager\n{}", cm::format_status(status)));
+    states.processes.iter().map(format_process).chain(daemon).collect::<Vec<_>>().join("\n")
+}
+
+fn format_process(process: &Snapshot) -> String {
+    let (status, openers) = (&process.status, &process.status.openers);
+    let at = process.address.map_or_else(String::new, |address| format!(" on {address}"));
+    let mut text = format!(
+        "{}{at}, process {}, for {:.0} s\n{} sessions, {} streams, {} bytes received, {} sent\n",
+        process.role,
+        process.pid,
+        process.uptime_s,
+        status.sessions,
+        status.streams,
+        status.received_bytes,
+        status.sent_bytes
+    );
+    let refused = [
+        ("over the rate of their network", openers.over_rate),
+        ("for another key", openers.other_key),
+        ("with keys that are not listed", openers.not_authorized),
+        ("without a place", openers.busy),
+        ("displaced", openers.displaced),
+    ];
+    let refused = refused.iter().filter(|(_, count)| *count > 0).map(|(why, count)| format!(", {count} {why}"));
+    let handshakes = format!("{} accepted, {} asked for cookies", openers.accepted, openers.cookies);
+    text.extend([&*format!("handshakes: {handshakes}"), &*refused.collect::<Vec<_>>().concat(), "\n"]);
+    if !status.paths.is_empty() {
+        let head = ["peer", "controller", "rate", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
+        text.push_str(&table(&head.map(str::to_owned), &status.paths.iter().map(path_row).collect::<Vec<_>>()));
+    }
+    if status.other_paths > 0 {
+        text.extend([&*format!("and {} paths with lower rates\n", status.other_paths)]);
+    }
+    text
+}
+
+fn path_row(path: &PathStatus) -> Vec<String> {
+    let milliseconds = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
+    let all = (path.delivered_bytes + path.lost_bytes).max(1);
+    vec![
+        path.peer.to_string(),
+        path.controller.clone(),
+        format!("{:.2} Mb/s", path.rate_bps as f64 / 1e6),
+        path.window_bytes.map_or_else(|| "-".to_owned(), |window| format!("{window} B")),
+        milliseconds(path.rtt_s),
+        milliseconds(path.min_rtt_s),
+        milliseconds(path.queue_delay_s),
+        path.flows.to_string(),
+        format!("{:.2}%", path.lost_bytes as f64 * 100.0 / all as f64),
+        path.marked_packets.to_string(),
+    ]
+}

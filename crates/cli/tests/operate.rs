@@ -1,0 +1,86 @@
+//! What an operator sees of a server: metrics, status, logs.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{SMALL, Workspace, text};
+
+/// Killed when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn metrics(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_server_shows_its_state_and_logs_its_connections() {
+    let workspace = Workspace::new("operate");
+    let runtime = workspace.0.join("runtime");
+    fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
+    let log = workspace.0.join("log");
+    let mut command =
+        workspace.command(&["serve", ".", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log", "info"]);
+    command.env("XDG_RUNTIME_DIR", &runtime).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
+    let mut server = Server(command.spawn().unwrap());
+    let mut printed = BufReader::new(server.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let at = printed.next().unwrap();
+    let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
+    let url = printed.nth(1).unwrap();
+    let url = url.split('\'').nth(1).unwrap().replace("NAME", "small.toml");
+
+    let fetched = workspace.rampmeter(&["get", &url, "-o", "copy"]);
+    assert!(fetched.status.success(), "{}", text(&fetched.stderr));
+    let until = Instant::now() + Duration::from_secs(20);
+    while !metrics(at).contains("rampmeter_openers_total{result=\"accepted\"} 1\n") {
+        assert!(Instant::now() < until, "{}", metrics(at));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+
+    let status = |arguments: &[&str]| {
+        workspace.command(&[&["status"], arguments].concat()).env("XDG_RUNTIME_DIR", &runtime).output().unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_slice(&status(&["--json"]).stdout).unwrap();
+    let process = &json["processes"][0];
+    assert_eq!((&process["role"], process["pid"].as_u64()), (&"serve".into(), Some(server.0.id().into())));
+    assert!(process["sent_bytes"].as_u64().unwrap() > SMALL.len() as u64, "{process}");
+    assert_eq!(process["openers"]["accepted"], 1);
+    let shown = text(&status(&[]).stdout);
+    assert!(shown.starts_with("serve on 127.0.0.1:") && shown.contains("handshakes: 1 accepted"), "{shown}");
+    let socket = runtime.join("rampmeter").join(format!("serve-{}.sock", server.0.id()));
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let logged = fs::read_to_string(&log).unwrap();
+    let sent = format!("why=Finished sent={} received=", SMALL.len());
+    for event in ["connection accepted peer=127.0.0.1", "connection ended peer=127.0.0.1", &sent] {
+        assert!(logged.contains(event), "{event} is not in\n{logged}");
+    }
+    let secret = fs::read_to_string(workspace.0.join("rampmeter/key")).unwrap();
+    assert!(!logged.contains(secret.trim()), "the secret key is in the log");
+    drop(server);
+    assert_eq!(status(&[]).status.code(), Some(1), "nothing runs");
+}
+
+#[test]
+fn an_unknown_level_of_logs_is_refused() {
+    let workspace = Workspace::new("log_level");
+    let output = workspace.command(&["serve", "."]).env("RAMPMETER_LOG", "loud").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("error, warn, info and debug"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,129 @@
+//! What an operator learns of a host.
+
+use std::net::IpAddr;
+
+use rampmeter_control::Controller;
+use rampmeter_manager::PathState;
+use rampmeter_session::Sessions;
+use rampmeter_units::{Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+
+/// Paths in a [`Status`]: those with the highest rates.
+pub const MAX_PATHS: usize = 32;
+
+/// The state of a host.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// Open sessions, and those whose openers have not answered yet.
+    pub sessions: usize,
+    /// Open connections: one for each stream.
+    pub streams: usize,
+    /// Bytes of UDP payload received.
+    pub received_bytes: u64,
+    /// Bytes of UDP payload sent.
+    pub sent_bytes: u64,
+    /// What became of other hosts' handshakes.
+    pub openers: Openers,
+    /// Paths in use, those with the highest rates first.
+    pub paths: Vec<Path>,
+    /// The number of further paths.
+    pub other_paths: usize,
+}
+
+/// What became of other hosts' handshakes: their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Openers {
+    /// Sessions that were opened.
+    pub accepted: u64,
+    /// Asked to prove their addresses.
+    pub cookies: u64,
+    /// Ignored: too many from their network.
+    pub over_rate: u64,
+    /// Refused: they expect another key.
+    pub other_key: u64,
+    /// Refused: their keys are not listed.
+    pub not_authorized: u64,
+    /// Refused: there was no place.
+    pub busy: u64,
+    /// Opened and then discarded for others, before their openers had answered.
+    pub displaced: u64,
+}
+
+impl From<rampmeter_session::Openers> for Openers {
+    fn from(openers: rampmeter_session::Openers) -> Self {
+        let rampmeter_session::Openers { accepted, cookies, over_rate, other_key, not_authorized, busy, displaced } =
+            openers;
+        Self { accepted, cookies, over_rate, other_key, not_authorized, busy, displaced }
+    }
+}
+
+/// The path of flows that share congestion control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// The other host.
+    pub peer: IpAddr,
+    /// The controller.
+    pub controller: String,
+    /// The permitted rate.
+    pub rate_bps: u64,
+    /// The window; none if only a rate applies.
+    pub window_bytes: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
+    /// The smoothed round-trip time.
+    pub rtt_s: f64,
+    /// The minimal round-trip time.
+    pub min_rtt_s: f64,
+    /// What the first has more than the second: packets wait so long in queues.
+    pub queue_delay_s: f64,
+    /// Flows on it.
+    pub flows: usize,
+    /// Bytes sent, headers included, as in the next two.
+    pub sent_bytes: u64,
+    /// Bytes delivered.
+    pub delivered_bytes: u64,
+    /// Bytes lost.
+    pub lost_bytes: u64,
+    /// Packets that arrived with a mark of congestion.
+    pub marked_packets: u64,
+}
+
+impl Path {
+    fn new<C>(path: &PathState<'_, C>, name: &str) -> Self {
+        let (status, totals) = (path.status, path.totals);
+        Self {
+            peer: IpAddr::V6(path.destination.0.into()).to_canonical(),
+            controller: name.to_owned(),
+            rate_bps: status.rate.as_bps(),
+            window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
+            in_flight_bytes: status.in_flight.as_u64(),
+            rtt_s: status.smoothed_rtt.as_secs_f64(),
+            min_rtt_s: status.min_rtt.as_secs_f64(),
+            queue_delay_s: status.smoothed_rtt.saturating_sub(status.min_rtt).as_secs_f64(),
+            flows: status.flows,
+            sent_bytes: totals.sent.as_u64(),
+            delivered_bytes: totals.delivered.as_u64(),
+            lost_bytes: totals.lost.as_u64(),
+            marked_packets: totals.marked,
+        }
+    }
+}
+
+impl<C: Controller> Host<C> {
+    /// The state of this host, whose controllers have names by `name`.
+    pub fn status(&self, now: Time, name: impl Fn(&C) -> &'static str) -> Status {
+        let mut paths: Vec<_> = self.endpoint.manager().paths(now).collect();
+        paths.sort_by_key(|path| std::cmp::Reverse(path.status.rate));
+        Status {
+            sessions: self.sessions.as_ref().map_or(0, Sessions::len),
+            streams: self.streams.len(),
+            received_bytes: self.received_bytes,
+            sent_bytes: self.outgoing.pushed(),
+            openers: self.sessions.as_ref().map(Sessions::openers).unwrap_or_default().into(),
+            other_paths: paths.len().saturating_sub(MAX_PATHS),
+            paths: paths.iter().take(MAX_PATHS).map(|path| Path::new(path, name(path.controller))).collect(),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A state in Prometheus's text format.
+//!
+//! Paths have a label for the network of the other host and one for the controller. There are
+//! [`MAX_PATHS`](super::MAX_PATHS) paths at most; those of one network and controller are one series: rates, windows,
+//! bytes and counts are sums, round trips and queueing delays are maxima, and minimal round trips are minima.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{PathStatus, Snapshot};
+
+/// How the values of several paths become one.
+type Fold = fn(f64, f64) -> f64;
+
+/// A metric of paths: name, type, description, value, how values are combined.
+type PathMetric = (&'static str, &'static str, &'static str, fn(&PathStatus) -> f64, Fold);
+
+fn sum(a: f64, b: f64) -> f64 {
+    a + b
+}
+
+const PATHS: [PathMetric; 11] = [
+    ("path_rate_bits_per_second", "gauge", "Permitted rate.", |path| path.rate_bps as f64, sum),
+    ("path_window_bytes", "gauge", "Congestion window; infinite if only a rate applies.", window, sum),
+    ("path_in_flight_bytes", "gauge", "Bytes in flight.", |path| path.in_flight_bytes as f64, sum),
+    ("path_rtt_seconds", "gauge", "Smoothed round-trip time.", |path| path.rtt_s, f64::max),
+    ("path_min_rtt_seconds", "gauge", "Minimal round-trip time.", |path| path.min_rtt_s, f64::min),
+    (
+        "path_queue_delay_seconds",
+        "gauge",
+        "Round-trip time above the minimal one.",
+        |path| path.queue_delay_s,
+        f64::max,
+    ),
+    ("path_flows", "gauge", "Flows that share congestion control.", |path| path.flows as f64, sum),
+    ("path_sent_bytes", "gauge", "Bytes sent since congestion control began.", |path| path.sent_bytes as f64, sum),
+    ("path_delivered_bytes", "gauge", "Bytes of them that arrived.", |path| path.delivered_bytes as f64, sum),
+    ("path_lost_bytes", "gauge", "Bytes of them that were lost.", |path| path.lost_bytes as f64, sum),
+    ("path_marked_packets", "gauge", "Packets that arrived with a mark.", |path| path.marked_packets as f64, sum),
+];
+
+fn window(path: &PathStatus) -> f64 {
+    path.window_bytes.map_or(f64::INFINITY, |window| window as f64)
+}
+
+/// The network of a host: 24 bits of an IPv4 address, 48 of an IPv6 address.
+fn network(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => format!("{}/24", Ipv4Addr::from_bits(ip.to_bits() & !0xff)),
+        IpAddr::V6(ip) => format!("{}/48", Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 80))),
+    }
+}
+
+fn value(number: f64) -> String {
+    if number == f64::INFINITY { "+Inf".to_owned() } else { number.to_string() }
+}
+
+fn metric(out: &mut String, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "# HELP rampmeter_{name} {help}\n# TYPE rampmeter_{name} {kind}");
+    for (labels, number) in samples {
+        let _ = writeln!(out, "rampmeter_{name}{labels} {}", value(*number));
+    }
+}
+
+/// The state as text.
+pub(super) fn text(snapshot: &Snapshot) -> String {
+    let (status, mut out) = (&snapshot.status, String::new());
+    let role = format!("{{role=\"{}\",version=\"{}\"}}", snapshot.role, env!("CARGO_PKG_VERSION"));
+    metric(&mut out, "info", "gauge", "What this process does.", &[(role, 1.0)]);
+    for (name, kind, help, number) in [
+        ("uptime_seconds", "gauge", "Time since the start.", snapshot.uptime_s),
+        ("sessions", "gauge", "Open sessions, and those that are being opened.", status.sessions as f64),
+        ("streams", "gauge", "Open connections.", status.streams as f64),
+        ("received_bytes_total", "counter", "UDP payload received.", status.received_bytes as f64),
+        ("sent_bytes_total", "counter", "UDP payload sent.", status.sent_bytes as f64),
+        ("paths_omitted", "gauge", "Paths without metrics: those with the lowest rates.", status.other_paths as f64),
+    ] {
+        metric(&mut out, name, kind, help, &[(String::new(), number)]);
+    }
+    let openers = &status.openers;
+    let results = [
+        ("accepted", openers.accepted),
+        ("cookie", openers.cookies),
+        ("over_rate", openers.over_rate),
+        ("other_key", openers.other_key),
+        ("not_authorized", openers.not_authorized),
+        ("busy", openers.busy),
+        ("displaced", openers.displaced),
+    ];
+    let samples: Vec<_> =
+        results.iter().map(|(result, number)| (format!("{{result=\"{result}\"}}"), *number as f64)).collect();
+    metric(&mut out, "openers_total", "counter", "Handshakes of other hosts, by what became of them.", &samples);
+    for (name, kind, help, number, fold) in PATHS {
+        let mut series: BTreeMap<String, f64> = BTreeMap::new();
+        for path in &status.paths {
+            let labels = format!("{{network=\"{}\",controller=\"{}\"}}", network(path.peer), path.controller);
+            let number = number(path);
+            series.entry(labels).and_modify(|folded| *folded = fold(*folded, number)).or_insert(number);
+        }
+        metric(&mut out, name, kind, help, &series.into_iter().collect::<Vec<_>>());
+    }
+    out
+}
