@@ -10,6 +10,7 @@
 //!
 //! A server that was restarted answers with a reset, which ends the session at once.
 
+use rampmeter_control::AnyController;
 use rampmeter_session::{Goodbye, SessionId};
 use rampmeter_units::{Duration, Time};
 
