@@ -110,6 +110,21 @@ fn a_reset_needs_a_sequence_number() {
 }
 
 #[test]
+fn a_peer_whose_reset_was_lost_gets_it_again() {
+    let mut two = Two::connected();
+    let id = two.opened.unwrap();
+    two.client.abort(two.now, id);
+    let lost = sent(&mut two.client, two.now);
+    assert!(matches!(lost[..], [(SERVER, Packet { kind: Kind::Reset, .. })]), "{lost:?}");
+    let data = Packet { connection: id.number(), ..Packet::default() };
+    two.client.receive(two.now, UNTRUSTED, &data, Ecn::NotEct, two.now);
+    assert_eq!(sent(&mut two.client, two.now), [], "another peer learns nothing");
+    two.client.receive(two.now, SERVER, &data, Ecn::NotEct, two.now);
+    two.exchange();
+    assert_eq!(closed(&mut two.server), [CloseReason::Reset]);
+}
+
+#[test]
 fn an_answer_to_a_handshake_needs_its_sequence_number() {
     let mut two = Two::new(1);
     let syn = sent(&mut two.client, two.now)[0].1;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use rampmeter_control::Controller;
 use rampmeter_manager::PathState;
 use rampmeter_session::Sessions;
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use super::Host;
@@ -114,7 +114,9 @@ impl Path {
 impl<C: Controller> Host<C> {
     /// The state of this host, whose controllers have names by `name`.
     pub fn status(&self, now: Time, name: impl Fn(&C) -> &'static str) -> Status {
-        let mut paths: Vec<_> = self.endpoint.manager().paths(now).collect();
+        // Before its handshake a path has no round trip, and so no rate.
+        let is_measured = |path: &PathState<'_, C>| path.status.min_rtt < Duration::MAX;
+        let mut paths: Vec<_> = self.endpoint.manager().paths(now).filter(is_measured).collect();
         paths.sort_by_key(|path| std::cmp::Reverse(path.status.rate));
         Status {
             sessions: self.sessions.as_ref().map_or(0, Sessions::len),
