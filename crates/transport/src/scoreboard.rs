@@ -298,7 +298,7 @@ impl Scoreboard {
             let Transmission { number, sent_at, .. } = transmission;
             change.arrivals.push(Arrival { number, bytes, sent_at, received_at, ecn });
             change.reported[index] = Some((transmission, segment.lost));
-        } else {
+        } else if !segment.retransmitted {
             self.unreported.insert(segment.transmission(), bytes);
         }
         // Without a receipt it is unknown which transmission of a retransmitted segment arrived.

@@ -2,7 +2,8 @@
 //!
 //! Each receipt is sent once. On a path that reorders packets, a later acknowledgement overtakes the one with the
 //! receipt. Without this list the arrival time of every such packet would be unknown: with 5 ms of jitter on a path of
-//! 50 Mb/s, that of two packets in five.
+//! 50 Mb/s, that of two packets in five. Of a segment that was sent again it is not known which transmission has
+//! arrived, so it is not in this list.
 
 use std::collections::VecDeque;
 
