@@ -138,5 +138,8 @@ mod tests {
         destinations.enter(Time::MAX, place(u128::MAX));
         assert_eq!(destinations.0.len(), MAX_DESTINATIONS);
         assert!(!destinations.0.contains_key(&place(0)) && destinations.0.contains_key(&place(1)));
+        destinations.enter(Time::MAX, place(2)).macroflow = Some(0);
+        destinations.enter(Time::MAX, place(u128::MAX - 1));
+        assert_eq!(destinations.0.len(), MAX_DESTINATIONS + 1, "one is in use and does not count");
     }
 }

@@ -89,6 +89,15 @@ mod tests {
         assert!(!Quotas::with_users(245, users()).permits(Owner(3), 1));
     }
 
+    /// It has 6, and 4 are left: it may have n more if 6 + n <= 4 (4 - n).
+    #[test]
+    fn an_owner_keeps_what_it_does_not_give_back() {
+        let mut quotas = Quotas::new(10);
+        assert!(quotas.take(Owner(1), 8));
+        quotas.give_back(Owner(1), 2);
+        assert!(quotas.permits(Owner(1), 2) && !quotas.permits(Owner(1), 3));
+    }
+
     #[test]
     fn what_was_not_taken_is_not_given_back() {
         let mut quotas = Quotas::new(10);

@@ -555,3 +555,26 @@ fn enqueue<A>(waiting: &mut VecDeque<(A, CmMessage)>, to: A, message: CmMessage)
         waiting.push_back((to, message));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_control::Algorithm;
+    use rampmeter_control::cm::{Cm, Config};
+    use rampmeter_units::Stream;
+
+    use super::*;
+    use crate::{Destination, Sharing};
+
+    #[test]
+    fn names_begin_again_without_those_in_use() {
+        let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
+        let mut open = |agent: &mut Agent<u8>| {
+            let flow = manager.open(Time::ZERO, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+            agent.open(Time::ZERO, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), &mut manager);
+            agent.name(flow).unwrap()
+        };
+        assert_eq!([0, 1].map(|_| open(&mut agent)), [0, 1]);
+        agent.next_name = OWN - 1;
+        assert_eq!([0, 1].map(|_| open(&mut agent)), [OWN - 1, 2]);
+    }
+}

@@ -74,6 +74,7 @@ mod tests {
         }
         assert!(detects_loss(&mut flows, open, 20));
         assert_eq!(flows.take_counts().collect::<Vec<_>>(), [(open, 11_000)]);
+        assert_eq!(flows.take_counts().count(), 0, "nothing has arrived since");
     }
 
     #[test]
@@ -81,6 +82,7 @@ mod tests {
         let mut flows = OwnFlows::default();
         assert!((0..10).chain(70_000..70_010).all(|sequence| !detects_loss(&mut flows, 1, sequence)));
         assert!(detects_loss(&mut flows, 1, 70_020));
+        assert!(detects_loss(&mut flows, 1, 70_020 + MAX_JUMP) && !detects_loss(&mut flows, 1, 70_021 + 2 * MAX_JUMP));
     }
 
     proptest! {

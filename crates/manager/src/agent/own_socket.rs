@@ -84,7 +84,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             let Some(Some(Member { own: Some(own), .. })) = self.members.get_mut(flow.index()) else { continue };
             if own.name.is_none() {
                 let Some(name) = peer.prober.probes.own_names.assign(flow, own.owner) else { continue };
-                *own = OwnFlow { name: Some(name), sent: 0, ..*own };
+                own.name = Some(name);
                 self.changed.push(flow);
             }
         }

@@ -90,7 +90,6 @@ pub(crate) struct Prober {
     handshakes: u64,
     /// The secret of this handshake, known to the receiver only.
     secret: u64,
-    /// The sequence number of the `Syn`.
     /// The sequence number of the last data packet.
     sequence: u32,
     pub(crate) probes: Probes,
@@ -458,6 +457,20 @@ mod tests {
         assert_eq!(prober.due(at(1200)), Some(Due::UnknownOutcome(at(200))));
         prober.restart();
         assert_eq!(prober.without_header, BTreeMap::from([(NAME, 1028)]), "a new handshake does not change that");
+    }
+
+    /// The second SYN waits two seconds for its answer, whatever else is due.
+    #[test]
+    fn packets_without_a_header_do_not_hasten_the_handshake() {
+        let mut prober = prober_with_cm();
+        prober.restart();
+        let syn = Some(Due::Send(prober.syn()));
+        assert_eq!(prober.due(at(1000)), syn);
+        prober.send(at(1500), NAME, 1000);
+        assert_eq!(prober.due(at(2000)), syn);
+        assert_eq!(prober.due(at(2500)), Some(Due::UnknownOutcome(at(1500))));
+        prober.without_header.clear(); // as its owner does
+        assert_eq!((prober.due(at(3999)), prober.due(at(4000))), (None, syn));
     }
 
     #[test]

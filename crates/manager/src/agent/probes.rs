@@ -598,10 +598,9 @@ mod tests {
             [(1, 3, 0, 0)]
         );
         probes.probe(at(9));
-        assert_eq!(
-            packets(&probes.on_response(at(19), &response(1, 2, &[(1, 1)]), true).unwrap().outcomes),
-            [(1, 1, 0, 0)]
-        );
+        let answer = probes.on_response(at(19), &response(1, 2, &[(1, 1)]), true).unwrap();
+        assert_eq!(packets(&answer.outcomes), [(1, 1, 0, 0)]);
+        assert_eq!((answer.sent, answer.received), (0, PAYLOAD));
         assert!(!probes.is_waiting());
     }
 
@@ -673,6 +672,8 @@ mod tests {
             unknown += probes.probe(at(0)).1.len();
         }
         assert_eq!(unknown, 36);
+        let oldest = probes.next.wrapping_sub(MAX_EPOCHS as u32);
+        assert!(probes.is_recent(oldest) && !probes.is_recent(oldest.wrapping_sub(1)));
         send(&mut probes, 1, 1);
         assert_eq!(probes.end().len(), MAX_EPOCHS + 1, "one more was sent since the last probe");
     }

@@ -103,6 +103,14 @@ mod tests {
             cap.add(Time::ZERO + Duration::from_secs(second), Bytes::new(1000), RTT);
         }
         assert_eq!(cap.cap(), Rate::MAX);
+        let feedback_after = |ms| {
+            let mut cap = DeliveryRateCap::default();
+            for ms in [0, ms] {
+                cap.add(Time::ZERO + Duration::from_millis(ms), Bytes::new(1000), RTT);
+            }
+            cap.cap()
+        };
+        assert_eq!((feedback_after(60) < Rate::MAX, feedback_after(61)), (true, Rate::MAX), "three round trips");
     }
 
     #[test]

@@ -320,6 +320,15 @@ mod tests {
     }
 
     #[test]
+    fn a_class_gets_a_turn_for_each_of_its_requests() {
+        let mut hrr = with(2);
+        (0..2).for_each(|flow| hrr.classify(flow, Some((7, 1.0))));
+        (0..2).for_each(|flow| hrr.request(flow));
+        assert_eq!([hrr.next(PACKET), hrr.next(PACKET), hrr.next(PACKET)], [Some(0), Some(1), None]);
+        assert!(hrr.is_empty());
+    }
+
+    #[test]
     fn a_flow_that_leaves_its_class_takes_no_turn_of_the_others() {
         let mut hrr = with(3);
         (0..2).for_each(|flow| hrr.classify(flow, Some((7, 1.0))));

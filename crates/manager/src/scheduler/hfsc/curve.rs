@@ -220,6 +220,13 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_without_a_rate_is_guaranteed_once() {
+        let curve = ServiceCurve { m1: Rate::from_bps(800_000), d: MS * 10, m2: Rate::ZERO };
+        let curves = Curves::new(curve, ms(0), 0);
+        assert_eq!((curves.deadline(service(KB)), curves.deadline(service(KB * 2))), (ms(10), Time::MAX));
+    }
+
+    #[test]
     fn only_a_concave_curve_has_a_burst() {
         let curve = |m1, d: u64, m2| ServiceCurve { m1: Rate::from_bps(m1), d: MS * d, m2: Rate::from_bps(m2) };
         assert_eq!(audio().burst(), Some(KB));
