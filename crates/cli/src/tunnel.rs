@@ -44,7 +44,8 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, requires = "server")]
     socks: Vec<Target>,
     /// The server's public key [default: the one in the file of known servers; a new server's is added there]
-    #[arg(long, value_name = "KEY", requires = "server")]
+    #[arg(long, value_name = "KEY", requires = "server", allow_hyphen_values = true)]
+    // a key may begin with a hyphen
     key: Option<PublicKey>,
     /// Be a tunnel's server at this address
     #[arg(long, value_name = "HOST:PORT", value_parser = address, requires_all = ["authorized", "allow"])]

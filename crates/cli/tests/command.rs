@@ -126,9 +126,12 @@ fn get_knows_a_server_by_its_key() {
     assert!(first.contains("first contact") && first.contains(&server.key), "{first}");
     assert_eq!(text(&get(&[]).stderr), "", "it is known now");
     let other = text(&workspace.rampmeter(&["key", "other"]).stdout);
-    let wrong = get(&["--key", other.trim_end()]);
-    assert_eq!(wrong.status.code(), Some(1));
-    assert!(text(&wrong.stderr).contains(&server.key) && text(&wrong.stderr).lines().count() == 1);
+    let hyphen = format!("-{}", "A".repeat(42));
+    for key in [other.trim_end(), &hyphen] {
+        let wrong = get(&["--key", key]);
+        assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+        assert!(text(&wrong.stderr).contains(&server.key) && text(&wrong.stderr).lines().count() == 1);
+    }
     let hash = get(&["--blake3", &"0".repeat(64)]);
     assert_eq!((hash.status.code(), text(&hash.stderr).lines().count()), (Some(1), 1), "{}", text(&hash.stderr));
 }

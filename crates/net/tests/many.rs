@@ -212,7 +212,7 @@ fn a_stopped_upload_of_a_directory_is_resumed() {
     fs::write(from.path().join("large"), noise(3_000_000, 1)).unwrap();
     let server = TestServer::start(to.path(), |options| {
         writable(options);
-        options.rate = Some(Rate::from_bps(20_000_000));
+        options.rate = Some(Rate::from_bps(8_000_000));
     });
     let (stop, watcher) = stop_at(500_000, to.path().join(".large.part"));
     let url = format!("{}/", server.address);

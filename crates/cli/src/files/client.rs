@@ -28,7 +28,7 @@ const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could 
 #[derive(Debug, Args)]
 struct SessionArgs {
     /// The server's public key [default: the one in the file of known servers; a new server's is added there]
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)] // a key may begin with a hyphen
     key: Option<PublicKey>,
     /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key if it
     /// exists]

@@ -196,10 +196,10 @@ impl Lane {
         }
     }
 
-    /// Reads what has arrived, if there is room.
+    /// Reads what has arrived, if there is room: so much at a time that a budget goes into debt for a moment only.
     fn fill(&mut self, cx: &mut Context<'_>) {
         if self.input.len() < MAX_INPUT {
-            let count = cx.host.read(cx.now, cx.id, &mut self.input);
+            let count = cx.host.read_up_to(cx.now, cx.id, MAX_INPUT, &mut self.input);
             cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
         }
     }
