@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use rampmeter_control::Controller;
 use rampmeter_manager::PathState;
-use rampmeter_session::Sessions;
+use rampmeter_session::{Openers, Sessions};
 use rampmeter_units::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
@@ -32,33 +32,6 @@ pub struct Status {
     pub other_paths: usize,
 }
 
-/// What became of other hosts' handshakes: their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Openers {
-    /// Sessions that were opened.
-    pub accepted: u64,
-    /// Asked to prove their addresses.
-    pub cookies: u64,
-    /// Ignored: too many from their network.
-    pub over_rate: u64,
-    /// Refused: they expect another key.
-    pub other_key: u64,
-    /// Refused: their keys are not listed.
-    pub not_authorized: u64,
-    /// Refused: there was no place.
-    pub busy: u64,
-    /// Opened and then discarded for others, before their openers had answered.
-    pub displaced: u64,
-}
-
-impl From<rampmeter_session::Openers> for Openers {
-    fn from(openers: rampmeter_session::Openers) -> Self {
-        let rampmeter_session::Openers { accepted, cookies, over_rate, other_key, not_authorized, busy, displaced } =
-            openers;
-        Self { accepted, cookies, over_rate, other_key, not_authorized, busy, displaced }
-    }
-}
-
 /// The path of flows that share congestion control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Path {
@@ -74,9 +47,9 @@ pub struct Path {
     pub in_flight_bytes: u64,
     /// The smoothed round-trip time.
     pub rtt_s: f64,
-    /// The minimal round-trip time.
+    /// The minimum round-trip time.
     pub min_rtt_s: f64,
-    /// What the first has more than the second: packets wait so long in queues.
+    /// The difference of both: the time that packets wait in queues.
     pub queue_delay_s: f64,
     /// Flows on it.
     pub flows: usize,
@@ -123,7 +96,7 @@ impl<C: Controller> Host<C> {
             streams: self.streams.len(),
             received_bytes: self.received_bytes,
             sent_bytes: self.outgoing.pushed(),
-            openers: self.sessions.as_ref().map(Sessions::openers).unwrap_or_default().into(),
+            openers: self.sessions.as_ref().map(Sessions::openers).unwrap_or_default(),
             other_paths: paths.len().saturating_sub(MAX_PATHS),
             paths: paths.iter().take(MAX_PATHS).map(|path| Path::new(path, name(path.controller))).collect(),
         }

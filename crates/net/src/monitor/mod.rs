@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use std::{env, fs};
 
+pub use rampmeter_session::Openers;
 use serde::{Deserialize, Serialize};
 
-pub use crate::host::status::{MAX_PATHS, Openers, Path as PathStatus, Status};
+pub use crate::host::status::{MAX_PATHS, Path as PathStatus, Status};
 
 /// The state of a process that has published it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

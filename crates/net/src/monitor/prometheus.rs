@@ -2,7 +2,7 @@
 //!
 //! Paths have a label for the network of the other host and one for the controller. There are
 //! [`MAX_PATHS`](super::MAX_PATHS) paths at most; those of one network and controller are one series: rates, windows,
-//! bytes and counts are sums, round trips and queueing delays are maxima, and minimal round trips are minima.
+//! bytes and counts are sums, round trips and queueing delays are maxima, and minimum round trips are minima.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,13 +26,7 @@ const PATHS: [PathMetric; 11] = [
     ("path_in_flight_bytes", "gauge", "Bytes in flight.", |path| path.in_flight_bytes as f64, sum),
     ("path_rtt_seconds", "gauge", "Smoothed round-trip time.", |path| path.rtt_s, f64::max),
     ("path_min_rtt_seconds", "gauge", "Minimal round-trip time.", |path| path.min_rtt_s, f64::min),
-    (
-        "path_queue_delay_seconds",
-        "gauge",
-        "Round-trip time above the minimal one.",
-        |path| path.queue_delay_s,
-        f64::max,
-    ),
+    ("path_queue_delay_seconds", "gauge", "Round-trip time above the minimum.", |path| path.queue_delay_s, f64::max),
     ("path_flows", "gauge", "Flows that share congestion control.", |path| path.flows as f64, sum),
     ("path_sent_bytes", "gauge", "Bytes sent since congestion control began.", |path| path.sent_bytes as f64, sum),
     ("path_delivered_bytes", "gauge", "Bytes of them that arrived.", |path| path.delivered_bytes as f64, sum),

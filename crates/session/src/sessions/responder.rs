@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use rampmeter_units::Time;
+use serde::{Deserialize, Serialize};
 
 use super::{Clients, Event, Opened, Sessions};
 use crate::datagram::{self, Pattern, Token};
@@ -54,7 +55,7 @@ impl Refusal {
 }
 
 /// What became of the `Hello`s of other hosts: their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Openers {
     /// Sessions that were opened.
     pub accepted: u64,
