@@ -8,6 +8,8 @@
 //! then        ──► poll_transmit until it has no more; poll_event until it has no more
 //! ```
 
+mod size_search;
+
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
@@ -26,7 +28,6 @@ use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
 use crate::sender::PacketFeedback;
-use crate::size_probe::SizeProbe;
 
 /// The resets that are repeated if their peers still send: a lost one would leave the connection open there.
 const RESETS_KEPT: usize = 64;
@@ -278,41 +279,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
-    /// Uses what the connection shows about the size of packets that the path carries, and sends the next probe.
-    fn search_packet_size(&mut self, now: Time, index: usize, feedback: Option<&PacketFeedback>) {
-        let Some(Slot { connection, peer, .. }) = &mut self.slots[index] else { return };
-        if !connection.config.searches_packet_size() {
-            return;
-        }
-        let Some(size) = self.packet_sizes.get_mut(*peer) else { return };
-        let before = size.size();
-        if let Some(feedback) = feedback {
-            size.on_feedback(now, &feedback.change);
-        }
-        if let Some((probed, has_arrived)) = SizeProbe::poll(&mut connection.size_probe, now, &mut connection.sender) {
-            size.on_probe(now, probed, has_arrived);
-        }
-        let may_probe = connection.state() == State::Open && connection.unsent() > 0;
-        if let Some(next) = may_probe.then(|| size.due(now)).flatten() {
-            connection.size_probe = Some(SizeProbe::new(next, self.random.next_u32() as u8));
-        }
-        if size.size() != before {
-            let peer = *peer;
-            self.set_packet_size(now, peer);
-        }
-    }
-
-    /// All connections to `peer` have the size of its path.
-    fn set_packet_size(&mut self, now: Time, peer: A) {
-        let Some(size) = self.packet_sizes.get_mut(peer).map(|size| size.size()) else { return };
-        for slot in self.slots.iter_mut().flatten() {
-            if slot.peer == peer && slot.connection.config.searches_packet_size() {
-                slot.connection.packet = size;
-                self.manager.set_packet_size(now, slot.connection.flow, size);
-            }
-        }
-    }
-
     /// Updates queues and timers after a change of a connection.
     fn update(&mut self, now: Time, index: usize) {
         let Some(slot) = &mut self.slots[index] else { return };
@@ -532,14 +498,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 size.on_new_path();
             }
             self.set_packet_size(now, peer);
-        }
-    }
-
-    /// The interface to the connection's peer takes packets of up to `max` bytes, IP header included; larger ones are not
-    /// tried. `max` is called if that is not known yet.
-    pub fn limit_packet_size(&mut self, id: ConnectionId, max: impl FnOnce() -> Bytes) {
-        if let Some(size) = self.peer(id).and_then(|peer| self.packet_sizes.get_mut(peer)) {
-            size.limit(max);
         }
     }
 
