@@ -39,13 +39,12 @@
 //!
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.
-
 //!
-//! *After idle time* a flow starts over with a third of the highest rate that it has had since the last cut, and a train
-//! that asks for the rest; but with ten packets per round trip if it had them. A third of the *last* rate, as before,
-//! would leave a flow of short requests with nothing: each pause that is longer than the retransmission timeout, which
-//! is little more than a round trip, takes two thirds. `rsync` over `ssh`, 100 files and 2 MB over 100 Mb/s and 10 ms,
-//! took 47 s with it and takes 0.9 s without.
+//! *After idle time*, a case that the paper leaves open, a flow starts over with a third of the highest rate that it has
+//! had since the last cut, and a train that asks for the rest; but with ten packets per round trip if it had them. A
+//! third of the *last* rate would leave a flow of short requests with nothing: each pause that is longer than the
+//! retransmission timeout, which is little more than a round trip, would take two thirds. With that rule `rsync` over
+//! `ssh`, 100 files and 2 MB over 100 Mb/s and 10 ms, took 47 s; with this one it takes 0.74 s (`make bench-tunnel`).
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

@@ -1,8 +1,8 @@
 //! Changes of the files below a directory: making, replacing, deleting.
 //!
 //! The kernel resolves all names below the directory (`openat2` with `RESOLVE_BENEATH`) and follows no link, not even
-//! one that stays below it: whoever puts a link into a directory that others may write to does not choose which files
-//! they change.
+//! one that stays below it. Otherwise a user could put a link into a directory, and so choose which file a client of
+//! the server changes.
 
 use std::fs::File;
 use std::io;
