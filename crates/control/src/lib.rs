@@ -56,10 +56,13 @@ pub mod rules;
 pub mod testing;
 mod window;
 
+pub mod bbr;
+pub mod bbr1;
 pub mod bic;
 pub mod cm;
 pub mod cubic;
 pub mod cubic_2005;
+pub mod delivery_rate;
 pub mod fair_share;
 pub mod fast;
 pub mod fixed_rate;

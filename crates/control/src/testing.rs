@@ -1,5 +1,7 @@
 //! Acknowledgements, losses and marks for tests. A test overrides the fields that it examines: `Ack { rtt, ..ack(1) }`.
 
+pub mod link;
+
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
