@@ -127,6 +127,10 @@ package: python ## the crates and the Python wheel that others depend on, packed
 columns: setup ## the tables of columns in docs/output.md, from their declarations
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-scenario --test documentation
 
+.PHONY: verification
+verification: setup ## the tables in docs/verification.md, from the recorded results
+	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test verification
+
 .PHONY: python
 python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made
 	cp --remove-destination "$(CARGO_TARGET_DIR)/release/lib_engine.so" python/rampmeter/_engine.abi3.so
