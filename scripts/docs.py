@@ -26,7 +26,14 @@ NAV = {
     "Start": ["README.md", "docs/tutorial.md"],
     "Reference": ["docs/scenario.md", CONTROLLERS, "docs/routers.md", "docs/workloads.md", "docs/output.md"],
     "Real networks": ["docs/files.md", "docs/wire.md", "docs/tunnel.md", "docs/operations.md", "docs/security.md"],
-    "Papers": ["docs/claims.md", "docs/verification.md", "docs/pcp.md", "docs/congestion-manager.md", "docs/vcp.md", "docs/vcp-fluid.md"],
+    "Papers": [
+        "docs/claims.md",
+        "docs/verification.md",
+        "docs/pcp.md",
+        "docs/congestion-manager.md",
+        "docs/vcp.md",
+        "docs/vcp-fluid.md",
+    ],
     "Contributing": ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/glossary.md", "CHANGELOG.md"],
     "Crates": [],
 }

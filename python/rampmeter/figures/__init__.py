@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import cm, comparison, pcp, stable, style, vcp
+from rampmeter.figures import cm, comparison, pcp, rivals, stable, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw", "papers"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES, **stable.FIGURES, **comparison.FIGURES}
+FIGURES: dict[str, Figure] = {
+    **pcp.FIGURES,
+    **cm.FIGURES,
+    **vcp.FIGURES,
+    **stable.FIGURES,
+    **comparison.FIGURES,
+    **rivals.FIGURES,
+}
 """Every figure by its name: the paper, a dot, its number in the paper or its subject."""
 
 
