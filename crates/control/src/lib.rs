@@ -77,6 +77,7 @@ pub mod stable;
 pub mod vcp;
 pub mod vcp_end_to_end;
 pub mod vcp_plus;
+pub mod vivace;
 pub mod xcp;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Path, Sent};

@@ -133,6 +133,7 @@ controllers! {
     Pcp: crate::pcp::Pcp, "pcp", "PCP: tests a rate with short trains, then uses all of it at once (NSDI 2006)";
     PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: MI, AI or MD by the load of the path, which two ECN bits encode (2008)";
+    Vivace: crate::vivace::Vivace, "vivace", "PCC Vivace: follows the gradient of a utility of rate, delay and loss (NSDI 2018)";
     VcpPlus: crate::vcp_plus::VcpPlus, "vcp-plus", "VCP+: follows the degree of the load, which the shares of VCP's codes report";
     VcpEndToEnd: crate::vcp_end_to_end::VcpEndToEnd, "vcp-end-to-end", "VCP end to end: estimates the load by the queueing delay of each packet, without routers";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's controller: TCP's window, paced at a rate (SIGCOMM 1999)";
