@@ -1,5 +1,6 @@
 //! One session: its keys, and the address of the other host.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use rampmeter_units::{Duration, Time};
@@ -7,7 +8,7 @@ use rampmeter_units::{Duration, Time};
 use crate::datagram::{TOKEN, Token, sealed_header};
 use crate::frame::{Challenge, Frame};
 use crate::handshake::{Answered, Handshake};
-use crate::key::PublicKey;
+use crate::key::{KEY, PublicKey};
 use crate::seal::{Opener, Sealer};
 
 /// A session's name at its host: never used twice, and hard to guess.
@@ -31,6 +32,9 @@ impl SessionId {
 
 /// The wait for a response from a new address before another challenge is sent.
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// `Hello`s of a session whose copies are recognized: more than an initiator sends before it gives up.
+const HELLOS_KEPT: usize = 8;
 
 /// How far the handshake is.
 #[derive(Debug)]
@@ -82,6 +86,8 @@ pub(crate) struct Session {
     pub(crate) reset_token: Option<Token>,
     /// The address and the id of the `Hello` that opened it, if the other host did.
     pub(crate) hello: Option<(SocketAddr, u64)>,
+    /// The ephemeral keys of the `Hello`s read until the session is confirmed. Each `Hello` has a key of its own.
+    pub(crate) hello_keys: VecDeque<[u8; KEY]>,
     /// The key that has a place for it, if this host serves listed keys only.
     pub(crate) charged_key: Option<PublicKey>,
     pub(crate) last_received: Time,
@@ -101,10 +107,31 @@ impl Session {
             prefix: Vec::new(),
             reset_token: None,
             hello: None,
+            hello_keys: VecDeque::new(),
             charged_key: None,
             last_received: now,
             candidate: None,
         }
+    }
+
+    /// Whether the message of a `Hello` is a copy of one that was read. Of a confirmed session every one is.
+    pub(crate) fn has_read(&self, message: &[u8]) -> bool {
+        self.confirmed || self.hello_keys.iter().any(|key| message.starts_with(key))
+    }
+
+    /// Notes that the message of a `Hello` was read, after those of `before`.
+    pub(crate) fn on_hello_read(&mut self, before: VecDeque<[u8; KEY]>, message: &[u8]) {
+        self.hello_keys = before;
+        self.hello_keys.truncate(HELLOS_KEPT - 1);
+        if let Some(key) = message.first_chunk() {
+            self.hello_keys.push_front(*key);
+        }
+    }
+
+    /// A sealed packet has arrived.
+    pub(crate) fn on_confirmed(&mut self) {
+        self.confirmed = true;
+        (self.prefix, self.hello_keys) = (Vec::new(), VecDeque::new());
     }
 
     /// Appends a sealed datagram to `out`, whose plain bytes `write` appends. False, and nothing is appended, if the

@@ -382,8 +382,7 @@ impl Sessions {
         let is_newest = opener.next() == number + 1;
         session.last_received = now;
         if !session.confirmed {
-            session.confirmed = true;
-            session.prefix = Vec::new();
+            session.on_confirmed();
             self.half_open.retain(|&other| other != id);
         }
         if is_newest && session.address != from {

@@ -196,6 +196,58 @@ fn a_replayed_hello_does_not_harm_the_session_that_it_opened() {
 }
 
 #[test]
+fn copies_of_hellos_do_not_change_the_keys_of_a_session() {
+    for known in [true, false] {
+        let mut pair = pair(Clients::Anyone);
+        let client = pair.client.open(pair.now, pair.to, known.then_some(pair.server.own_key())).unwrap();
+        let mut hellos = Vec::new();
+        for _ in 0..3 {
+            pair.now += Duration::from_secs(5);
+            if known {
+                seal(&mut pair.client, pair.now, client, SYN);
+            } else {
+                pair.client.on_deadline(pair.now);
+            }
+            hellos.extend(std::iter::from_fn(|| pair.client.poll_transmit()).map(|(_, hello)| hello));
+        }
+        let mut answers = Vec::new();
+        for hello in &hellos {
+            let opened = pair.at_server(hello);
+            answers.extend(opened.map(|(server, _)| seal(&mut pair.server, pair.now, server, DATA).unwrap()));
+            answers.extend(std::iter::from_fn(|| pair.server.poll_transmit()).map(|(_, answer)| answer));
+        }
+        assert_eq!(answers.len(), hellos.len());
+        for hello in &hellos {
+            assert_eq!(pair.at_server(hello), None);
+            assert_eq!(pair.server.poll_transmit(), None, "a copy has no answer");
+        }
+        pair.at_client(answers.last().unwrap());
+        let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+        assert_eq!(pair.at_server(&data).unwrap().1, DATA, "known: {known}");
+        assert_eq!(pair.server.len(), 1);
+    }
+}
+
+#[test]
+fn a_session_remembers_few_of_its_hellos() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, hello) = pair.hello();
+    let (server, _) = pair.at_server(&hello).unwrap();
+    for _ in 0..20 {
+        seal(&mut pair.client, pair.now, client, SYN);
+        let hello = Pair::only(&mut pair.client);
+        assert!(pair.at_server(&hello).is_some());
+        assert_eq!(pair.at_server(&hello), None, "a copy");
+    }
+    assert_eq!(pair.server.slot(server).unwrap().hello_keys.len(), 8);
+    let answer = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    pair.at_client(&answer).unwrap();
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    pair.at_server(&data).unwrap();
+    assert_eq!(pair.server.slot(server).unwrap().hello_keys.len(), 0);
+}
+
+#[test]
 fn a_key_that_is_not_listed_is_refused_with_the_reason() {
     for known in [true, false] {
         let mut pair = pair(Clients::Listed(BTreeSet::from([key(9).public()])));

@@ -90,8 +90,8 @@ impl Sessions {
             return None;
         }
         let known = self.by_hello.get(&(from, hello)).copied();
-        if known.and_then(|id| self.slot(id)).is_some_and(|session| session.confirmed) {
-            return None; // a copy of the `Hello` that opened it
+        if known.and_then(|id| self.slot(id)).is_some_and(|session| session.has_read(&bytes[noise.clone()])) {
+            return None; // a copy: the keys of another answer would replace those that the opener has
         }
         if !self.may_read(now, from, hello, cookie) {
             return None;
@@ -143,6 +143,8 @@ impl Sessions {
             return None;
         }
         session.hello = Some((from, hello));
+        let before = known.and_then(|id| self.slot_mut(id)).map(|known| std::mem::take(&mut known.hello_keys));
+        session.on_hello_read(before.unwrap_or_default(), &bytes[noise.clone()]);
         self.place(session, known);
         let place = noise.start..noise.start + early.len();
         bytes[place.clone()].copy_from_slice(&early);
