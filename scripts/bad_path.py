@@ -40,7 +40,7 @@ class Counts:
     lost: int = 0
     late: int = 0
     duplicated: int = 0
-    moved: int = 0
+    moved: int = 0  # clients that sent from a new address
 
 
 @dataclass
@@ -51,6 +51,7 @@ class Mapping:
     upstream: socket.socket
     used_at: float
     move_at: float
+    is_moved: bool = False  # since the client's last datagram
 
 
 class BadPath:
@@ -115,7 +116,8 @@ class BadPath:
         if mapping is None:
             move_at = now + self._random.expovariate(1 / self.faults.move_every)
             mapping = self._mappings[client] = Mapping(client, self._upstream(client), now, move_at)
-        mapping.used_at = now
+        self.counts.moved += mapping.is_moved
+        mapping.used_at, mapping.is_moved = now, False
         return mapping
 
     def _upstream(self, client: Address) -> socket.socket:
@@ -134,7 +136,7 @@ class BadPath:
                 self._close(mapping)
                 mapping.upstream = self._upstream(mapping.client)
                 mapping.move_at = now + self._random.expovariate(1 / self.faults.move_every)
-                self.counts.moved += 1
+                mapping.is_moved = True
 
     def _close(self, mapping: Mapping) -> None:
         self._selector.unregister(mapping.upstream)

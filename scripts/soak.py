@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -49,6 +50,7 @@ class Tally:
     client_kills: int = 0
     server_kills: int = 0
     waits_s: list[float] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)  # of the failed commands, without their numbers
 
 
 class Server:
@@ -122,14 +124,15 @@ class Clients:
     def _fetch(self, url: str, name: str, out: Path, draw: random.Random) -> None:
         started_at = time.monotonic()
         finished = False
-        failed = kills = 0
+        kills = 0
+        reasons: list[str] = []
         while not finished and time.monotonic() - started_at < MAX_WAIT:
             is_killed = draw.random() < 0.1
-            code = self._get(url.replace("NAME", name), out, draw.uniform(0.02, 1.0) if is_killed else MAX_WAIT)
+            code, reason = self._get(url.replace("NAME", name), out, draw.uniform(0.02, 1.0) if is_killed else MAX_WAIT)
             finished = code == 0
             kills += code is None
-            failed += code not in (0, None)
             if code:
+                reasons.append(reason)
                 time.sleep(draw.uniform(0.1, 0.5))
         content = out.read_bytes() if finished else b""
         out.unlink(missing_ok=True)
@@ -139,19 +142,22 @@ class Clients:
             tally.bytes += len(content)
             tally.unfinished += not finished
             tally.wrong += finished and hashlib.sha256(content).hexdigest() != self._hashes[name]
-            tally.failed_commands += failed
+            tally.failed_commands += len(reasons)
+            tally.reasons.update(reasons)
             tally.client_kills += kills
             tally.waits_s.append(time.monotonic() - started_at)
 
-    def _get(self, url: str, out: Path, limit: float) -> int | None:
-        """Run one `get`; return its exit code, or None if it was killed after `limit` seconds."""
+    def _get(self, url: str, out: Path, limit: float) -> tuple[int | None, str]:
+        """Run one `get`; return its exit code, or None if it was killed after `limit` seconds, and its last line."""
         command = [str(self._program), "get", url, "--out", str(out), "--json"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             try:
-                return process.wait(timeout=limit)
+                _, errors = process.communicate(timeout=limit)
             except subprocess.TimeoutExpired:
                 process.kill()
-                return None
+                return None, ""
+        line = (errors.strip().splitlines() or ["no message"])[-1]
+        return process.returncode, re.sub(r"\d[\d.:]*", "N", line.replace(str(out), "OUT"))
 
 
 def make_files(directory: Path, seed: int) -> dict[str, str]:
@@ -251,13 +257,15 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally, measured, failures = soak(arguments.rampmeter, 60 * arguments.minutes, arguments.clients, arguments.seed)
-    counts = {name: value for name, value in asdict(tally).items() if name != "waits_s"}
+    counts = {name: value for name, value in asdict(tally).items() if name not in ("waits_s", "reasons")}
     if arguments.json:
-        print(json.dumps({**counts, **measured, "failures": failures}))
+        print(json.dumps({**counts, **measured, "reasons": tally.reasons, "failures": failures}))
     else:
         rows = [[name, "", f"{value:g}" if isinstance(value, float) else str(value)] for name, value in counts.items()]
         rows += [[name, "", f"{value:.6g}"] for name, value in measured.items()]
         print(table(["what", "", "value"], rows))
+        for number, reason in sorted(((n, text) for text, n in tally.reasons.items()), reverse=True):
+            print(f"{number} failed commands: {reason}")
         print("\n".join(failures) or "every file is right; nothing grew")
     return 1 if failures else 0
 
