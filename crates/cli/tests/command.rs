@@ -205,7 +205,7 @@ fn get_chooses_the_controller_of_the_server() {
         std::fs::remove_file(workspace.0.join("copy")).unwrap();
     }
     for (name, code, expected) in [
-        ("bbr", 1, "refuses `bbr`: it has no controller of that name"),
+        ("compound", 1, "refuses `compound`: it has no controller of that name"),
         ("fixed-rate", 1, "refuses `fixed-rate`: it allows only controllers"),
         ("no name", 2, "cannot be a controller"),
     ] {

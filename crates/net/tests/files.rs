@@ -124,7 +124,7 @@ fn unknown_and_unresponsive_controllers_are_refused() {
     fs::write(from.path().join("f"), noise(1000, 1)).unwrap();
     let server = TestServer::start(from.path(), |_| {});
     for (name, refusal) in [
-        ("bbr", Refusal::NoSuchController),
+        ("compound", Refusal::NoSuchController),
         ("NewReno", Refusal::NoSuchController),
         ("fixed-rate", Refusal::ControllerNotAllowed),
         ("fair-share", Refusal::ControllerNotAllowed),

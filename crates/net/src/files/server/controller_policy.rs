@@ -69,7 +69,8 @@ mod tests {
         for (name, refusal) in [
             ("fixed-rate", Refusal::ControllerNotAllowed),
             ("fair-share", Refusal::ControllerNotAllowed),
-            ("bbr", Refusal::NoSuchController),
+            ("bbr1", Refusal::ControllerNotAllowed),
+            ("compound", Refusal::NoSuchController),
             ("", Refusal::NoSuchController),
         ] {
             assert_eq!(newreno.select(name).err(), Some(refusal), "{name}");
