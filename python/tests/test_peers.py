@@ -1,7 +1,7 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
 `bench/peers/offered_load.jsonl` has the results of ns-3 3.37, with five or more seeds per load;
-`bench/peers/record` wrote it.
+`bench/peers/record` wrote it. `vegas.jsonl` has those of ns-3's Vegas: the output of `vegas --flows=1`, 2 and 4.
 `bench/peers/high_speed.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_high_speed` wrote it.
 """
 
@@ -62,6 +62,25 @@ def test_ns3_repeats_its_recorded_results() -> None:
     [recorded] = (row for row in RECORD if (row["load"], row["seed"]) == (0.15, 1))
     for column in ["completed", "fct_mean_s", "fct_sd_s", "queue_mean_packets"]:
         assert row[column] == pytest.approx(recorded[column], rel=1e-6)
+
+
+VEGAS = [json.loads(line) for line in (ROOT / "bench/peers/vegas.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("theirs", VEGAS, ids=lambda row: f"{row['flows']}-flows")
+def test_vegas_matches_that_of_ns3(theirs: dict[str, Any]) -> None:
+    [row] = rampmeter.run(ROOT / "studies/bench/vegas.toml", flows=theirs["flows"]).links.to_pylist()
+    for column in ["utilization", "queue_mean_packets", "drop_rate"]:
+        assert row[column] == pytest.approx(theirs[column], rel=0.15)
+
+
+@pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")
+def test_ns3_repeats_its_recorded_vegas() -> None:
+    build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "peers"
+    subprocess.run([ROOT / "bench/peers/build", build], check=True)
+    for recorded in VEGAS:
+        said = subprocess.run([build / "vegas", f"--flows={recorded['flows']}"], check=True, capture_output=True)
+        assert json.loads(said.stdout) == pytest.approx(recorded, rel=1e-6)
 
 
 @cache

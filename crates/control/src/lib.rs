@@ -77,6 +77,7 @@ pub mod stable;
 pub mod vcp;
 pub mod vcp_end_to_end;
 pub mod vcp_plus;
+pub mod vegas;
 pub mod vivace;
 pub mod xcp;
 

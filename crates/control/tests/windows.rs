@@ -7,7 +7,7 @@ use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Path, Re
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 
 /// The schemes that react once a window of data, with settings for their options.
-const SCHEMES: [(&str, &str); 13] = [
+const SCHEMES: [(&str, &str); 14] = [
     ("newreno", ""),
     ("hstcp", ""),
     ("hstcp", "max_ssthresh = 100"),
@@ -21,6 +21,7 @@ const SCHEMES: [(&str, &str); 13] = [
     ("cubic-2005", ""),
     ("fast", ""),
     ("fast", "alpha = 200"),
+    ("vegas", ""),
 ];
 
 fn started((name, settings): (&str, &str), first: u64) -> AnyController {
