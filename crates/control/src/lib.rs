@@ -68,6 +68,7 @@ pub mod fast;
 pub mod fixed_rate;
 pub mod hstcp;
 pub mod htcp;
+pub mod ledbat;
 pub mod newreno;
 pub mod pcp;
 pub mod pcp_paper;

@@ -127,6 +127,7 @@ controllers! {
     Cubic2005: crate::cubic_2005::Cubic2005, "cubic-2005", "CUBIC as it was proposed (PFLDnet 2005)";
     Fast: crate::fast::Fast, "fast", "FAST TCP: keeps a fixed number of its packets in the queue (INFOCOM 2004)";
     Vegas: crate::vegas::Vegas, "vegas", "TCP Vegas: keeps two to four of its packets in the queue (SIGCOMM 1994)";
+    Ledbat: crate::ledbat::Ledbat, "ledbat", "LEDBAT++: background transfers that keep a queue of 60 ms and leave the link to others";
     HighSpeed: crate::hstcp::HighSpeed, "hstcp", "HSTCP: larger windows grow faster and lose a smaller share at a loss (RFC 3649)";
     HTcp: crate::htcp::HTcp, "htcp", "H-TCP: growth increases with the time since the last loss (PFLDnet 2004)";
     Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks in proportion to itself (CCR 2003)";

@@ -301,6 +301,10 @@ pub(crate) mod tests {
             &self.tcp.rules
         }
 
+        pub(crate) fn rules_mut(&mut self) -> &mut R {
+            &mut self.tcp.rules
+        }
+
         /// The application has no data for `span`.
         pub(crate) fn pause(&mut self, span: Duration) {
             self.now += span;

@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
-const VARIANTS: [(&str, &str); 8] = [
+const VARIANTS: [(&str, &str); 9] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
     ("pcp", "compete = false"),
@@ -16,6 +16,7 @@ const VARIANTS: [(&str, &str); 8] = [
     ("vcp", "tcp_friendly = true"),
     ("cubic", "hystart = true"),
     ("newreno", "initial_window = 1"),
+    ("ledbat", "variant = 'ledbat'"),
     ("stable", "initial_window = 1.0"),
 ];
 
