@@ -43,10 +43,10 @@ pub(crate) type Token = [u8; TOKEN];
 
 const HELLO: u8 = 0x31;
 const ANSWER: u8 = 0x32;
-const FINISH: u8 = 0x33;
+pub(crate) const FINISH: u8 = 0x33;
 const RETRY: u8 = 0x34;
 const UNKNOWN_KEY: u8 = 0x35;
-const SEALED: u8 = 0x36;
+pub(crate) const SEALED: u8 = 0x36;
 const RESET: u8 = 0x37;
 
 /// The handshake's pattern in Noise.

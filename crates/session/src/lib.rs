@@ -15,6 +15,7 @@
 //! - `datagram`: the format                 `frame`: messages between the sessions of two hosts
 //! - `seal`: keys, nonces, renewal          `replay`: packets that have arrived already
 //! - `stateless`: cookies and resets, which need no state
+//! - `group`: hosts that share a port and limits
 //! - `networks`: how networks of other hosts share handshakes and places
 //!
 //! **Nothing changes before a datagram is authentic**: no state of the transport, of the manager or of a session.
@@ -25,6 +26,7 @@
 
 mod datagram;
 mod frame;
+pub mod group;
 mod handshake;
 mod key;
 mod networks;
@@ -36,6 +38,7 @@ mod stateless;
 
 pub use datagram::{MAX_OVERHEAD, MIN_HELLO_BYTES, SESSION_VERSION};
 pub use frame::Goodbye;
+pub use group::Member;
 pub use key::{BadKey, KeyPair, PublicKey};
 pub use seal::Suite;
 pub use session::SessionId;

@@ -19,19 +19,19 @@ use std::ops::Range;
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::unwrap;
 use rand::RngCore;
-use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
+pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
 pub use responder::{Openers, Refusal};
 
 use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
+use crate::group::Member;
 use crate::key::{KeyPair, PublicKey};
-use crate::networks::{FairRate, Network, Places};
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
 use crate::stateless::Stateless;
 
 /// Resets sent a second.
-const RESETS_A_SECOND: f64 = 100.0;
+pub(crate) const RESETS_A_SECOND: f64 = 100.0;
 
 /// The maximum size of a packet in a `Hello`.
 const MAX_EARLY: usize = 512;
@@ -67,9 +67,9 @@ pub struct Config {
     pub clients: Clients,
     /// The AEAD of the sessions that this host opens.
     pub suite: Suite,
-    /// The maximum number of sessions.
+    /// The maximum number of sessions, of all members of the host's group.
     pub max_sessions: usize,
-    /// The maximum number of sessions whose initiator has not proved its address.
+    /// The maximum number of the host's own sessions whose initiator has not proved its address.
     pub max_half_open: usize,
 }
 
@@ -115,20 +115,20 @@ pub struct Opened {
 
 /// Tokens that come at a steady rate, up to a second's worth.
 #[derive(Debug)]
-struct Budget {
+pub(crate) struct Budget {
     rate: f64,
     level: f64,
     at: Time,
 }
 
 impl Budget {
-    fn new(rate: f64) -> Self {
+    pub(crate) fn new(rate: f64) -> Self {
         Self { rate, level: rate, at: Time::ZERO }
     }
 
     fn take(&mut self, now: Time) -> bool {
         self.level = (self.level + now.since(self.at).as_secs_f64() * self.rate).min(self.rate);
-        self.at = now;
+        self.at = self.at.max(now);
         let has_one = self.level >= 1.0;
         self.level -= f64::from(u8::from(has_one));
         has_one
@@ -138,6 +138,7 @@ impl Budget {
 /// The sessions of a host.
 pub struct Sessions {
     config: Config,
+    member: Member,
     random: Box<dyn RngCore + Send>,
     slots: Vec<Option<Session>>,
     free: Vec<usize>,
@@ -145,19 +146,12 @@ pub struct Sessions {
     by_hello: BTreeMap<(SocketAddr, u64), SessionId>,
     /// Those whose initiator has not proved its address, oldest first.
     half_open: VecDeque<SessionId>,
-    /// The places of sessions that other hosts have opened.
-    networks: Places<Network>,
-    /// The same, by key, if only listed keys are served.
-    keys: Places<PublicKey>,
     /// Sessions opened by this host, by the other host's id.
     by_remote: BTreeMap<u64, SessionId>,
     /// Sessions whose `Hello` is repeated by a timer.
     asking: Vec<SessionId>,
     stateless: Stateless,
-    hellos: FairRate,
-    hellos_with_cookie: FairRate,
     openers: Openers,
-    resets: Budget,
     outgoing: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
 }
@@ -169,26 +163,27 @@ impl std::fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// No sessions yet. `random` must be unpredictable.
+    /// No sessions yet, of a host that shares its port with no other. `random` must be unpredictable.
     pub fn new(config: Config, random: impl RngCore + Send + 'static) -> Self {
+        Self::of_member(Member::alone(), config, random)
+    }
+
+    /// The same for a member of a group. All members have the same `config`.
+    pub fn of_member(member: Member, config: Config, random: impl RngCore + Send + 'static) -> Self {
         let mut random: Box<dyn RngCore + Send> = Box::new(random);
         let stateless = Stateless::new(&config.own, &mut *random);
         Self {
             config,
+            member,
             random,
             slots: Vec::new(),
             free: Vec::new(),
             by_hello: BTreeMap::new(),
             half_open: VecDeque::new(),
-            networks: Places::new(),
-            keys: Places::new(),
             by_remote: BTreeMap::new(),
             asking: Vec::new(),
             stateless,
-            hellos: FairRate::new(HELLOS_A_SECOND),
-            hellos_with_cookie: FairRate::new(HELLOS_WITH_COOKIE_A_SECOND),
             openers: Openers::default(),
-            resets: Budget::new(RESETS_A_SECOND),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -215,11 +210,11 @@ impl Sessions {
     }
 
     fn slot(&self, id: SessionId) -> Option<&Session> {
-        self.slots.get(id.index())?.as_ref().filter(|session| session.id == id)
+        self.slots.get(self.member.slot(id)?)?.as_ref().filter(|session| session.id == id)
     }
 
     fn slot_mut(&mut self, id: SessionId) -> Option<&mut Session> {
-        self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)
+        self.slots.get_mut(self.member.slot(id)?)?.as_mut().filter(|session| session.id == id)
     }
 
     /// The address of the other host.
@@ -238,33 +233,34 @@ impl Sessions {
     }
 
     fn places_left(&self) -> usize {
-        self.config.max_sessions.min(SessionId::MAX_SESSIONS).saturating_sub(self.len())
+        let left = self.config.max_sessions.saturating_sub(self.member.shared().sessions);
+        left.min(self.member.max_slots().saturating_sub(self.len()))
     }
 
     fn free_id(&mut self) -> Option<SessionId> {
         if self.places_left() == 0 {
             return None;
         }
-        let index = self.free.last().copied().unwrap_or(self.slots.len());
-        Some(SessionId::new(index, self.random.next_u64()))
+        let slot = self.free.last().copied().unwrap_or(self.slots.len());
+        Some(self.member.id(slot, self.random.next_u64()))
     }
 
     /// Adds a session that has the id of the last call of `free_id`.
     fn insert(&mut self, session: Session) {
-        if self.free.pop().is_none() {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
-        }
-        let index = session.id.index();
-        self.slots[index] = Some(session);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(session);
+        self.member.shared().sessions += 1;
     }
 
     /// Discards a session. The other host learns it from a [`Sessions::goodbye`] before, or from a reset later.
     pub fn discard(&mut self, id: SessionId) {
-        if self.slot(id).is_none() {
-            return;
-        }
-        let Some(session) = self.slots[id.index()].take() else { return };
-        self.free.push(id.index());
+        let (Some(_), Some(slot)) = (self.slot(id), self.member.slot(id)) else { return };
+        let Some(session) = self.slots[slot].take() else { return };
+        self.free.push(slot);
+        self.member.shared().sessions -= 1;
         self.half_open.retain(|&other| other != id);
         self.asking.retain(|&other| other != id);
         if self.by_remote.get(&session.remote) == Some(&id) {
@@ -357,8 +353,11 @@ impl Sessions {
     }
 
     fn send_reset(&mut self, now: Time, from: SocketAddr, of: u64, received: usize) {
+        if self.config.clients == Clients::None || self.member.slot(SessionId(of)).is_none() {
+            return; // another member may have it: the kernel coalesces packets of two sessions from one socket
+        }
         // Shorter than what it answers, so that two hosts without state do not answer each other without end.
-        if received > RESET_BYTES && self.config.clients != Clients::None && self.resets.take(now) {
+        if received > RESET_BYTES && self.member.shared().resets.take(now) {
             self.outgoing.push_back((from, datagram::reset(of, &self.stateless.reset_token(of))));
         }
     }
@@ -372,7 +371,7 @@ impl Sessions {
         bytes: &mut [u8],
         start: usize,
     ) -> Option<Opened> {
-        let session = self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)?;
+        let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut().filter(|session| session.id == id)?;
         let Stage::Open(_, opener) = &mut session.stage else { return None };
         let number = unwrap(opener.next(), number);
         let received = bytes.len();

@@ -7,6 +7,9 @@ use rampmeter_units::Stream;
 use super::*;
 use crate::datagram::{Pattern, Token};
 
+#[path = "group_tests.rs"]
+mod group_tests;
+
 const SYN: &[u8] = b"\x11 a Syn";
 const DATA: &[u8] = b"\x13 data of a connection";
 

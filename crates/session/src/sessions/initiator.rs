@@ -42,7 +42,8 @@ impl Sessions {
 
     /// Sends a `Hello` of a new handshake, so that what is in it is not sent twice with the same key.
     pub(super) fn send_hello(&mut self, now: Time, id: SessionId) {
-        let Some(session) = self.slots.get_mut(id.index()).and_then(Option::as_mut) else { return };
+        let Some(slot) = self.member.slot(id) else { return };
+        let Some(session) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         let Stage::Asking(asking) = &mut session.stage else { return };
         let (suite, own) = (self.config.suite, &self.config.own);
         let Some(mut handshake) = Handshake::initiator(suite, id.0, own, asking.responder, &mut *self.random) else {
@@ -62,7 +63,7 @@ impl Sessions {
 
     /// Reads an `Answer`; `None` if it is not authentic.
     pub(super) fn on_answer(&mut self, id: SessionId, remote: u64, noise: &[u8]) -> Option<()> {
-        let session = self.slots.get_mut(id.index())?.as_mut().filter(|session| session.id == id)?;
+        let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut().filter(|session| session.id == id)?;
         let Stage::Asking(asking) = &mut session.stage else { return Some(()) };
         let handshake = asking.handshake.as_mut()?;
         let token = token_of(&handshake.read(noise)?)?;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
@@ -28,10 +28,10 @@ use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
 
 /// Handshakes a second without a cookie. Each takes two X25519 operations or more, a fifth of a millisecond together.
-pub(super) const HELLOS_A_SECOND: f64 = 200.0;
+pub(crate) const HELLOS_A_SECOND: f64 = 200.0;
 
 /// The same, with a cookie: a fifth of a core.
-pub(super) const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
+pub(crate) const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
 
 /// Why another host's session was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,18 @@ pub struct Openers {
     pub busy: u64,
     /// Opened and then discarded for others, before their openers had answered.
     pub displaced: u64,
+}
+
+impl AddAssign for Openers {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.cookies += other.cookies;
+        self.over_rate += other.over_rate;
+        self.other_key += other.other_key;
+        self.not_authorized += other.not_authorized;
+        self.busy += other.busy;
+        self.displaced += other.displaced;
+    }
 }
 
 impl Sessions {
@@ -155,7 +167,7 @@ impl Sessions {
     fn may_read(&mut self, now: Time, from: SocketAddr, hello: u64, cookie: &Token) -> bool {
         let network = Network::of(from);
         let has_room = self.half_open.len() <= self.config.max_half_open / 2;
-        if has_room && self.hellos.take(now, network) {
+        if has_room && self.member.shared().hellos.take(now, network) {
             return true;
         }
         if !self.stateless.is_valid(cookie, from, hello) {
@@ -169,7 +181,7 @@ impl Sessions {
 
     /// Whether a host with a genuine address may cause another handshake.
     fn may_compute(&mut self, now: Time, network: Network) -> bool {
-        let is_permitted = self.hellos_with_cookie.take(now, network);
+        let is_permitted = self.member.shared().hellos_with_cookie.take(now, network);
         self.openers.over_rate += u64::from(!is_permitted);
         is_permitted
     }
@@ -182,9 +194,11 @@ impl Sessions {
         let known = known.and_then(|id| self.slot(id));
         // The place of `known` is one that it may keep, and that its key may not have yet.
         let left = self.places_left() + usize::from(known.is_some());
-        let has_place = known.is_some() || self.networks.permits(&network, left);
         let charged = self.charged(key).filter(|_| known.is_none_or(|known| known.charged_key != key));
-        let may_charge = charged.is_none_or(|key| self.keys.permits(&key, left));
+        let shared = self.member.shared();
+        let has_place = known.is_some() || shared.networks.permits(&network, left);
+        let may_charge = charged.is_none_or(|key| shared.keys.permits(&key, left));
+        drop(shared);
         if left == 0 {
             self.events.push_back(Event::Full);
         }
@@ -210,12 +224,14 @@ impl Sessions {
     fn place(&mut self, mut session: Session, known: Option<SessionId>) {
         session.charged_key = self.charged(session.peer_key);
         let (id, network) = (session.id, Network::of(session.first_address));
+        let mut shared = self.member.shared();
         if let Some(key) = session.charged_key {
-            self.keys.take(key);
+            shared.keys.take(key);
         }
-        self.networks.take(network);
+        shared.networks.take(network);
+        drop(shared);
         if known.is_some() {
-            if let Some(before) = self.slots[id.index()].replace(session) {
+            if let Some(before) = self.slot_mut(id).map(|place| std::mem::replace(place, session)) {
                 self.release(&before);
             }
             return;
@@ -227,10 +243,11 @@ impl Sessions {
     }
 
     /// Gives the places back of a session that another host opened.
-    pub(super) fn release(&mut self, session: &Session) {
-        self.networks.give_back(&Network::of(session.first_address));
+    pub(super) fn release(&self, session: &Session) {
+        let mut shared = self.member.shared();
+        shared.networks.give_back(&Network::of(session.first_address));
         if let Some(key) = session.charged_key {
-            self.keys.give_back(&key);
+            shared.keys.give_back(&key);
         }
     }
 
@@ -260,7 +277,7 @@ impl Sessions {
         if !self.may_compute(now, Network::of(from)) {
             return None;
         }
-        let session = self.slots.get_mut(id.index())?.as_mut()?;
+        let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut()?;
         let Stage::Answering(answered) = &mut session.stage else { return Some(()) };
         answered.read(&self.config.own, noise)?;
         session.peer_key = answered.handshake.peer_key();
@@ -274,7 +291,7 @@ impl Sessions {
             return None;
         }
         if let Some(key) = self.charged(Some(key)) {
-            self.keys.take(key);
+            self.member.shared().keys.take(key);
             self.slot_mut(id)?.charged_key = Some(key);
         }
         Some(())
