@@ -66,9 +66,14 @@ impl<C: Controller> EventLoop<C> {
     /// A loop without hosts, for packets of up to `largest` bytes. Run it in the thread that made it: that thread's
     /// timer slack is set.
     pub fn new(largest: usize) -> io::Result<Self> {
+        Self::with_clock(Clock::start(), largest)
+    }
+
+    /// The same with a clock that other loops have, too.
+    pub fn with_clock(clock: Clock, largest: usize) -> io::Result<Self> {
         set_min_timer_slack();
         Ok(Self {
-            clock: Clock::start(),
+            clock,
             ready: Ready::new()?,
             hosts: Vec::new(),
             timers: Timers::default(),

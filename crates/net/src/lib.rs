@@ -11,6 +11,7 @@
 //! tcp_info   the kernel's statistics of its TCP connections
 //! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
+//! steering   several sockets on one port, one for each thread
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
@@ -28,6 +29,7 @@ pub mod monitor;
 mod peer;
 mod ready;
 mod socket;
+mod steering;
 mod stream;
 #[cfg(feature = "async")]
 pub mod streams;

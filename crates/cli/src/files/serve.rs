@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{ServeOptions, Server, TransferReport, Writers};
+use rampmeter_net::files::{MAX_THREADS, ServeOptions, Server, TransferReport, Writers, default_threads};
 use rampmeter_net::keys;
 use rampmeter_session::Clients;
 use rampmeter_units::{Bytes, Duration, Rate};
@@ -53,6 +53,10 @@ pub(crate) struct ServeArgs {
     /// and further connections wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
     clients: usize,
+    /// The number of threads that send and receive, 1 to 16; a client is always served by the same one
+    /// [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
     /// The rate of all clients together, such as `100 Mb/s`
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
@@ -82,6 +86,12 @@ pub(crate) struct ServeArgs {
 fn clients(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
     number.ok_or_else(|| "write 1 to 10000".to_owned())
+}
+
+/// Parses a number of threads.
+fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    number.ok_or_else(|| format!("write 1 to {MAX_THREADS}"))
 }
 
 /// Parses a rate.
@@ -127,6 +137,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         client_rate: args.client_rate,
         max_idle: args.timeout,
         max_clients: args.clients,
+        threads: args.threads.unwrap_or_else(default_threads),
         controller: args.controller.clone(),
         registry: registry.clone(),
         on_transfer: Some(Box::new(print_transfer)),
@@ -146,6 +157,11 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     }
     if args.writers.is_some() {
         println!("put with:   rampmeter put FILE '{address}/?key={key}'");
+    }
+    if let Some(reason) = server.refused_threads() {
+        eprintln!(
+            "rampmeter: one thread serves all clients, since the kernel refuses several sockets on one port: {reason}"
+        );
     }
     if let Some(renamed_to) = server.renamed_history() {
         eprintln!(
@@ -184,6 +200,8 @@ mod tests {
         assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
         assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));
         assert_eq!(timeout("2 s"), Ok(Duration::from_secs(2)));
+        assert_eq!(threads("16"), Ok(16));
+        assert!(threads("0").unwrap_err().contains("1 to 16") && threads("17").is_err());
         assert!(timeout("0 s").unwrap_err().contains("`1 s`") && timeout("2").is_err());
     }
 }

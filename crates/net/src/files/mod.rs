@@ -49,7 +49,10 @@ pub use part::STANDARD_OUTPUT;
 pub use protocol::Refusal;
 #[cfg(feature = "tunnel")]
 pub(crate) use server::ControllerPolicy;
-pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, Writers, has_place, serve};
+pub use server::{
+    DegradedHandler, MAX_THREADS, ServeOptions, Server, TransferHandler, TransferReport, Writers, default_threads,
+    has_place, serve,
+};
 
 /// The default port of `serve`: "RAMP" on a telephone keypad.
 pub const DEFAULT_PORT: u16 = 7267;

@@ -63,6 +63,21 @@ pub struct Path {
     pub marked_packets: u64,
 }
 
+impl Status {
+    /// Adds the state of another host, such as that of another thread of a server.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.streams += other.streams;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
+        self.openers += other.openers;
+        self.paths.extend(other.paths);
+        self.paths.sort_by_key(|path| std::cmp::Reverse(path.rate_bps));
+        self.other_paths += other.other_paths + self.paths.len().saturating_sub(MAX_PATHS);
+        self.paths.truncate(MAX_PATHS);
+    }
+}
+
 impl Path {
     fn new<C>(path: &PathState<'_, C>, name: &str) -> Self {
         let (status, totals) = (path.status, path.totals);

@@ -1,7 +1,7 @@
 //! The state of a running server or tunnel, for operators: over a Unix socket as JSON, over HTTP for Prometheus.
 //!
 //! ```text
-//! event loop ──► Monitor::publish, once a second      readers ──► listener threads ──► the last state
+//! event loops ──► Monitor::publish, once a second      readers ──► listener threads ──► the last state
 //! ```
 //!
 //! The event loop only stores its state. Readers have threads of their own, so a slow one delays nobody: there are few
@@ -10,6 +10,7 @@
 mod listen;
 mod prometheus;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -40,39 +41,61 @@ pub struct Snapshot {
     pub status: Status,
 }
 
-/// Where an event loop puts its state, and listeners find it. Copies share it.
+/// Where the event loops of a process put their states, and listeners find the sum. Copies share it.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     started: Instant,
-    last: Arc<Mutex<Snapshot>>,
+    last: Arc<Mutex<Last>>,
+}
+
+/// The last states.
+#[derive(Debug)]
+struct Last {
+    /// Without the states of the loops.
+    snapshot: Snapshot,
+    /// Those of the loops, by their numbers.
+    loops: BTreeMap<usize, Status>,
 }
 
 impl Monitor {
     /// Of a process that does `role`.
     pub fn new(role: &str) -> Self {
         let (role, pid, status) = (role.to_owned(), std::process::id(), Status::default());
-        let last = Arc::new(Mutex::new(Snapshot { role, pid, address: None, uptime_s: 0.0, status }));
-        Self { started: Instant::now(), last }
+        let snapshot = Snapshot { role, pid, address: None, uptime_s: 0.0, status };
+        let last = Last { snapshot, loops: BTreeMap::new() };
+        Self { started: Instant::now(), last: Arc::new(Mutex::new(last)) }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Snapshot) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Last) -> T) -> T {
         act(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The address of this server.
     pub fn set_address(&self, address: SocketAddr) {
-        self.with(|snapshot| snapshot.address = Some(address));
+        self.with(|last| last.snapshot.address = Some(address));
     }
 
-    /// Replaces the state.
+    /// Replaces the state of a process with one event loop.
     pub fn publish(&self, status: Status) {
+        self.publish_of(0, status);
+    }
+
+    /// Replaces the state of the event loop with this number.
+    pub fn publish_of(&self, number: usize, status: Status) {
         let uptime_s = self.started.elapsed().as_secs_f64();
-        self.with(|snapshot| (snapshot.uptime_s, snapshot.status) = (uptime_s, status));
+        self.with(|last| {
+            last.snapshot.uptime_s = uptime_s;
+            last.loops.insert(number, status);
+        });
     }
 
     /// The last state.
     pub fn snapshot(&self) -> Snapshot {
-        self.with(|snapshot| snapshot.clone())
+        self.with(|last| {
+            let mut snapshot = last.snapshot.clone();
+            last.loops.values().for_each(|status| snapshot.status.add(status.clone()));
+            snapshot
+        })
     }
 
     /// Answers HTTP requests for `/metrics` at `address`, until the process ends. Returns the address.
@@ -102,7 +125,7 @@ impl Monitor {
             return Err(io::Error::other(format!("others may use {}: chmod it to 700", directory.display())));
         }
         remove_dead_sockets(directory);
-        let (role, pid) = self.with(|snapshot| (snapshot.role.clone(), snapshot.pid));
+        let (role, pid) = self.with(|last| (last.snapshot.role.clone(), last.snapshot.pid));
         let path = directory.join(format!("{role}-{pid}.sock"));
         let _ = fs::remove_file(&path); // of an earlier process with this number
         let listener = UnixListener::bind(&path)?;

@@ -67,6 +67,21 @@ fn paths_of_one_network_and_controller_are_one_series() {
 }
 
 #[test]
+fn the_state_is_that_of_all_loops() {
+    let monitor = monitor();
+    let openers = Openers { accepted: 1, busy: 2, ..Openers::default() };
+    for _ in 0..2 {
+        let paths = (0..MAX_PATHS as u64).map(|rate| path("10.0.0.1", 700 + rate, 1.0)).collect();
+        monitor.publish_of(1, Status { sessions: 2, sent_bytes: 10, openers, paths, ..Status::default() });
+    }
+    let Snapshot { status, .. } = monitor.snapshot();
+    assert_eq!((status.sessions, status.sent_bytes), (5, 10));
+    assert_eq!((status.openers.accepted, status.openers.busy, status.openers.not_authorized), (8, 2, 2));
+    assert_eq!((status.paths.len(), status.other_paths), (MAX_PATHS, 3));
+    assert_eq!([0, 1, 31].map(|index| status.paths[index].rate_bps), [1000, 731, 701]);
+}
+
+#[test]
 fn only_metrics_are_answered() {
     let address = serve();
     for (sent, expected) in [

@@ -11,7 +11,8 @@ use rampmeter_units::Stream;
 
 use super::Refusal;
 
-type Make = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+/// Makes controllers.
+pub(super) type Make = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
 pub(crate) struct ControllerPolicy {
     /// The server's own controller.

@@ -39,12 +39,12 @@ impl Writers {
     }
 }
 
-/// Receives the report of every transfer that has ended.
-pub type TransferHandler = Box<dyn FnMut(&TransferReport) + Send>;
+/// Receives the report of every transfer that has ended, in the thread that has served it.
+pub type TransferHandler = Box<dyn Fn(&TransferReport) + Send + Sync>;
 
 /// Receives a client's address, the name of its degraded controller and the reason
 /// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)).
-pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
+pub type DegradedHandler = Box<dyn Fn(SocketAddr, &str, &str) + Send + Sync>;
 
 /// The options of a server.
 pub struct ServeOptions {
@@ -83,6 +83,9 @@ pub struct ServeOptions {
     /// The maximum number of connections that are served at once. One IPv4 address, or one IPv6 network of 64 bits, has
     /// at most four fifths of these places. Further connections wait for a place, and four times as many are refused.
     pub max_clients: usize,
+    /// The number of threads that send and receive, 1 to [`MAX_THREADS`](super::MAX_THREADS). Each has a socket of its
+    /// own on the port, and all sessions of some of the clients.
+    pub threads: usize,
     /// The limits of each client's connection.
     pub limits: Limits,
     /// The time after which a client that responds but takes no bytes, or sends no request, is disconnected.
@@ -97,6 +100,13 @@ pub struct ServeOptions {
     pub history: Option<PathBuf>,
     /// Stops the server when set.
     pub stop: Arc<AtomicBool>,
+}
+
+impl ServeOptions {
+    /// Connections with a place, and those that wait for one.
+    pub(super) fn max_connections(&self) -> usize {
+        self.max_clients * 4 + 16
+    }
 }
 
 impl Default for ServeOptions {
@@ -119,6 +129,7 @@ impl Default for ServeOptions {
             registry: Registry::default(),
             transport: default_transport(),
             max_clients: 256,
+            threads: 1,
             limits: Limits::default(),
             max_idle: Duration::from_secs(60),
             on_transfer: None,

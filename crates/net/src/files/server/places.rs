@@ -5,6 +5,7 @@
 //! second one four fifths of the others, and so on (dynamic thresholds: Choudhury and Hahne, 1998, for the buffers of
 //! switches). The last free place is for a network without one.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Places that a network may have for each free one.
@@ -29,8 +30,47 @@ pub fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) ->
         used += 1;
         own += usize::from(network(other) == network_of);
     }
-    let free = all.saturating_sub(used);
+    permits(own, all.saturating_sub(used))
+}
+
+/// Whether a network that has `own` places may take one of those that are free.
+fn permits(own: usize, free: usize) -> bool {
     free > 0 && (own == 0 || own < SHARE * (free - 1))
+}
+
+/// Places, and the networks that have them.
+#[derive(Debug)]
+pub(super) struct Places {
+    free: usize,
+    by_network: BTreeMap<u64, usize>,
+}
+
+impl Places {
+    pub(super) fn new(all: usize) -> Self {
+        Self { free: all, by_network: BTreeMap::new() }
+    }
+
+    /// Takes a place for a client at `ip`, if its network may have another one.
+    pub(super) fn take(&mut self, ip: IpAddr) -> bool {
+        let network = network(ip);
+        let is_permitted = permits(self.by_network.get(&network).copied().unwrap_or(0), self.free);
+        if is_permitted {
+            self.free -= 1;
+            *self.by_network.entry(network).or_default() += 1;
+        }
+        is_permitted
+    }
+
+    /// Gives back a place that was taken for `ip`.
+    pub(super) fn give_back(&mut self, ip: IpAddr) {
+        let network = network(ip);
+        let Some(own) = self.by_network.get_mut(&network) else { return };
+        self.free += 1;
+        *own -= 1;
+        if *own == 0 {
+            self.by_network.remove(&network);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,16 +79,23 @@ mod tests {
 
     /// The number of places of `all` that each of `networks` gets, one after the other.
     fn places(all: usize, networks: &[&str]) -> Vec<usize> {
-        let mut taken: Vec<IpAddr> = Vec::new();
+        let (mut places, mut taken) = (Places::new(all), Vec::<IpAddr>::new());
         let fill = |ip: &&str| {
             let ip: IpAddr = ip.parse().unwrap();
             let before = taken.len();
             while has_place(ip, all, taken.iter().copied()) {
+                assert!(places.take(ip));
                 taken.push(ip);
             }
+            assert!(!places.take(ip), "both count alike");
             taken.len() - before
         };
-        networks.iter().map(fill).collect()
+        let counts = networks.iter().map(fill).collect();
+        for ip in taken {
+            places.give_back(ip);
+        }
+        assert_eq!((places.free, places.by_network.len()), (all, 0));
+        counts
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What all connections of a server use.
+//! What all connections of a thread use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,23 +8,18 @@ use rampmeter_session::SessionId;
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::Time;
 
-use super::budget::Budgets;
+use super::common::Common;
 use super::controller_policy::ControllerPolicy;
 use super::jobs::Outcome;
-use super::quota::Quota;
-use crate::files::directory::Directory;
 use crate::files::pool::Pool;
 use crate::files::protocol::Refusal;
 use crate::host::Host;
 
-/// What all connections use.
+/// What all connections of a thread use.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) directory: Arc<Directory>,
-    pub(super) lists: bool,
+    pub(super) common: Arc<Common>,
     pub(super) pool: Pool<ConnectionId, Outcome>,
-    pub(super) budgets: Budgets,
-    pub(super) quota: Quota,
     pub(super) policy: ControllerPolicy,
     /// The macroflow of each session.
     pub(super) macroflows: BTreeMap<SessionId, Macroflow>,

@@ -26,7 +26,8 @@ use rampmeter_units::Time;
 
 use self::upload::Upload;
 use super::jobs::{self, Listing, Outcome};
-use super::{Access, Shared};
+use super::shared::Shared;
+use super::worker::Access;
 use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Refusal, Request, Rights};
 use crate::files::source::Source;
@@ -187,7 +188,7 @@ impl Lane {
     fn flush(&mut self, cx: &mut Context<'_>) {
         let rest = &self.output[self.flushed..];
         let count = cx.host.write(cx.now, cx.id, rest);
-        cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+        self.on_moved(cx, count);
         self.written += count as u64;
         self.flushed += count;
         if self.flushed == self.output.len() {
@@ -200,7 +201,14 @@ impl Lane {
     fn fill(&mut self, cx: &mut Context<'_>) {
         if self.input.len() < MAX_INPUT {
             let count = cx.host.read_up_to(cx.now, cx.id, MAX_INPUT, &mut self.input);
-            cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+            self.on_moved(cx, count);
+        }
+    }
+
+    /// Bytes were sent or received.
+    pub(super) fn on_moved(&self, cx: &Context<'_>, bytes: usize) {
+        if let Some(mut rates) = cx.shared.common.rates() {
+            rates.on_moved(cx.now, self.ip, bytes as u64);
         }
     }
 
@@ -217,7 +225,8 @@ impl Lane {
     /// Does the next piece of work.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Next {
         for _ in 0..REQUESTS_A_TURN {
-            if let Some(until) = cx.shared.budgets.wait_to_move(cx.now, self.ip) {
+            let rates = cx.shared.common.rates();
+            if let Some(until) = rates.and_then(|mut rates| rates.wait_to_move(cx.now, self.ip)) {
                 return Next::WaitUntil(until);
             }
             self.flush(cx);
@@ -263,7 +272,7 @@ impl Lane {
 
     /// The stage that hashes goes on, if the budget allows.
     fn hash_more(&mut self, cx: &mut Context<'_>) -> Next {
-        if let Some(until) = cx.shared.budgets.wait_to_hash(cx.now, self.ip) {
+        if let Some(until) = cx.shared.common.budgets().wait_to_hash(cx.now, self.ip) {
             return Next::WaitUntil(until);
         }
         let (source, until) = match &mut self.stage {
@@ -272,7 +281,11 @@ impl Lane {
             _ => return Next::Failed,
         };
         let Some(source) = source else { return Next::Failed };
-        cx.shared.budgets.on_hashed(cx.now, self.ip, jobs::HASHED_A_JOB.min(until.min(source.size) - source.at));
+        cx.shared.common.budgets().on_hashed(
+            cx.now,
+            self.ip,
+            jobs::HASHED_A_JOB.min(until.min(source.size) - source.at),
+        );
         let buffer = std::mem::take(&mut self.buffer);
         self.submit(cx, Class::Background, move || jobs::hash(source, until, buffer));
         Next::Wait

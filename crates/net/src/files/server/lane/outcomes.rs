@@ -64,7 +64,7 @@ impl Lane {
                 }
             }
             (Stage::Changing, Outcome::Done(given_back)) => {
-                cx.shared.quota.give_back(given_back);
+                cx.shared.common.quota().give_back(given_back);
                 self.answer(cx, &Answer::Done);
             }
             _ => return Next::Failed,
@@ -95,7 +95,7 @@ impl Lane {
             self.flush(cx);
             // Usually there is room, and the bytes are copied once.
             let count = if self.output.is_empty() { cx.host.write(cx.now, cx.id, &bytes) } else { 0 };
-            cx.shared.budgets.on_moved(cx.now, self.ip, count as u64);
+            self.on_moved(cx, count);
             self.written += count as u64;
             self.output.extend_from_slice(&bytes[count..]);
             self.done.sent += bytes.len() as u64;

@@ -1,5 +1,7 @@
 //! Starts the work of a request, if the client may ask for it.
 
+use std::sync::Arc;
+
 use super::{Context, Lane, Next, Stage};
 use crate::files::pool::Class;
 use crate::files::protocol::{Refusal, Request};
@@ -19,9 +21,9 @@ impl Lane {
         if self.done.name.is_empty() {
             self.done.name.clone_from(&name);
         }
-        let directory = cx.shared.directory.clone();
+        let directory = Arc::clone(&cx.shared.common.directory);
         let allowed = match request {
-            Request::List { .. } if !cx.shared.lists => Err(Refusal::NotListed),
+            Request::List { .. } if !cx.shared.common.options.lists => Err(Refusal::NotListed),
             Request::Delete { .. } | Request::SetModified { .. } | Request::Sync if !self.access.write => {
                 Err(Refusal::ReadOnly)
             }

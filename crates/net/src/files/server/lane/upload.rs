@@ -5,6 +5,8 @@
 //!              └────────────────── refused: what still arrives of it is dropped
 //! ```
 
+use std::sync::Arc;
+
 use super::{Context, Lane, Next, Stage};
 use crate::files::directory::Directory;
 use crate::files::pool::Class;
@@ -97,13 +99,13 @@ impl Lane {
         size: u64,
         modified: Modified,
     ) -> Next {
-        let directory = cx.shared.directory.clone();
+        let directory = Arc::clone(&cx.shared.common.directory);
         let allowed = if !self.access.write {
             Err(Refusal::ReadOnly)
         } else if check_name(&name).is_err() {
             Err(Refusal::BadName)
         } else {
-            directory.check(&name).map_err(|_| Refusal::BadName).and_then(|()| cx.shared.quota.charge(size))
+            directory.check(&name).map_err(|_| Refusal::BadName).and_then(|()| cx.shared.common.quota().charge(size))
         };
         if let Err(reason) = allowed {
             self.refuse(cx, reason);
@@ -156,7 +158,7 @@ impl Lane {
                 return Next::Wait;
             }
             (Piece::Abort, State::Open(sink) | State::Offered(sink)) => {
-                cx.shared.quota.give_back(sink.missing());
+                cx.shared.common.quota().give_back(sink.missing());
                 self.note_refusal(Refusal::Changed);
                 self.stage = Stage::Changing;
                 self.submit(cx, Class::Urgent, move || {
@@ -188,19 +190,19 @@ impl Lane {
         match outcome {
             Outcome::PartOpened(sink, before) => {
                 // They were charged with the upload that left them.
-                cx.shared.quota.give_back(before);
+                cx.shared.common.quota().give_back(before);
                 if upload.flags.at_once {
                     upload.state = State::Open(sink);
                     return Next::More;
                 }
-                cx.shared.budgets.on_hashed(cx.now, self.ip, sink.len);
+                cx.shared.common.budgets().on_hashed(cx.now, self.ip, sink.len);
                 let offer = Answer::Partial { offset: sink.len, prefix: sink.hash() };
                 upload.state = State::Offered(sink);
                 self.answer(cx, &offer);
             }
             Outcome::Written(sink) => upload.state = State::Open(sink),
             Outcome::Done(replaced) => {
-                cx.shared.quota.give_back(replaced);
+                cx.shared.common.quota().give_back(replaced);
                 self.done.files += 1;
                 self.stage = Stage::Ready;
                 self.answer(cx, &Answer::Done);
@@ -220,7 +222,7 @@ impl Lane {
 
     /// Refuses the upload. `has_more`: whether the client sends bytes of it.
     fn fail(&mut self, cx: &mut Context<'_>, reason: Refusal, missing: u64, has_more: bool) -> Next {
-        cx.shared.quota.give_back(missing);
+        cx.shared.common.quota().give_back(missing);
         self.refuse(cx, reason);
         self.stage = if has_more { Stage::Skipping } else { Stage::Ready };
         Next::More
