@@ -56,12 +56,21 @@ class Tally:
 class Server:
     """A `rampmeter serve` process, which can be killed and started again."""
 
-    def __init__(self, program: Path, directory: Path, home: Path, clients: int, options: tuple[str, ...] = ()) -> None:
-        """Start it on a free port."""
+    def __init__(
+        self,
+        program: Path,
+        directory: Path,
+        home: Path,
+        clients: int,
+        options: tuple[str, ...] = (),
+        host: str = "127.0.0.1",
+        enter: tuple[str, ...] = (),
+    ) -> None:
+        """Start it on a free port, with the command `enter` before it."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
-        self._command = [str(program), "serve", str(directory), "--listen", f"127.0.0.1:{self.port}"]
+        self._command = [*enter, str(program), "serve", str(directory), "--listen", f"{host}:{self.port}"]
         self._command += ["--identity", str(home / "server-key"), "--clients", str(clients), *options]
         self._log = (home / f"server-{self.port}.log").open("w+")
         self.key = ""
