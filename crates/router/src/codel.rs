@@ -13,9 +13,11 @@
 //! packet is never above the target: the link must not run idle.
 //!
 //! The RFC leaves marking open; it is as in Linux: an ECN-capable packet is marked and leaves instead of being dropped.
+//! So is `ce_threshold`, which is off by default: an ECN-capable packet that leaves after a longer wait is marked at once,
+//! for senders that read the fraction of their marks (DCTCP, L4S).
 //! *Deviations*: none.
 
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
@@ -40,12 +42,20 @@ pub struct Config {
     /// Mark ECN-capable packets instead of dropping them.
     #[default(true)]
     pub ecn: bool,
+    /// Mark every ECN-capable packet that waited longer than this, from the first one on; none: do not.
+    pub ce_threshold: Option<Duration>,
+    /// Apply `ce_threshold` to packets with ECT(1) only, the L4S senders', as Linux does with `ce_threshold_selector 1/3`.
+    pub ce_threshold_ect1: bool,
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let in_order = self.target > Duration::ZERO && self.target < self.interval;
         ensure(in_order, "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended")?;
+        ensure(
+            !self.ce_threshold_ect1 || self.ce_threshold.is_some(),
+            "`ce_threshold_ect1` does nothing without `ce_threshold`: write ce_threshold = \"1 ms\"",
+        )?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -54,6 +64,14 @@ impl Config {
     /// The time of the drop after one at `last` (section 5.6, `control_law`).
     fn next(&self, last: Time, count: u32) -> Time {
         last + self.interval.scale(1.0 / f64::from(count).sqrt())
+    }
+
+    /// Marks a packet that leaves after it `waited` longer than `ce_threshold`.
+    fn mark_above_threshold(&self, waited: Duration, packet: &mut impl Parcel, tally: &mut Tally) {
+        let is_meant = !self.ce_threshold_ect1 || packet.ecn() == Ecn::Ect1;
+        if is_meant && self.ce_threshold.is_some_and(|threshold| waited > threshold) {
+            tally.mark(packet);
+        }
     }
 
     /// Marks the packet, if marking is on and it is ECN-capable.
@@ -73,11 +91,27 @@ pub(crate) struct State {
     count: u32,
     /// The value of `count` when dropping began (`lastcount_`).
     last_count: u32,
+    /// The sojourn time of the last packet that was taken from the queue.
+    waited: Duration,
 }
 
 impl State {
-    /// The next packet to leave, after those due for a drop (section 5.5). `largest` is the largest packet's size.
+    /// The next packet to leave, after those due for a drop. `largest` is the largest packet's size.
     pub(crate) fn dequeue<P: Parcel>(
+        &mut self,
+        now: Time,
+        law: &Config,
+        queue: &mut TimedQueue<P>,
+        largest: Bytes,
+        tally: &mut Tally,
+    ) -> Option<P> {
+        let mut packet = self.control(now, law, queue, largest, tally)?;
+        law.mark_above_threshold(self.waited, &mut packet, tally);
+        Some(packet)
+    }
+
+    /// Drops or marks what is due (section 5.5).
+    fn control<P: Parcel>(
         &mut self,
         now: Time,
         law: &Config,
@@ -139,6 +173,7 @@ impl State {
             self.first_above = None;
             return None;
         };
+        self.waited = waited;
         if waited < law.target || queue.backlog().bytes <= largest {
             self.first_above = None;
             return Some((packet, false));
@@ -306,6 +341,28 @@ mod tests {
             }
         }
         assert_eq!(codel.tally, Tally::default());
+    }
+
+    #[test]
+    fn a_wait_above_the_ce_threshold_is_marked_at_once() {
+        // Packets wait 3 ms, below the target of 5 ms.
+        for (threshold, ect1, code, marked) in [
+            (2, false, Ecn::Ect0, true),
+            (3, false, Ecn::Ect0, false),
+            (2, false, Ecn::NotEct, false),
+            (2, true, Ecn::Ect0, false),
+            (2, true, Ecn::Ect1, true),
+        ] {
+            let ce_threshold = Some(Duration::from_millis(threshold));
+            let config = Config { ce_threshold, ce_threshold_ect1: ect1, ..Config::default() };
+            config.check().unwrap();
+            let mut codel = Codel::new(&config, ENVIRONMENT, Stream::from_seed(1));
+            let packet = TestParcel { ecn: code, ..PACKET };
+            let expected: Vec<_> = if marked { (3..20).collect() } else { Vec::new() };
+            assert_eq!(signals(&mut codel, packet, 0..20, 3), expected, "{threshold} {ect1} {code:?}");
+        }
+        let config = Config { ce_threshold_ect1: true, ..Config::default() };
+        assert!(config.check().unwrap_err().contains("write ce_threshold"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use delegate::delegate;
 use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// A packet of any world: what a router of another crate queues.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ impl<P: Parcel + Send> Router<P> for External<P> {
             fn backlog(&self) -> Backlog;
             fn tally(&self) -> Tally;
             fn on_rate(&mut self, now: Time, rate: Rate);
+            fn measure_delays(&mut self);
+            fn delays(&self) -> Option<ClassDelays>;
         }
     }
 }

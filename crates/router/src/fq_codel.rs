@@ -47,6 +47,10 @@ pub struct Config {
     /// Mark ECN-capable packets instead of dropping them (section 5.2.6).
     #[default(true)]
     pub ecn: bool,
+    /// As in CoDel: mark every ECN-capable packet that waited longer than this; none: do not (section 5.2.7).
+    pub ce_threshold: Option<Duration>,
+    /// Apply `ce_threshold` to packets with ECT(1) only.
+    pub ce_threshold_ect1: bool,
     /// The number of queues into which flows are hashed (section 5.2.5).
     #[default(1024)]
     pub flows: u64,
@@ -60,8 +64,8 @@ pub struct Config {
 
 impl Config {
     fn codel(&self) -> codel::Config {
-        let Self { packets, bytes, target, interval, ecn, .. } = *self;
-        codel::Config { packets, bytes, target, interval, ecn }
+        let Self { packets, bytes, target, interval, ecn, ce_threshold, ce_threshold_ect1, .. } = *self;
+        codel::Config { packets, bytes, target, interval, ecn, ce_threshold, ce_threshold_ect1 }
     }
 }
 

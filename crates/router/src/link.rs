@@ -282,6 +282,9 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
         *self.baseline = Baseline { counts: self.counted(), capacity: Bytes::ZERO, since: now };
         self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
+        if queue {
+            self.router.measure_delays();
+        }
     }
 
     /// The counts since [`Link::start_measuring`].

@@ -6,7 +6,7 @@ use delegate::delegate;
 use rampmeter_units::{self as units, Rate, RegistryError, Stream, Time};
 
 use crate::external::{External, ExternalConfig};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// The routers that scenario files can name.
 #[derive(Debug, Clone)]
@@ -81,6 +81,8 @@ macro_rules! routers {
                     fn backlog(&self) -> Backlog;
                     fn tally(&self) -> Tally;
                     fn on_rate(&mut self, now: Time, rate: Rate);
+                    fn measure_delays(&mut self);
+                    fn delays(&self) -> Option<ClassDelays>;
                 }
             }
         }
@@ -97,6 +99,8 @@ routers! {
     Red(Box<crate::red::Red<P>>): red, "red", "Marks or drops at random, with a probability from the average queue (Floyd, Jacobson 1993)";
     Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while the queueing delay stays above a target (RFC 8289)";
     FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Round robin over flows, with CoDel for each (RFC 8290)";
+    StepMarking(Box<crate::step_marking::StepMarking<P>>): step_marking, "step-marking", "Marks packets that find a queue above a threshold (DCTCP, RFC 8257)";
+    DualPi2(Box<crate::dualpi2::DualPi2<P>>): dualpi2, "dualpi2", "Two coupled queues, for L4S and for classic senders (RFC 9332)";
     Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random to keep the queueing delay at a target (RFC 8033)";
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Reports window changes to flows (XCP, SIGCOMM 2002)";
     VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks by the queue of a slightly slower virtual link (Kelly 2002)";

@@ -6,7 +6,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time, exact}
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::AnyPacket;
+use crate::{AnyPacket, ClassDelays};
 
 /// A packet as a router sees it, simulated or real.
 pub trait Parcel: Debug + 'static {
@@ -129,6 +129,14 @@ pub trait Router<P: Parcel = AnyPacket>: Debug {
 
     /// The link's rate has changed.
     fn on_rate(&mut self, _now: Time, _rate: Rate) {}
+
+    /// Measures the delays of packets from now on, if the router has queues of their own for L4S and other packets.
+    fn measure_delays(&mut self) {}
+
+    /// The delays of L4S packets and of all others since [`Router::measure_delays`].
+    fn delays(&self) -> Option<ClassDelays> {
+        None
+    }
 }
 
 /// A queue discipline that is made from its settings.

@@ -32,6 +32,11 @@ impl<P: Parcel> TimedQueue<P> {
         Some((now.since(arrived_at), packet))
     }
 
+    /// When the first packet arrived.
+    pub(crate) fn first_arrival(&self) -> Option<Time> {
+        self.packets.front().map(|(arrived_at, _)| *arrived_at)
+    }
+
     pub(crate) fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
     }

@@ -35,7 +35,14 @@ fn the_summary_counts_transfers_after_warm_up() {
         rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
     let queue =
         rampmeter_router::QueueSummary { mean_packets: 2.5, p90_packets: 7, max_packets: 10, ..Default::default() };
-    let link = LinkOutcome { id: QueueId::Link(LinkId(0)), name: "wire".into(), utilization: 0.5, queue, counts };
+    let link = LinkOutcome {
+        id: QueueId::Link(LinkId(0)),
+        name: "wire".into(),
+        utilization: 0.5,
+        queue,
+        counts,
+        delays: None,
+    };
     let outcome = Outcome {
         flows: plan.flows.iter().enumerate().map(outcome).collect(),
         links: vec![link],
@@ -145,6 +152,7 @@ fn rate_variation_excludes_samples_before_warm_up() {
             utilization: 0.5,
             queue: rampmeter_router::QueueSummary::default(),
             counts: rampmeter_router::Counts::default(),
+            delays: None,
         }],
         series: Series {
             // 20 and 10 kB a second: a mean of 15, a deviation (n - 1) of the square root of 50.

@@ -1,5 +1,7 @@
 //! Columns of measured links, between `warmup` and `duration`, and of their samples.
 
+use rampmeter_router::{ClassDelays, DelaySummary};
+
 use super::is_measured;
 use crate::statistics::variation;
 use crate::{Column, LinkOutcome, LinkSample, Run};
@@ -91,6 +93,25 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         Of::whole("transmitted_packets", "packets sent", |_, link| link.counts.transmitted),
         Of::whole("transmitted_bytes", "bytes sent", |_, link| link.counts.transmitted_bytes.as_u64()),
         Of::number(
+            "l4s_delay_mean_s",
+            "time from a packet's arrival to the start of its transmission, mean over the packets of the L4S queue that \
+             were sent; null where the router has no such queue",
+            |_, link| delays(link, |delays| delays.l4s).map(|delays| delays.mean_s),
+        ),
+        Of::number("l4s_delay_p99_s", "99% of them waited at most so long, within 3%; null as before", |_, link| {
+            delays(link, |delays| delays.l4s).map(|delays| delays.p99_s)
+        }),
+        Of::number(
+            "classic_delay_mean_s",
+            "the mean time in the queue of all other packets; null as before",
+            |_, link| delays(link, |delays| delays.classic).map(|delays| delays.mean_s),
+        ),
+        Of::number(
+            "classic_delay_p99_s",
+            "99% of them waited at most so long, within 3%; null as before",
+            |_, link| delays(link, |delays| delays.classic).map(|delays| delays.p99_s),
+        ),
+        Of::number(
             "throughput_variation",
             "coefficient of variation of the throughput between samples from `warmup` to `duration`; null without \
              `[meters] series`",
@@ -109,6 +130,10 @@ pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
             sample.transmitted.as_u64()
         }),
     ]
+}
+
+fn delays(link: &LinkOutcome, class: fn(ClassDelays) -> DelaySummary) -> Option<DelaySummary> {
+    link.delays.map(class).filter(|delays| delays.packets > 0)
 }
 
 fn share(part: u64, of: u64) -> f64 {

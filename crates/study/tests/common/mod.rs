@@ -103,6 +103,7 @@ impl World for Made {
                 utilization: load,
                 queue: QueueSummary { mean_packets: 10.0 * load, ..QueueSummary::default() },
                 counts: Counts { offered: 100, ..Counts::default() },
+                delays: None,
             }],
             series: Series { links: vec![sample], flows: Vec::new() },
             data_packets: 40 * plan.flows.len() as u64,
