@@ -134,6 +134,8 @@ controllers! {
     Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window that every mark reduces, equal rates at any round trip (TR.435, 2002)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: tests a rate with short trains, then uses all of it at once (NSDI 2006)";
     PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
+    Dctcp: crate::dctcp::Dctcp, "dctcp", "DCTCP: reduces its window by the share of marked packets (RFC 8257)";
+    Prague: crate::prague::Prague, "prague", "Prague: DCTCP for the Internet, paced, for L4S networks (draft-briscoe-iccrg)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: MI, AI or MD by the load of the path, which two ECN bits encode (2008)";
     Vivace: crate::vivace::Vivace, "vivace", "PCC Vivace: follows the gradient of a utility of rate, delay and loss (NSDI 2018)";
     VcpPlus: crate::vcp_plus::VcpPlus, "vcp-plus", "VCP+: follows the degree of the load, which the shares of VCP's codes report";
@@ -162,7 +164,10 @@ mod tests {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
-        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "pcp-paper", "stable", "vcp", "vcp-plus", "xcp"]);
+        assert_eq!(
+            needy,
+            ["dctcp", "fair-share", "fixed-rate", "pcp", "pcp-paper", "prague", "stable", "vcp", "vcp-plus", "xcp"]
+        );
     }
 
     #[test]

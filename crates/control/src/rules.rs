@@ -21,7 +21,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
 use crate::episode::Episode;
 pub use crate::window::Amount;
@@ -56,6 +56,8 @@ pub struct Congestion {
     pub window_bytes: Bytes,
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
     pub flight_size: Bytes,
+    /// Whether it is a mark: no packet is lost.
+    pub is_mark: bool,
 }
 
 /// The rules in which window schemes differ.
@@ -67,13 +69,22 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// 6.1.2).
     const ONCE_A_WINDOW: bool = true;
 
+    /// The ECN code of its packets, if it needs one ([`Controller::ecn`]).
+    const ECN: Option<Ecn> = None;
+
+    /// See [`Algorithm::NEEDS`].
+    const NEEDS: Option<&'static str> = None;
+
     /// The rules at the start of a path.
     fn new(config: &Self::Config) -> Self;
 
     /// The first window, in packets.
     fn first_window(config: &Self::Config) -> u64;
 
-    /// Called first for every acknowledgement, also for those that do not increase the window.
+    /// Called first for every acknowledgement, before its marks reduce the window: rules may count them themselves.
+    fn count_marks(&mut self, _now: Time, _ack: &Ack<'_>, _packet: Bytes) {}
+
+    /// Called for every acknowledgement before it increases the window, also for those that do not increase the window.
     fn observe(&mut self, _seen: &AckEvent<'_>) {}
 
     /// Slow start: how much the acknowledgement adds, or `None` if slow start ends here.
@@ -121,7 +132,7 @@ impl<R: Rules> Windowed<R> {
     /// Reduces the window if the marks that `ack` reports start an episode.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.episode.starts_with_marks(ack) {
-            self.decrease(now, ack.flight_size);
+            self.decrease(now, ack.flight_size, true);
             self.before = None; // a mark is never spurious
         }
     }
@@ -152,14 +163,16 @@ impl<R: Rules> Windowed<R> {
         });
     }
 
-    fn decrease(&mut self, now: Time, flight_size: Bytes) {
+    fn decrease(&mut self, now: Time, flight_size: Bytes, is_mark: bool) {
         let (window, window_bytes) = (self.window.packets(), self.window.bytes());
-        self.window.lower_to(self.rules.decrease(&Congestion { now, window, window_bytes, flight_size }));
+        self.window.lower_to(self.rules.decrease(&Congestion { now, window, window_bytes, flight_size, is_mark }));
     }
 }
 
 impl<R: Rules> Algorithm for Windowed<R> {
     type Config = R::Config;
+
+    const NEEDS: Option<&'static str> = R::NEEDS;
 
     fn new(config: &R::Config, _random: Stream) -> Self {
         Self::initial(config, Bytes::ZERO)
@@ -180,6 +193,7 @@ impl<R: Rules> Controller for Windowed<R> {
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.rules.count_marks(now, ack, self.window.packet());
         self.on_marks(now, ack);
         self.grow(now, ack);
     }
@@ -195,11 +209,11 @@ impl<R: Rules> Controller for Windowed<R> {
         match loss.kind {
             LossKind::Persistent if loss.repeated_timeout => self.window.on_timeout(),
             LossKind::Persistent => {
-                self.decrease(now, loss.flight_size);
+                self.decrease(now, loss.flight_size, false);
                 self.window.on_timeout();
                 self.rules.on_timeout();
             }
-            LossKind::Transient => self.decrease(now, loss.flight_size),
+            LossKind::Transient => self.decrease(now, loss.flight_size, false),
         }
         self.before = (loss.kind == LossKind::Transient).then_some(before);
     }
@@ -230,6 +244,10 @@ impl<R: Rules> Controller for Windowed<R> {
 
     fn rate(&self) -> Option<Rate> {
         None
+    }
+
+    fn ecn(&self) -> Option<Ecn> {
+        R::ECN
     }
 }
 

@@ -39,7 +39,7 @@ fn assert_close(actual: [f64; 2], expected: [f64; 2]) {
 }
 
 #[test]
-fn classic_packets_get_the_square_and_l4s_packets_twice_the_base() {
+fn classic_packets_get_the_square_and_l4s_ones_twice_the_base() {
     for p in [0.01, 0.1, 0.3, 0.49] {
         assert_close(signals(p, CLASSIC), [0.0, p * p]);
         assert_close(signals(p, CLASSIC.capable()), [p * p, 0.0]);
