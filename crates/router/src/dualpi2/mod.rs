@@ -112,7 +112,7 @@ impl Settings for Config {
 /// One of the two queues.
 #[derive(Debug)]
 struct Queue<P> {
-    queue: TimedQueue<P>,
+    packets: TimedQueue<P>,
     /// The sum of probabilities of which whole numbers have become signals.
     accumulated: f64,
     /// The delays of packets that left, while they are measured.
@@ -121,12 +121,12 @@ struct Queue<P> {
 
 impl<P: Parcel> Queue<P> {
     fn new() -> Self {
-        Self { queue: TimedQueue::default(), accumulated: 0.0, delays: None }
+        Self { packets: TimedQueue::default(), accumulated: 0.0, delays: None }
     }
 
     /// How long the first packet has waited.
     fn wait(&self, now: Time) -> Option<Duration> {
-        self.queue.first_arrival().map(|at| now.since(at))
+        self.packets.first_arrival().map(|at| now.since(at))
     }
 
     /// Whether a signal is due, at evenly spaced packets (appendix A.1, `recur`).
@@ -174,7 +174,7 @@ impl<P: Parcel> DualPi2<P> {
     fn native(&self, waited: Duration) -> f64 {
         let above = waited.saturating_sub(self.config.l4s_threshold);
         // One packet alone is no queue, however long the link needs for it (`Th_len`).
-        if above == Duration::ZERO || self.l4s.queue.backlog().packets == 0 {
+        if above == Duration::ZERO || self.l4s.packets.backlog().packets == 0 {
             return 0.0;
         }
         if above >= self.config.l4s_ramp { 1.0 } else { above.as_secs_f64() / self.config.l4s_ramp.as_secs_f64() }
@@ -277,16 +277,16 @@ impl<P: Parcel> Router<P> for DualPi2<P> {
             return Verdict::Dropped(packet);
         }
         let is_l4s = matches!(packet.ecn(), Ecn::Ect1 | Ecn::Ce);
-        self.class(is_l4s).queue.push(now, packet);
+        self.class(is_l4s).packets.push(now, packet);
         Verdict::Queued
     }
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         self.catch_up(now);
         loop {
-            let both_wait = [&self.l4s, &self.classic].iter().all(|class| class.queue.backlog().packets > 0);
+            let both_wait = [&self.l4s, &self.classic].iter().all(|class| class.packets.backlog().packets > 0);
             let is_l4s = self.next_is_l4s(now)?;
-            let (waited, packet) = self.class(is_l4s).queue.pop(now)?;
+            let (waited, packet) = self.class(is_l4s).packets.pop(now)?;
             let bytes = packet.bytes();
             let kept = if is_l4s { self.signal_l4s(waited, packet) } else { self.signal_classic(packet) };
             let Some(packet) = kept else {
@@ -304,7 +304,7 @@ impl<P: Parcel> Router<P> for DualPi2<P> {
     }
 
     fn backlog(&self) -> Backlog {
-        let (l4s, classic) = (self.l4s.queue.backlog(), self.classic.queue.backlog());
+        let (l4s, classic) = (self.l4s.packets.backlog(), self.classic.queue.backlog());
         Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
     }
 

@@ -71,7 +71,7 @@ fn the_base_follows_excess_and_growth_of_the_longer_delay() {
         (router.base, router.previous_delay) = (0.2, Duration::from_millis(before));
         router.update_at = ms(32);
         for (wait, packet) in [(l4s, L4S), (classic, CLASSIC)] {
-            router.class(packet == L4S).queue.push(ms(32 - wait), packet);
+            router.class(packet == L4S).packets.push(ms(32 - wait), packet);
         }
         router.catch_up(ms(40));
         assert!((router.base - 0.2 - step).abs() < 1e-12, "{l4s} {classic} {before}: {}", router.base);
