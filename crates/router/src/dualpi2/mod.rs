@@ -304,7 +304,7 @@ impl<P: Parcel> Router<P> for DualPi2<P> {
     }
 
     fn backlog(&self) -> Backlog {
-        let (l4s, classic) = (self.l4s.packets.backlog(), self.classic.queue.backlog());
+        let (l4s, classic) = (self.l4s.packets.backlog(), self.classic.packets.backlog());
         Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
     }
 

@@ -9,7 +9,7 @@ use crate::{Column, LinkOutcome, LinkSample, Run};
 type Of = Column<LinkOutcome>;
 
 pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
-    vec![
+    let mut columns = vec![
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
             "utilization",
@@ -93,6 +93,20 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         Of::whole("transmitted_packets", "packets sent", |_, link| link.counts.transmitted),
         Of::whole("transmitted_bytes", "bytes sent", |_, link| link.counts.transmitted_bytes.as_u64()),
         Of::number(
+            "throughput_variation",
+            "coefficient of variation of the throughput between samples from `warmup` to `duration`; null without \
+             `[meters] series`",
+            |run, link| variation(&rates(run, link)),
+        ),
+    ];
+    columns.extend(class_delays());
+    columns
+}
+
+/// Delays where L4S packets have a queue of their own.
+fn class_delays() -> Vec<Column<LinkOutcome>> {
+    vec![
+        Of::number(
             "l4s_delay_mean_s",
             "time from a packet's arrival to the start of its transmission, mean over the packets of the L4S queue that \
              were sent; null where the router has no such queue",
@@ -110,12 +124,6 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
             "classic_delay_p99_s",
             "99% of them waited at most so long, within 3%; null as before",
             |_, link| delays(link, |delays| delays.classic).map(|delays| delays.p99_s),
-        ),
-        Of::number(
-            "throughput_variation",
-            "coefficient of variation of the throughput between samples from `warmup` to `duration`; null without \
-             `[meters] series`",
-            |run, link| variation(&rates(run, link)),
         ),
     ]
 }
