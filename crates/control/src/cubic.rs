@@ -12,7 +12,8 @@
 //! the timer expires:   likewise, and a new curve starts with K = 0 at the end of slow start   section 4.8
 //! ```
 //!
-//! With `hystart` slow start ends without a loss when delays start to grow (`hystart.rs`, RFC 9406).
+//! The first slow start ends without a loss when delays start to grow (section 4.10; `hystart.rs`, RFC 9406). Without
+//! `hystart` it ends with the losses of a full queue.
 //!
 //! Application-limited time does not count (section 5.8). The reaction to a spurious loss is undone (section 4.9).
 
@@ -39,13 +40,13 @@ pub struct Config {
     pub c: f64,
     /// Reduce `W_max` further while the window shrinks, which frees capacity for new flows (section 4.7).
     pub fast_convergence: bool,
-    /// End the first slow start when delays start to grow (RFC 9406, `HyStart++`).
+    /// End the first slow start when delays start to grow (section 4.10; RFC 9406, `HyStart++`).
     pub hystart: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, hystart: false }
+        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, hystart: true }
     }
 }
 

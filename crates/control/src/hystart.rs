@@ -90,7 +90,7 @@ mod tests {
     use crate::rules::tests::TestFlow;
 
     fn flow() -> TestFlow<CubicRules> {
-        let config = Config { hystart: true, initial_window: 20, ..Config::default() };
+        let config = Config { initial_window: 20, ..Config::default() };
         let mut flow = TestFlow::new(&config, Duration::from_millis(80));
         flow.round(); // the first acknowledgement ends a round trip without samples
         flow.round();

@@ -17,7 +17,7 @@ const SCHEMES: [(&str, &str); 15] = [
     ("bic", ""),
     ("bic", "fast_convergence = false"),
     ("cubic", ""),
-    ("cubic", "hystart = true"),
+    ("cubic", "hystart = false"),
     ("cubic-2005", ""),
     ("fast", ""),
     ("fast", "alpha = 200"),

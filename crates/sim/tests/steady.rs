@@ -112,6 +112,30 @@ arrivals = { count = 1 }
     assert!(shares[other] > 0.97, "{shares:?}");
 }
 
+/// The bandwidth-delay product is 24 packets and the buffer 96, so a window of 120 packets fills the queue. A round trip
+/// passes until a loss is known. Meanwhile slow start doubles the window, and as many packets are lost as it grows by:
+/// 120. The reduction to 0.7 x 240 = 168 packets loses at least 48 more. HyStart++ (RFC 9406) grows the window by a
+/// quarter, to 150, and 0.7 x 150 fit. The next loss is not before `K = cbrt(0.3 x 150 / 0.4)` = 4.8 s later.
+#[test]
+fn hystart_loses_a_quarter_as_many_packets_as_slow_start() {
+    let lost = |scheme| {
+        let outcome = Dumbbell {
+            duration: "4 s",
+            drain: "0 s",
+            bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 96 }"#,
+            scheme,
+            ..Dumbbell::default()
+        }
+        .run();
+        assert!(outcome.links[0].utilization > 0.95, "{:?}", outcome.links[0]);
+        outcome.links[0].counts.dropped
+    };
+    let with = lost(r#"controller = "cubic""#);
+    let without = lost(r#"controller = "cubic", settings = { hystart = false }"#);
+    assert!(without >= 120 + 48, "{without}");
+    assert!(with * 4 <= without, "{with} with and {without} without HyStart++");
+}
+
 /// In equilibrium each FAST flow has `alpha` packets in the queue, and there are no losses. Flows that start together
 /// measure the path without its queue.
 #[test]

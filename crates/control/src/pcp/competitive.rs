@@ -298,7 +298,7 @@ impl Pcp {
 
 /// A CUBIC in slow start with this window, but at least its usual first one.
 pub(super) fn new_cubic(now: Time, packet: Bytes, window: Bytes, rtt: Duration) -> Cubic {
-    let mut config = cubic::Config { hystart: true, ..cubic::Config::default() };
+    let mut config = cubic::Config::default();
     config.initial_window = config.initial_window.max(window.as_u64() / packet.as_u64().max(1));
     let mut cubic = Cubic::new(&config, Stream::from_seed(0)); // it uses no random numbers
     cubic.on_path(now, &Path::new(packet, rtt, None));
