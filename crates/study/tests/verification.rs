@@ -7,8 +7,8 @@ use std::path::Path;
 use rampmeter_scenario::{Registries, Schema};
 use rampmeter_study::claims::{self, Claim, Records, Standing, Status};
 
-/// Surrounds the tables.
-const START: &str = "<!-- claims of rivals -->\n";
+/// The studies that have tables, each after a comment that names it and before the one that ends it.
+const STUDIES: [&str; 2] = ["rivals", "l4s"];
 const END: &str = "\n<!-- end of claims -->";
 
 #[test]
@@ -16,12 +16,16 @@ fn the_documented_results_are_the_recorded_ones() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = root.join("docs/verification.md");
     let text = std::fs::read_to_string(&page).unwrap();
-    let (before, rest) = text.split_once(START).expect("the page has the start of the tables");
-    let (_, after) = rest.split_once(END).expect("the page has the end of the tables");
-    let file = root.join("studies/rivals/claims.toml");
-    let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
-    let records = Records::read(&Records::path(&file)).unwrap();
-    let right = format!("{before}{START}{}{END}{after}", tables(&claims, &records));
+    let mut right = text.clone();
+    for study in STUDIES {
+        let start = format!("<!-- claims of {study} -->\n");
+        let (before, rest) = right.split_once(&start).expect("the page has the start of the tables");
+        let (_, after) = rest.split_once(END).expect("the page has the end of the tables");
+        let file = root.join("studies").join(study).join("claims.toml");
+        let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
+        let records = Records::read(&Records::path(&file)).unwrap();
+        right = format!("{before}{start}{}{END}{after}", tables(study, &claims, &records));
+    }
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(page, right).unwrap();
     } else {
@@ -30,7 +34,7 @@ fn the_documented_results_are_the_recorded_ones() {
 }
 
 /// A table for each subject, which is the first part of a claim's id, in the order of the claims.
-fn tables(claims: &[Claim], records: &Records) -> String {
+fn tables(study: &str, claims: &[Claim], records: &Records) -> String {
     let mut text = String::new();
     let mut subjects: Vec<&str> = Vec::new();
     for claim in claims {
@@ -48,7 +52,7 @@ fn tables(claims: &[Claim], records: &Records) -> String {
         let count = holds.iter().filter(|holds| **holds).count();
         writeln!(
             text,
-            "\n### {subject}\n\n{count} of {} hold: `rampmeter claims rivals {subject} --text`\n",
+            "\n### {subject}\n\n{count} of {} hold: `rampmeter claims {study} {subject} --text`\n",
             own.len()
         )
         .unwrap();
