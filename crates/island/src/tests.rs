@@ -129,7 +129,7 @@ proptest! {
         loss in prop_oneof![Just(0.0), 0.0..0.3],
         bursts in prop::collection::vec((0..400_u64, prop::collection::vec((64..=1000_u64, code()), 1..60)), 1..20),
     ) {
-        let mut island = Island::new(RATE, &[1.0], Loss { per_packet: loss, per_bit: 0.0 }, false);
+        let mut island = Island::new(RATE, &[1.0], Loss { per_packet: loss, ..Loss::default() }, false);
         island.aggregates[0].is_greedy = false;
         let mut accepted = Vec::new();
         for (pause, packets) in bursts {

@@ -247,6 +247,7 @@ pub(crate) mod tests {
             from: NodeId(from),
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
+            capacity: None,
             ecn: EcnPassage::Kept,
             disorder: Disorder::default(),
             router: Registry::default().config("drop-tail", &"".parse().unwrap()).unwrap(),

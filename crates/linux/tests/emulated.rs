@@ -13,9 +13,10 @@ use std::time::Duration;
 use common::{path, run, try_run};
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_router::EcnPassage;
-use rampmeter_scenario::{FlowPlan, Outcome, Plan, Registries, Stalls, World, WorldError};
+use rampmeter_router::capacity::{Capacity, Trace};
+use rampmeter_scenario::{Change, FlowPlan, Outcome, Plan, Registries, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
-use rampmeter_units::{Ecn, Time};
+use rampmeter_units::{Duration as Span, Ecn, Rate, Time};
 
 /// One long-lived flow of `scheme`, measured over four seconds.
 fn long(scheme: &str) -> Plan {
@@ -183,6 +184,31 @@ fn two_worlds_agree_on_newreno() {
     let ratio = mean(&emulated) / mean(&simulated);
     let tolerance = tolerance(name, &emulated);
     assert!((0.85 / tolerance..1.15 * tolerance).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
+}
+
+/// 12 Mb/s for a second and a half, then nothing for half a second; and a link that is off for half a second.
+#[test]
+fn traces_and_outages_work_on_real_packets() {
+    let lines = (1..=1500).chain([2000]).fold(String::new(), |text, at| text + &at.to_string() + "\n");
+    let mut traced = long("controller = \"newreno\"");
+    let capacity = Capacity::Trace(Arc::new(Trace::parse(&lines).unwrap()));
+    traced.links[0].config.rate = capacity.mean();
+    traced.links[0].capacity = Some(capacity);
+    let mut off = long("controller = \"newreno\"");
+    off.links[0].config.rate = Rate::from_bps(12_000_000);
+    let rates = [(3, Rate::ZERO), (4, off.links[0].config.rate)];
+    let change = |(at, rate)| Change { at: Time::ZERO + Span::from_secs(at), rate: Some(rate), delay: None, ecn: None };
+    off.links[0].changes = rates.map(change).into();
+    for plan in [traced, off] {
+        let simulated = Simulated.run(&plan).unwrap();
+        let Some(outcome) = run("traces_and_outages_work_on_real_packets", &plan) else { return };
+        let tolerance = tolerance("traces_and_outages_work_on_real_packets", &outcome);
+        // At most 3 of the 4 measured seconds carry 12 Mb/s.
+        for outcome in [&simulated, &outcome] {
+            let goodput = outcome.flows[0].delivered_measured.as_f64() * 8.0 / 4.0;
+            assert!((5e6 / tolerance..9.1e6).contains(&goodput), "{goodput}");
+        }
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@
 
 mod active_flows;
 mod buffer;
+pub mod capacity;
 mod counts;
 mod delays;
 mod disorder;
@@ -54,10 +55,14 @@ mod flow_table;
 mod fluid;
 mod indexed_heap;
 mod link;
+#[cfg(test)]
+mod link_tests;
+mod loss;
 mod meter;
 mod prefetch;
 pub mod registry;
 mod router;
+mod schedule;
 mod timed_queue;
 mod transmitter;
 mod virtual_backlog;
@@ -79,11 +84,13 @@ pub mod vcp_plus;
 pub mod virtual_queue;
 pub mod xcp;
 
+pub use capacity::Capacity;
 pub use counts::Counts;
 pub use delays::{ClassDelays, DelaySummary};
 pub use disorder::{Disorder, Jitter, Reordering};
 pub use external::{AnyPacket, External, ExternalConfig};
-pub use link::{EcnPassage, Link, LinkConfig, Loss};
+pub use link::{EcnPassage, Link, LinkConfig};
+pub use loss::{Burst, BurstLength, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
 pub use rampmeter_units as units;

@@ -1,5 +1,5 @@
-//! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss
-//! and [disorder](Disorder).
+//! One direction of a wire: a router's queue, a transmitter of some rate or of varying [capacity](Capacity), a
+//! propagation delay, perhaps random loss and [disorder](Disorder).
 //!
 //! ```text
 //!  offer ──► router (queue) ──► transmitter (rate) ──► in transit (delay) ──► arrive
@@ -12,31 +12,14 @@
 use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
-use serde::{Deserialize, Serialize};
 
+use crate::capacity::Capacity;
 use crate::disorder::{Disorder, Disordering};
+use crate::loss::{Loss, Losses};
 use crate::prefetch::{AHEAD, prefetch};
+use crate::schedule::Schedule;
 use crate::transmitter::Transmitter;
 use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
-
-/// Random losses, independent of queues.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Loss {
-    /// Probability that a packet is lost.
-    pub per_packet: f64,
-    /// Probability that a bit is damaged; one damaged bit loses the packet.
-    pub per_bit: f64,
-}
-
-impl Loss {
-    fn of_packet(self, bytes: Bytes) -> f64 {
-        if self.per_bit == 0.0 {
-            return self.per_packet;
-        }
-        // P(lost) = 1 - (1 - p) (1 - b)^bits
-        1.0 - (1.0 - self.per_packet) * (bytes.as_f64() * 8.0 * (-self.per_bit).ln_1p()).exp()
-    }
-}
 
 /// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +34,7 @@ pub enum EcnPassage {
 /// The physical properties of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// The transmission rate.
+    /// The transmission rate; the mean one if the link's capacity varies.
     pub rate: Rate,
     /// The propagation delay, from the last bit sent to the arrival.
     pub delay: Duration,
@@ -66,6 +49,8 @@ struct Baseline {
     /// The integral of the rate up to `since`.
     capacity: Bytes,
     since: Time,
+    /// The bytes of the transmitter's opportunities up to `since`.
+    granted: Bytes,
 }
 
 /// One direction of a wire.
@@ -74,14 +59,14 @@ pub struct Link<P, R> {
     transmitter: Transmitter,
     delay: Duration,
     ecn: EcnPassage,
-    /// Random loss and its random stream, if there is any.
-    loss: Option<Box<(Loss, Stream)>>,
+    /// Random loss, if there is any.
+    loss: Option<Box<Losses>>,
     /// What happens to the order and the number of packets, if anything.
     disorder: Option<Box<Disordering>>,
     router: R,
     /// The router's next tick, kept here because every packet needs it.
     next_tick: Time,
-    /// The time at which the transmitter is free.
+    /// The time at which the transmitter is free; [`Time::MAX`] in an outage.
     free_at: Time,
     /// Whether packets are queued for the transmitter.
     waiting: bool,
@@ -96,14 +81,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// A link fed by `router`; `random` decides the random losses.
     pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
         Self {
-            transmitter: Transmitter::new(config.rate),
+            transmitter: Transmitter::new(config.rate, Time::ZERO),
             delay: config.delay,
             ecn: EcnPassage::Kept,
-            loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
+            loss: (config.loss != Loss::default()).then(|| Box::new(Losses::new(config.loss, random))),
             disorder: None,
             next_tick: router.next_tick(),
             router,
-            free_at: Time::ZERO,
+            free_at: if config.rate == Rate::ZERO { Time::MAX } else { Time::ZERO },
             waiting: false,
             in_transit: VecDeque::new(),
             counts: Counts::default(),
@@ -117,7 +102,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.advance(now);
         self.counts.offered += 1;
         self.counts.offered_data += u64::from(!packet.is_control());
-        let (next, verdict) = if self.free_at <= now {
+        let (next, verdict) = if self.free_at <= now && !self.awaits_opportunity(now) {
             self.router.pass(now, packet)
         } else {
             self.waiting = true;
@@ -137,12 +122,22 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    /// Whether packets that arrive `now` at the idle link wait for an opportunity. The earlier ones are lost.
+    #[inline]
+    fn awaits_opportunity(&mut self, now: Time) -> bool {
+        let Transmitter::Scheduled(schedule) = &mut self.transmitter else { return false };
+        self.free_at = schedule.after(now);
+        true
+    }
+
     /// The time at which a packet of `bytes`, offered now, reaches the far end of a link that never drops, marks or
-    /// changes, keeps ECN codes and the order of packets, and is not measured; `None` while earlier packets are in transit.
+    /// changes, has a constant rate, keeps ECN codes and the order of packets, and is not measured; `None` while earlier
+    /// packets are in transit.
     #[inline]
     pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
+        let Transmitter::Constant(transmitter) = &self.transmitter else { return None };
         let is_idle = !self.waiting && self.in_transit.is_empty();
-        is_idle.then(|| self.free_at.max(now) + self.transmitter.time_to_send(bytes) + self.delay)
+        is_idle.then(|| self.free_at.max(now) + transmitter.time_to_send(bytes) + self.delay)
     }
 
     /// The caller itself delivers a packet `at` the time that [`Link::arrival`] returned.
@@ -188,7 +183,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             if self.in_transit.front()?.0 > now {
                 return None;
             }
-            let (_, mut packet) = self.in_transit.pop_front()?;
+            let (at, mut packet) = self.in_transit.pop_front()?;
             trim(&mut self.in_transit);
             // On long, fast paths packets have left the CPU caches before they arrive.
             self.in_transit.get(AHEAD).map(prefetch);
@@ -196,7 +191,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
                 next.prefetch();
             }
             let loss = self.loss.as_deref_mut();
-            let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
+            let lost = loss.is_some_and(|losses| losses.loses(at, packet.bytes()));
             if !lost {
                 if let EcnPassage::SetTo(ecn) = self.ecn {
                     packet.set_ecn(ecn);
@@ -210,11 +205,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// `now` is when the transmitter became free: with a real clock, which calls late, packets still leave no gaps.
     fn transmit(&mut self, now: Time, packet: P) {
         let bytes = packet.bytes();
-        self.free_at = now + self.transmitter.time_to_send(bytes);
+        let sent = self.transmitter.send(now, bytes);
+        self.free_at = sent.next;
         self.waiting = self.router.backlog().packets > 0;
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
-        let at = self.free_at + self.delay;
+        let at = sent.end + self.delay + sent.delay;
         let Some(disorder) = &mut self.disorder else { return self.put(at, packet) };
         let copy = if disorder.duplicates() { packet.duplicate() } else { None };
         let arrivals = [disorder.arrival(at), copy.as_ref().map_or(at, |_| disorder.arrival(at))];
@@ -240,12 +236,25 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// Changes the rate from the next packet on.
+    /// Changes the rate from the next packet on. A rate of zero is an outage: packets wait in the queue.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         (self.baseline.capacity, self.baseline.since) = (self.capacity(now), now);
-        self.transmitter = Transmitter::new(rate);
+        let busy_until = match &self.transmitter {
+            Transmitter::Constant(_) => self.free_at,
+            Transmitter::Off { busy_until } => *busy_until,
+            Transmitter::Scheduled(schedule) => schedule.busy_until(),
+        };
+        self.free_at = if rate == Rate::ZERO { Time::MAX } else { busy_until.max(now) };
+        self.transmitter = Transmitter::new(rate, busy_until);
         self.router.on_rate(now, rate);
         self.next_tick = self.router.next_tick();
+    }
+
+    /// Gives the link, before its first packet, a capacity that varies; `random` decides how it does. Its router gets no
+    /// other rate than the link was made with.
+    pub fn set_capacity(&mut self, capacity: &Capacity, random: Stream) {
+        let schedule = Schedule::new(capacity.mean(), capacity.opportunities(random));
+        self.transmitter = Transmitter::Scheduled(Box::new(schedule));
     }
 
     /// Changes the propagation delay from the next packet on (a route change).
@@ -263,7 +272,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.ecn = ecn;
     }
 
-    /// The transmission rate.
+    /// The transmission rate; the mean one if the capacity varies.
     pub fn rate(&self) -> Rate {
         self.transmitter.rate()
     }
@@ -280,7 +289,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Restarts the counts and, if `queue` is true, measures the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        *self.baseline = Baseline { counts: self.counted(), capacity: Bytes::ZERO, since: now };
+        *self.baseline = Baseline {
+            counts: self.counted(),
+            capacity: Bytes::ZERO,
+            since: now,
+            granted: self.transmitter.granted(now),
+        };
         self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
         if queue {
             self.router.measure_delays();
@@ -308,7 +322,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The bytes that the rate allowed since [`Link::start_measuring`].
     fn capacity(&self, now: Time) -> Bytes {
-        self.baseline.capacity + self.rate().bytes_in(now.since(self.baseline.since))
+        let Baseline { capacity, since, granted, .. } = *self.baseline;
+        match &self.transmitter {
+            Transmitter::Scheduled(schedule) => capacity + schedule.granted(now).saturating_sub(granted),
+            Transmitter::Constant(_) | Transmitter::Off { .. } => capacity + self.rate().bytes_in(now.since(since)),
+        }
     }
 
     /// The queue's meter, if the queue is measured.
@@ -322,166 +340,5 @@ fn trim<T>(ring: &mut VecDeque<T>) {
     const SMALL: usize = 16;
     if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
         ring.shrink_to(SMALL.max(ring.len() * 2));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disorder::Jitter;
-    use crate::drop_tail::{Config, DropTail};
-    use crate::router::Discipline;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
-
-    // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
-    fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
-        let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
-        let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss };
-        Link::new(config, router, Stream::from_seed(2))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
-
-    fn drain(link: &mut Link<TestParcel, DropTail<TestParcel>>) -> Vec<(Time, u64)> {
-        let mut arrivals = Vec::new();
-        while link.next_event() < Time::MAX {
-            let now = link.next_event();
-            link.advance(now);
-            while let Some(packet) = link.arrive(now) {
-                arrivals.push((now, packet.flow));
-            }
-        }
-        arrivals
-    }
-
-    #[test]
-    fn ecn_codes_are_kept_or_all_set_to_one() {
-        let mut link = link(Loss::default());
-        let mut arriving = |passage, at| {
-            link.set_ecn(passage);
-            let mut packet = TestParcel::new(0, 1000);
-            packet.set_ecn(Ecn::Ect1);
-            assert_eq!(link.offer(at, packet), None);
-            let now = link.next_event();
-            link.advance(now);
-            link.arrive(now).unwrap().ecn()
-        };
-        for (n, (passage, arrives)) in [
-            (EcnPassage::Kept, Ecn::Ect1),
-            (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
-            (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
-            (EcnPassage::Kept, Ecn::Ect1),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            assert_eq!(arriving(passage, ms(20 * n as u64)), arrives);
-        }
-    }
-
-    #[test]
-    fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
-        let mut link = link(Loss::default());
-        for flow in 0..3 {
-            assert_eq!(link.offer(ms(0), TestParcel::new(flow, 1000)), None);
-        }
-        assert_eq!(link.router().backlog().packets, 2);
-        assert_eq!(drain(&mut link), vec![(ms(11), 0), (ms(12), 1), (ms(13), 2)]);
-        assert_eq!(link.counts().transmitted_bytes, Bytes::new(3000));
-    }
-
-    #[test]
-    fn a_packet_takes_one_event_queued_or_not() {
-        let mut link = link(Loss::default());
-        for flow in 0..3 {
-            link.offer(ms(5), TestParcel::new(flow, 1000));
-        }
-        for arrival in [16, 17, 18].map(ms) {
-            assert_eq!(link.next_event(), arrival);
-            link.advance(arrival);
-            assert!(link.arrive(arrival).is_some());
-        }
-        assert_eq!(link.next_event(), Time::MAX);
-    }
-
-    #[test]
-    fn a_packet_offered_finds_the_queue_advanced_to_now() {
-        let mut link = link(Loss::default());
-        for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
-            link.offer(ms(n), TestParcel::new(1, 1000));
-            assert_eq!(link.router().backlog().packets, waiting);
-        }
-    }
-
-    #[test]
-    fn a_late_caller_does_not_slow_the_link() {
-        let mut link = link(Loss::default());
-        for flow in 0..3 {
-            link.offer(ms(0), TestParcel::new(flow, 1000));
-        }
-        let late = ms(1) + Duration::from_micros(300);
-        link.advance(late);
-        link.advance(ms(2));
-        let mut times = Vec::new();
-        for now in [11, 12, 13].map(ms) {
-            assert!(link.arrive(now).is_some());
-            times.push(now);
-        }
-        assert!(link.arrive(ms(99)).is_none());
-    }
-
-    #[test]
-    fn a_shorter_route_lets_packets_overtake() {
-        let mut link = link(Loss::default());
-        link.offer(ms(0), TestParcel::new(1, 1000));
-        link.set_delay(Duration::from_millis(2));
-        link.offer(ms(1), TestParcel::new(2, 1000));
-        assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
-    }
-
-    #[test]
-    fn a_link_with_jitter_loses_nothing_and_reorders() {
-        let mut link = link(Loss::default());
-        let jitter = Jitter { max: Duration::from_millis(5), in_order: false };
-        link.set_disorder(Disorder { jitter, duplication: 0.1, ..Disorder::default() }, |purpose| {
-            Stream::from_seed(purpose.len() as u64)
-        });
-        for flow in 0..1000 {
-            link.offer(ms(flow), TestParcel::new(flow, 1000));
-        }
-        let arrivals = drain(&mut link);
-        assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-        assert!(arrivals.windows(2).any(|pair| pair[0].1 > pair[1].1), "in order");
-        let late = |(at, flow): &(Time, u64)| at.since(ms(*flow));
-        assert!(arrivals.iter().map(late).all(|late| (11..16).contains(&(late.as_nanos() / 1_000_000))));
-        let flows: std::collections::BTreeSet<u64> = arrivals.iter().map(|(_, flow)| *flow).collect();
-        assert_eq!(flows.len(), 1000);
-        assert!((1070..1130).contains(&arrivals.len()), "{}", arrivals.len());
-    }
-
-    #[test]
-    fn utilization_counts_each_rate_for_as_long_as_it_held() {
-        let mut link = link(Loss::default());
-        link.offer(ms(0), TestParcel::new(1, 1000));
-        link.start_measuring(ms(1), false);
-        link.set_rate(ms(3), Rate::from_bps(16_000_000));
-        link.offer(ms(4), TestParcel::new(1, 1000));
-        // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was sent before the measurement.
-        assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
-    }
-
-    #[test]
-    fn random_loss_has_its_rate() {
-        for loss in [Loss { per_packet: 0.1, per_bit: 0.0 }, Loss { per_packet: 0.0, per_bit: 1.317e-5 }] {
-            let mut link = link(loss);
-            for n in 0..20_000 {
-                link.offer(ms(n), TestParcel::new(1, 1000));
-            }
-            let arrived = drain(&mut link).len();
-            assert!((17_700..18_300).contains(&arrived), "{arrived}");
-            assert_eq!(link.counts().lost + arrived as u64, 20_000);
-        }
     }
 }

@@ -113,6 +113,20 @@ impl AnyConfig {
     pub fn is_endless(&self) -> bool {
         matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
     }
+
+    /// Whether the router computes with the link's rate, so that it is wrong where the capacity varies.
+    pub fn needs_constant_rate(&self) -> bool {
+        matches!(
+            self,
+            Self::FairShare(_)
+                | Self::Vcp(_)
+                | Self::VcpPlus(_)
+                | Self::Xcp(_)
+                | Self::VirtualQueue(_)
+                | Self::Avq(_)
+                | Self::Rem(_)
+        )
+    }
 }
 
 #[cfg(test)]

@@ -1,25 +1,72 @@
-//! Transmission times at a rate that seldom changes: every packet needs a division by it.
+//! When packets leave a link: at a constant rate, not at all, or at the opportunities of a schedule.
 
-use rampmeter_units::{Bytes, Duration, Rate};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-/// `Rate::time_to_send`, exact to the nanosecond, with a multiplication instead of a division.
+use crate::schedule::{Schedule, Sent};
+
+#[derive(Debug)]
+pub(crate) enum Transmitter {
+    /// A rate above zero.
+    Constant(Divider),
+    /// A rate of zero: an outage. The last packet that was sent before leaves until `busy_until`.
+    Off { busy_until: Time },
+    /// Opportunities.
+    Scheduled(Box<Schedule>),
+}
+
+impl Transmitter {
+    /// A transmitter that sends the last packet of its predecessor until `busy_until`.
+    pub(crate) fn new(rate: Rate, busy_until: Time) -> Self {
+        if rate == Rate::ZERO { Self::Off { busy_until } } else { Self::Constant(Divider::new(rate)) }
+    }
+
+    /// The rate, of a schedule the mean one.
+    pub(crate) fn rate(&self) -> Rate {
+        match self {
+            Self::Constant(divider) => divider.rate,
+            Self::Off { .. } => Rate::ZERO,
+            Self::Scheduled(schedule) => schedule.mean(),
+        }
+    }
+
+    /// The transmission of a packet of `bytes` that is taken from the queue `now`.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Time, bytes: Bytes) -> Sent {
+        match self {
+            Self::Constant(divider) => {
+                let end = now + divider.time_to_send(bytes);
+                Sent { end, next: end, delay: Duration::ZERO }
+            }
+            Self::Off { .. } => Sent { end: Time::MAX, next: Time::MAX, delay: Duration::ZERO },
+            Self::Scheduled(schedule) => schedule.send(bytes),
+        }
+    }
+
+    /// The bytes of the opportunities up to `now`; zero without a schedule.
+    pub(crate) fn granted(&self, now: Time) -> Bytes {
+        match self {
+            Self::Scheduled(schedule) => schedule.granted(now),
+            Self::Constant(_) | Self::Off { .. } => Bytes::ZERO,
+        }
+    }
+}
+
+/// Transmission times at a rate that seldom changes: `Rate::time_to_send`, exact to the nanosecond, with a
+/// multiplication instead of a division.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Transmitter {
+pub(crate) struct Divider {
     rate: Rate,
     /// 2^64 / rate, rounded down.
     reciprocal: u64,
 }
 
-impl Transmitter {
-    pub(crate) fn new(rate: Rate) -> Self {
+impl Divider {
+    fn new(rate: Rate) -> Self {
         Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
     }
 
-    pub(crate) fn rate(self) -> Rate {
-        self.rate
-    }
-
     /// The transmission time of `bytes`.
+    #[inline]
     pub(crate) fn time_to_send(self, bytes: Bytes) -> Duration {
         let bps = self.rate.as_bps();
         let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
@@ -45,7 +92,7 @@ mod tests {
             let (rate_bits, byte_bits) = (random.below(64), random.below(64));
             let (rate, bytes) =
                 (Rate::from_bps(random.below(2 << rate_bits)), Bytes::new(random.below(2 << byte_bits)));
-            assert_eq!(Transmitter::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
+            assert_eq!(Divider::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
         }
     }
 }

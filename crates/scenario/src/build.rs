@@ -25,6 +25,9 @@ impl Plan {
             let environment = Environment { rate: link.config.rate, delay: link.config.delay };
             let router = link.router.make(environment, streams.stream("router", id as u64));
             let mut made = Link::new(link.config, router, streams.stream("loss", id as u64));
+            if let Some(capacity) = &link.capacity {
+                made.set_capacity(capacity, streams.stream("capacity", id as u64));
+            }
             made.set_ecn(link.ecn);
             made.set_disorder(link.disorder, |purpose| streams.stream(purpose, id as u64));
             made

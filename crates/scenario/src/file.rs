@@ -14,7 +14,7 @@ use crate::document::{Item, Section, Source};
 use crate::error::Result;
 
 pub(crate) use island::IslandSpec;
-pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec};
+pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RateSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 

@@ -25,6 +25,7 @@ mod schema;
 mod stalls;
 mod statistics;
 mod summary;
+mod traces;
 mod world;
 
 pub use axis::{Axis, values};

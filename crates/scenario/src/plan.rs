@@ -5,7 +5,7 @@ use std::ops::Add;
 
 use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
-use rampmeter_router::{AnyConfig, Disorder, EcnPassage, Environment, LinkConfig};
+use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
@@ -184,6 +184,8 @@ pub struct LinkPlan {
     pub to: NodeId,
     /// Rate, delay and random loss.
     pub config: LinkConfig,
+    /// How its capacity varies; `None` if its rate is constant.
+    pub capacity: Option<Capacity>,
     /// How the link treats the ECN codes of packets at its far end.
     pub ecn: EcnPassage,
     /// What it does to the order and the number of packets.

@@ -9,23 +9,24 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
-use rampmeter_router::{AnyConfig, Disorder, EcnPassage, LinkConfig, Loss, Registry as Routers};
+use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, LinkConfig, Loss, Registry as Routers};
 use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
 use toml::Value;
 
 use crate::error::Result;
-use crate::file::{DirectionSpec, File, RouterSpec, SchemeSpec, SenderSpec};
+use crate::file::{DirectionSpec, File, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
+use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
 
-pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries) -> Result<Plan> {
+pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
     // Schemes that this point does not use are checked, too.
     let all = file.schemes.iter().map(|spec| Ok((spec, scheme(file, spec, &registries.controllers)?)));
     let all = all.collect::<Result<Vec<_>>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
         all.into_iter().filter(|(spec, _)| is_used(spec)).unzip();
-    let network = Network::of(file, &used, &registries.routers)?;
+    let network = Network::of(file, &used, &registries.routers, traces)?;
     let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
     let flows = arrivals::flows(file, &used, &network, Streams::new(seed))?;
@@ -87,7 +88,7 @@ struct Network {
 }
 
 impl Network {
-    fn of(file: &File<'_>, schemes: &[&SchemeSpec], registry: &Routers) -> Result<Self> {
+    fn of(file: &File<'_>, schemes: &[&SchemeSpec], registry: &Routers, traces: &Traces) -> Result<Self> {
         let (mut nodes, mut links, mut groups) = (Vec::new(), Vec::new(), HashMap::new());
         let mut routers: HashMap<&str, NodeId> = HashMap::new();
         for end in file.links.iter().flat_map(|link| &link.ends) {
@@ -99,11 +100,30 @@ impl Network {
         for link in &file.links {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
-                let DirectionSpec { config, ecn, disorder, ref router, ref changes, measured } = *direction;
-                let router = scheme_router(file, &name, &link.name, schemes)?.unwrap_or(router);
-                let (router, room) = read_router(file, registry, router, config.rate)?;
-                let changes = changes.clone();
-                links.push(LinkPlan { name, from, to, config, ecn, disorder, router, room, changes, measured });
+                let DirectionSpec { ref rate, delay, loss, ecn, disorder, ref router, ref changes, measured } =
+                    *direction;
+                let (rate, capacity) = read_rate(file, rate, traces)?;
+                let spec = scheme_router(file, &name, &link.name, schemes)?.unwrap_or(router);
+                let (router, room) = read_router(file, registry, spec, rate)?;
+                if capacity.is_some() && router.needs_constant_rate() {
+                    let wrong = format!("a `{}` router cannot follow the capacity of link `{name}`", spec.kind);
+                    let advice = "give the link a constant rate, perhaps with `changes`, or another router";
+                    return Err(file.source.error(spec.settings.line_of(&"`kind`"), format!("{wrong}; {advice}")));
+                }
+                let (config, changes) = (LinkConfig { rate, delay, loss }, changes.clone());
+                links.push(LinkPlan {
+                    name,
+                    from,
+                    to,
+                    config,
+                    capacity,
+                    ecn,
+                    disorder,
+                    router,
+                    room,
+                    changes,
+                    measured,
+                });
             }
         }
         for hosts in &file.hosts {
@@ -118,8 +138,20 @@ impl Network {
                 let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
                     let (ecn, disorder, router) = (EcnPassage::Kept, Disorder::default(), router.clone());
-                    let (changes, measured) = (Vec::new(), false);
-                    links.push(LinkPlan { name, from, to, config, ecn, disorder, router, room, changes, measured });
+                    let (capacity, changes, measured) = (None, Vec::new(), false);
+                    links.push(LinkPlan {
+                        name,
+                        from,
+                        to,
+                        config,
+                        capacity,
+                        ecn,
+                        disorder,
+                        router,
+                        room,
+                        changes,
+                        measured,
+                    });
                 }
             }
             groups.insert(hosts.name.clone(), group);
@@ -147,6 +179,17 @@ fn scheme_router<'f>(
         chosen = Some((scheme, router));
     }
     Ok(chosen.map(|(_, router)| router))
+}
+
+/// A link's rate, the mean one if its capacity varies.
+fn read_rate(file: &File<'_>, rate: &RateSpec, traces: &Traces) -> Result<(Rate, Option<Capacity>)> {
+    let capacity = match rate {
+        RateSpec::Constant(rate) => return Ok((*rate, None)),
+        RateSpec::Trace { name, line } => {
+            Capacity::Trace(traces.get(name).map_err(|wrong| file.source.error(*line, wrong))?)
+        }
+    };
+    Ok((capacity.mean(), Some(capacity)))
 }
 
 /// A router's settings and the maximum number of packets in its queue.

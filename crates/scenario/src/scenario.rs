@@ -4,6 +4,7 @@
 //! replaced in the text of the file before anything except the axes is read, so all other text keeps its content and
 //! line.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -12,8 +13,9 @@ use toml::{Table, Value};
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
-use crate::file::File;
+use crate::file::{File, LinkSpec};
 use crate::placeholder::Placeholder;
+use crate::traces::Traces;
 use crate::{Plan, Point, Registries};
 
 /// A scenario file, read and checked.
@@ -25,6 +27,9 @@ pub struct Scenario {
     axes: Vec<Axis>,
     /// The placeholders of its axes' values.
     placeholders: Vec<Placeholder>,
+    traces: Traces,
+    /// The names of all its traces.
+    trace_names: BTreeSet<String>,
 }
 
 impl Scenario {
@@ -64,9 +69,9 @@ impl Scenario {
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
-        let scenario = Self { file: file.to_owned(), text: text.to_owned(), title, axes, placeholders };
-        scenario.each_value(|point| scenario.check_at(point))?;
-        Ok(scenario)
+        let (file, text, traces) = (file.to_owned(), text.to_owned(), Traces::beside(file));
+        let scenario = Self { file, text, title, axes, placeholders, traces, trace_names: BTreeSet::new() };
+        Ok(Self { trace_names: scenario.check_values()?, ..scenario })
     }
 
     /// The title of the scenario; the file's name if it has none.
@@ -88,7 +93,7 @@ impl Scenario {
         let mut scenario = self.clone();
         scenario.axes[index] = self.axes[index].with(values).map_err(refuse)?;
         check_size(&scenario.axes).map_err(refuse)?;
-        scenario.each_value(|point| scenario.check_at(point))?;
+        scenario.trace_names = scenario.check_values()?;
         *self = scenario;
         Ok(())
     }
@@ -109,7 +114,7 @@ impl Scenario {
     pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
         let text = self.text_at(point)?;
         let source = Source { file: &self.file, text: &text };
-        crate::planner::plan(&File::read(source)?, point, registries)
+        crate::planner::plan(&File::read(source)?, point, registries, &self.traces)
     }
 
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
@@ -119,7 +124,7 @@ impl Scenario {
     }
 
     /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
-    /// the list of axes, and schemes that no traffic uses there.
+    /// the list of axes, and schemes that no traffic uses there; and hashes of the traces.
     pub fn content(&self, point: &Point) -> Result<Table> {
         let text = self.text_at(point)?;
         let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
@@ -134,12 +139,21 @@ impl Scenario {
         if let Some(schemes) = content.get_mut("scheme").and_then(Value::as_table_mut) {
             schemes.retain(|name, _| used.iter().any(|used| used.as_str() == Some(name)));
         }
+        let traces = self.trace_names_at(point)?;
+        if !traces.is_empty() {
+            let hashes = self.traces.hashes(&traces).map(|(name, hash)| (name, Value::String(hash)));
+            content.insert("traces".into(), Value::Table(hashes.collect()));
+        }
         Ok(content)
     }
 
-    /// A hash of the file's text, in hexadecimal (SHA-256).
+    /// A hash of the file's text and of its traces, in hexadecimal (SHA-256).
     pub fn hash(&self) -> String {
-        format!("{:x}", Sha256::digest(self.text.as_bytes()))
+        let mut digest = Sha256::new_with_prefix(self.text.as_bytes());
+        for (name, hash) in self.traces.hashes(&self.trace_names) {
+            digest.update(format!("\n{name} {hash}"));
+        }
+        format!("{:x}", digest.finalize())
     }
 
     fn with_traffic(self) -> Result<Self> {
@@ -152,8 +166,21 @@ impl Scenario {
         Ok(self)
     }
 
-    fn check_at(&self, point: &Point) -> Result<()> {
-        File::read(Source { file: &self.file, text: &self.text_at(point)? }).map(drop)
+    /// Reads the file with every value of every axis. Returns the names of its traces.
+    fn check_values(&self) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        self.each_value(|point| {
+            names.append(&mut self.trace_names_at(point)?);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    fn trace_names_at(&self, point: &Point) -> Result<BTreeSet<String>> {
+        let text = self.text_at(point)?;
+        let file = File::read(Source { file: &self.file, text: &text })?;
+        let directions = file.links.iter().flat_map(LinkSpec::directions);
+        Ok(directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect())
     }
 
     /// The text with the point's values in index.
@@ -161,7 +188,7 @@ impl Scenario {
         Placeholder::fill(&self.placeholders, Source { file: &self.file, text: &self.text }, &self.axes, point)
     }
 
-    fn each_value(&self, check: impl Fn(&Point) -> Result<(), ScenarioError>) -> Result<()> {
+    fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {
         let first = Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect());
         check(&first)?;
         for (index, axis) in self.axes.iter().enumerate() {

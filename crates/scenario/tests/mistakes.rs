@@ -468,3 +468,84 @@ proptest! {
         }
     }
 }
+
+/// A directory with a file called `name`.
+fn directory_with(name: &str, content: &[u8]) -> std::path::PathBuf {
+    let directory = std::env::temp_dir().join(format!("rampmeter-traces-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(name), content).unwrap();
+    directory
+}
+
+#[test]
+fn a_broken_trace_is_refused_with_file_line_and_remedy() {
+    let text = GOOD.replacen("\"40 Mb/s\"", "{ trace = \"broken\" }", 1);
+    let text = text.replacen("changes = [{ at = \"4 s\", rate = \"20 Mb/s\" }]", "", 1);
+    let huge = vec![b'1'; 64_000_001];
+    for (content, place, remedy) in [
+        (&b"1\ntwo\n"[..], "broken:2: ", "\"two\" is not a time; write the millisecond"),
+        (b"4\n3\n", "broken:2: ", "sort the lines"),
+        (b"", "broken:1: ", "the trace is empty; write a line"),
+        (b"\xff\xfe\0\0", "broken:1: ", "is not a time"),
+        (&huge, "broken ", "is larger than 64 MB; cut it"),
+    ] {
+        let directory = directory_with("broken", content);
+        let file = directory.join("x.toml").display().to_string();
+        let scenario = Scenario::parse(&file, &text).unwrap();
+        let message = scenario.check(&Registries::default()).unwrap_err().to_string();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let start = format!("{file}:14: trace {}/{place}", directory.display());
+        assert!(message.starts_with(&start), "{message}");
+        assert!(message.contains(remedy) && message.lines().count() == 1, "{message}");
+    }
+    let error = |text: &str| check(text).unwrap_err().to_string();
+    assert!(error(&text).starts_with("x.toml:14: trace broken cannot be read: "), "{}", error(&text));
+    let error = error(&text.replace("\"broken\"", "\"/\""));
+    assert!(error.contains("it is not a file; name a file of mahimahi's format"), "{error}");
+}
+
+#[test]
+fn a_trace_is_read_beside_the_scenario_and_gives_the_mean_rate() {
+    let directory = directory_with("good", b"1\n2\n3\n4\n");
+    let file = directory.join("x.toml").display().to_string();
+    let text = GOOD.replacen("\"40 Mb/s\"", "{ trace = \"good\" }", 1);
+    let plain = text.replacen("changes = [{ at = \"4 s\", rate = \"20 Mb/s\" }]", "", 1);
+    let timed = plain.replacen("packets = 100", "packets = { time = \"100 ms\" }", 1);
+    let scenario = Scenario::parse(&file, &timed).unwrap();
+    let link = scenario.plan(&scenario.points()[0], &Registries::default()).unwrap().links.remove(0);
+    // 12 Mb/s: 150 kB in 100 ms, in packets of 1250 B.
+    assert_eq!((link.config.rate.as_bps(), link.room), (12_000_000, Some(120)));
+    let (hash, content) = (scenario.hash(), scenario.content(&scenario.points()[0]).unwrap());
+    std::fs::write(directory.join("good"), b"1\n2\n3\n5\n").unwrap();
+    let changed = Scenario::parse(&file, &timed).unwrap();
+    assert_ne!((hash, content), (changed.hash(), changed.content(&changed.points()[0]).unwrap()));
+
+    let refused = |text: &str| {
+        Scenario::parse(&file, text).and_then(|it| it.check(&Registries::default())).unwrap_err().to_string()
+    };
+    let error = refused(&text);
+    assert!(error.contains(":18: `changes` of link `bottleneck` changes a rate that varies anyway"), "{error}");
+    for kind in ["vcp", "xcp", "virtual-queue"] {
+        let router = format!("{{ kind = \"{kind}\" }}");
+        let error = refused(&plain.replacen("{ kind = \"drop-tail\", packets = 100 }", &router, 1));
+        assert!(error.contains(&format!(":16: a `{kind}` router cannot follow the capacity of link")), "{error}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn impossible_bursts_of_loss_are_refused() {
+    let refuse = |burst: &str, advice: &str| {
+        is_refused("per_packet = 0.01", &format!("burst = {{ {burst} }}"), 17, advice);
+    };
+    refuse("share = 0.1", "`burst` needs `length`, for example length = 8");
+    refuse("length = 8", "`burst` needs `share`");
+    refuse("share = 1, length = 8", "from 0 to below 1");
+    refuse("share = 0.9, length = 8", "a number of packets from 9.000 on");
+    refuse("share = 0.1, length = 0.5", "a number of packets from 1.000 on");
+    refuse("share = 0.1, length = \"0 s\"", "more than zero");
+    refuse("share = 0.1, length = \"8\"", "ns, us, ms, s");
+    refuse("share = 0.1, length = 8, bad = 1.5", "a probability, 0 to 1");
+    refuse("share = 0.1, length = 8, r = 0.1", "`burst` has no key `r`");
+    assert!(check(&GOOD.replacen("per_packet = 0.01", "burst = { share = 0.9, length = 9, bad = 1 }", 1)).is_ok());
+}

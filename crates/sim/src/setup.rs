@@ -87,6 +87,7 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
 /// Whether a packet's arrival time is certain when it enters `link`, and its host reacts only to packets and its clock.
 fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
+        && link.capacity.is_none()
         && link.config.loss == Loss::default()
         && link.ecn == EcnPassage::Kept
         && link.disorder == Disorder::default()

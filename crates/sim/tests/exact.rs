@@ -89,3 +89,15 @@ fn the_whole_transfer_arrives_and_is_counted_once() {
     }
     assert!(outcome.flows.iter().any(|flow| flow.retransmitted_packets > 0));
 }
+
+/// The handshake takes a round trip. The data packet waits at the bottleneck for the end of an outage.
+#[test]
+fn a_packet_that_meets_an_outage_leaves_at_its_end() {
+    let fct = fct(&Dumbbell {
+        bottleneck: r#"rate = "unlimited", delay = "8 ms", router = { kind = "drop-tail" },
+            changes = [{ at = "10 ms", rate = "0 b/s" }, { at = "500 ms", rate = "unlimited" }]"#,
+        traffic: r#"size = "1000 B", arrivals = { count = 1 }"#,
+        ..Dumbbell::default()
+    });
+    assert_eq!(fct, Duration::from_millis(500 + 8 + 1));
+}

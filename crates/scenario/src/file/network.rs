@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rampmeter_router::{Disorder, EcnPassage, Jitter, LinkConfig, Loss, Reordering};
+use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, Reordering};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
@@ -32,12 +32,25 @@ pub(crate) struct LinkSpec {
 
 #[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
-    pub(crate) config: LinkConfig,
+    pub(crate) rate: RateSpec,
+    pub(crate) delay: Duration,
+    pub(crate) loss: Loss,
     pub(crate) ecn: EcnPassage,
     pub(crate) disorder: Disorder,
     pub(crate) router: RouterSpec,
     pub(crate) changes: Vec<Change>,
     pub(crate) measured: bool,
+}
+
+/// A link's rate.
+#[derive(Debug, Clone)]
+pub(crate) enum RateSpec {
+    Constant(Rate),
+    /// A file of capacity over time, with the line that names it.
+    Trace {
+        name: String,
+        line: usize,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -105,7 +118,9 @@ impl LinkSpec {
 impl Default for DirectionSpec {
     fn default() -> Self {
         Self {
-            config: LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() },
+            rate: RateSpec::Constant(Rate::ZERO),
+            delay: Duration::ZERO,
+            loss: Loss::default(),
             ecn: EcnPassage::Kept,
             disorder: Disorder::default(),
             router: RouterSpec::unlimited(),
@@ -121,12 +136,10 @@ impl DirectionSpec {
 
     /// Reads one direction of a link. Values that are omitted are taken from `other`, except `measure`.
     fn read(section: &Section<'_>, end: Duration, other: Self) -> Result<Self> {
-        Ok(Self {
-            config: LinkConfig {
-                rate: section.or("rate", other.config.rate, Item::positive)?,
-                delay: section.or("delay", other.config.delay, delay)?,
-                loss: section.or("loss", other.config.loss, loss)?,
-            },
+        let direction = Self {
+            rate: section.or("rate", other.rate, RateSpec::read)?,
+            delay: section.or("delay", other.delay, delay)?,
+            loss: section.or("loss", other.loss, loss)?,
             ecn: section.or("ecn", other.ecn, ecn)?,
             disorder: Disorder {
                 jitter: section.or("jitter", other.disorder.jitter, jitter)?,
@@ -136,7 +149,41 @@ impl DirectionSpec {
             router: section.or("router", other.router, RouterSpec::read)?,
             changes: section.or("changes", other.changes, |item| changes(item, end))?,
             measured: section.or("measure", false, Item::boolean)?,
-        })
+        };
+        if direction.rate.varies() && direction.changes.iter().any(|change| change.rate.is_some()) {
+            let wrong = format!("`changes` of {} changes a rate that varies anyway", section.what);
+            let advice = "change only `delay` and `ecn`, or give the link a constant rate";
+            let line = section.get("changes").map_or(section.line, |item| item.line());
+            return Err(section.source.error(line, format!("{wrong}; {advice}")));
+        }
+        Ok(direction)
+    }
+}
+
+impl RateSpec {
+    fn read(item: &Item<'_>) -> Result<Self> {
+        if !item.is_table() {
+            return item.positive().map(Self::Constant);
+        }
+        let section = item.section("`rate`")?;
+        section.keys(&["trace"])?;
+        let trace = section.need("trace", "trace = \"lte.trace\"")?;
+        match trace.text()? {
+            "" => Err(trace.error("`trace` is empty; write the name of a file of mahimahi's format")),
+            name => Ok(Self::Trace { name: name.to_owned(), line: trace.line() }),
+        }
+    }
+
+    fn varies(&self) -> bool {
+        !matches!(self, Self::Constant(_))
+    }
+
+    /// The name of its trace, if it has one.
+    pub(crate) fn trace(&self) -> Option<&str> {
+        match self {
+            Self::Trace { name, .. } => Some(name),
+            Self::Constant(_) => None,
+        }
     }
 }
 
@@ -145,10 +192,29 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
         return Err(item.error("`loss` is not a table; write { per_packet = 0.01 } or { per_bit = 1e-6 }"));
     }
     let section = item.section("`loss`")?;
-    section.keys(&["per_packet", "per_bit"])?;
+    section.keys(&["per_packet", "per_bit", "burst"])?;
     let expected = "a probability from 0 to below 1, for example 0.01";
     let probability = |key| section.or(key, 0.0, |item| item.number(0.0, 1.0, expected));
-    Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
+    let burst = section.optional("burst", burst)?;
+    Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")?, burst })
+}
+
+fn burst(item: &Item<'_>) -> Result<Burst> {
+    let section = item.section("`burst`")?;
+    section.keys(&["share", "length", "bad", "good"])?;
+    let share = share(&section.need("share", "share = 0.02")?)?;
+    let length = section.need("length", "length = 8 in packets, or length = \"20 ms\"")?;
+    let length = if length.as_text().is_some() {
+        BurstLength::Time(length.positive()?)
+    } else {
+        // The good state lasts a packet or more, apart from rounding.
+        let min = (share / (1.0 - share) - 1e-9).max(1.0);
+        let expected = format!("a time, or a number of packets from {min:.3} on with this share");
+        BurstLength::Packets(length.number(min, 1e9, &expected)?)
+    };
+    let probability =
+        |key, default| section.or(key, default, |item| item.number(0.0, 1.0 + f64::EPSILON, "a probability, 0 to 1"));
+    Ok(Burst { share, length, bad: probability("bad", 1.0)?, good: probability("good", 0.0)? })
 }
 
 fn share(item: &Item<'_>) -> Result<f64> {
@@ -196,7 +262,7 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
             let wrong = format!("this entry of `changes` is for {at}, after the end of the run");
             return Err(item.error(format!("{wrong}; make it earlier, or `duration` longer")));
         }
-        let rate = section.optional("rate", Item::positive)?;
+        let rate = section.optional("rate", Item::quantity)?;
         let delay = section.optional("delay", delay)?;
         let ecn = section.optional("ecn", ecn)?;
         if rate.is_none() && delay.is_none() && ecn.is_none() {

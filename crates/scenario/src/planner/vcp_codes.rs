@@ -33,8 +33,10 @@ pub(super) fn check_aggregate(
     let way = || network.on_path(&aggregate.way);
     let slowest = way().filter(|link| is_vcp(link)).map(|link| link.config.rate).min().unwrap_or(Rate::ZERO);
     // A queue without limit before a link that is never the bottleneck needs no VCP router.
-    let needs_no_router =
-        |link: &LinkPlan| link.router.is_endless() && slowest > Rate::ZERO && link.config.rate > slowest;
+    let needs_no_router = |link: &LinkPlan| {
+        let is_faster = link.capacity.is_none() && slowest > Rate::ZERO && link.config.rate > slowest;
+        link.router.is_endless() && is_faster
+    };
     if let Some(link) = way().find(|link| !is_vcp(link) && !needs_no_router(link)) {
         let wrong = format!("island `{}` has the link `{}` between its borders", island.name, link.name);
         let why = "whose router is not of kind `vcp`: its load would not be reported";

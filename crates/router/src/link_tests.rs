@@ -1,0 +1,292 @@
+//! Tests of links.
+
+use std::sync::Arc;
+
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+
+use crate::capacity::{Capacity, Trace};
+use crate::disorder::Jitter;
+use crate::drop_tail::{Config, DropTail};
+use crate::loss::Loss;
+use crate::router::Discipline;
+use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::{Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
+
+// 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
+fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
+    let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
+    let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss };
+    Link::new(config, router, Stream::from_seed(2))
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn drain(link: &mut Link<TestParcel, DropTail<TestParcel>>) -> Vec<(Time, u64)> {
+    let mut arrivals = Vec::new();
+    while link.next_event() < Time::MAX {
+        let now = link.next_event();
+        link.advance(now);
+        while let Some(packet) = link.arrive(now) {
+            arrivals.push((now, packet.flow));
+        }
+    }
+    arrivals
+}
+
+#[test]
+fn ecn_codes_are_kept_or_all_set_to_one() {
+    let mut link = link(Loss::default());
+    let mut arriving = |passage, at| {
+        link.set_ecn(passage);
+        let mut packet = TestParcel::new(0, 1000);
+        packet.set_ecn(Ecn::Ect1);
+        assert_eq!(link.offer(at, packet), None);
+        let now = link.next_event();
+        link.advance(now);
+        link.arrive(now).unwrap().ecn()
+    };
+    for (n, (passage, arrives)) in [
+        (EcnPassage::Kept, Ecn::Ect1),
+        (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
+        (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
+        (EcnPassage::Kept, Ecn::Ect1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(arriving(passage, ms(20 * n as u64)), arrives);
+    }
+}
+
+#[test]
+fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
+    let mut link = link(Loss::default());
+    for flow in 0..3 {
+        assert_eq!(link.offer(ms(0), TestParcel::new(flow, 1000)), None);
+    }
+    assert_eq!(link.router().backlog().packets, 2);
+    assert_eq!(drain(&mut link), vec![(ms(11), 0), (ms(12), 1), (ms(13), 2)]);
+    assert_eq!(link.counts().transmitted_bytes, Bytes::new(3000));
+}
+
+#[test]
+fn a_packet_takes_one_event_queued_or_not() {
+    let mut link = link(Loss::default());
+    for flow in 0..3 {
+        link.offer(ms(5), TestParcel::new(flow, 1000));
+    }
+    for arrival in [16, 17, 18].map(ms) {
+        assert_eq!(link.next_event(), arrival);
+        link.advance(arrival);
+        assert!(link.arrive(arrival).is_some());
+    }
+    assert_eq!(link.next_event(), Time::MAX);
+}
+
+#[test]
+fn a_packet_offered_finds_the_queue_advanced_to_now() {
+    let mut link = link(Loss::default());
+    for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
+        link.offer(ms(n), TestParcel::new(1, 1000));
+        assert_eq!(link.router().backlog().packets, waiting);
+    }
+}
+
+#[test]
+fn a_late_caller_does_not_slow_the_link() {
+    let mut link = link(Loss::default());
+    for flow in 0..3 {
+        link.offer(ms(0), TestParcel::new(flow, 1000));
+    }
+    let late = ms(1) + Duration::from_micros(300);
+    link.advance(late);
+    link.advance(ms(2));
+    let mut times = Vec::new();
+    for now in [11, 12, 13].map(ms) {
+        assert!(link.arrive(now).is_some());
+        times.push(now);
+    }
+    assert!(link.arrive(ms(99)).is_none());
+}
+
+#[test]
+fn a_shorter_route_lets_packets_overtake() {
+    let mut link = link(Loss::default());
+    link.offer(ms(0), TestParcel::new(1, 1000));
+    link.set_delay(Duration::from_millis(2));
+    link.offer(ms(1), TestParcel::new(2, 1000));
+    assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+}
+
+#[test]
+fn a_link_with_jitter_loses_nothing_and_reorders() {
+    let mut link = link(Loss::default());
+    let jitter = Jitter { max: Duration::from_millis(5), in_order: false };
+    link.set_disorder(Disorder { jitter, duplication: 0.1, ..Disorder::default() }, |purpose| {
+        Stream::from_seed(purpose.len() as u64)
+    });
+    for flow in 0..1000 {
+        link.offer(ms(flow), TestParcel::new(flow, 1000));
+    }
+    let arrivals = drain(&mut link);
+    assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    assert!(arrivals.windows(2).any(|pair| pair[0].1 > pair[1].1), "in order");
+    let late = |(at, flow): &(Time, u64)| at.since(ms(*flow));
+    assert!(arrivals.iter().map(late).all(|late| (11..16).contains(&(late.as_nanos() / 1_000_000))));
+    let flows: std::collections::BTreeSet<u64> = arrivals.iter().map(|(_, flow)| *flow).collect();
+    assert_eq!(flows.len(), 1000);
+    assert!((1070..1130).contains(&arrivals.len()), "{}", arrivals.len());
+}
+
+#[test]
+fn utilization_counts_each_rate_for_as_long_as_it_held() {
+    let mut link = link(Loss::default());
+    link.offer(ms(0), TestParcel::new(1, 1000));
+    link.start_measuring(ms(1), false);
+    link.set_rate(ms(3), Rate::from_bps(16_000_000));
+    link.offer(ms(4), TestParcel::new(1, 1000));
+    // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was sent before the measurement.
+    assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
+}
+
+#[test]
+fn random_loss_has_its_rate() {
+    for loss in
+        [Loss { per_packet: 0.1, per_bit: 0.0, burst: None }, Loss { per_packet: 0.0, per_bit: 1.317e-5, burst: None }]
+    {
+        let mut link = link(loss);
+        for n in 0..20_000 {
+            link.offer(ms(n), TestParcel::new(1, 1000));
+        }
+        let arrived = drain(&mut link).len();
+        assert!((17_700..18_300).contains(&arrived), "{arrived}");
+        assert_eq!(link.counts().lost + arrived as u64, 20_000);
+    }
+}
+
+/// A link with this trace and no propagation delay.
+fn traced(trace: &str) -> Link<TestParcel, DropTail<TestParcel>> {
+    let capacity = Capacity::Trace(Arc::new(Trace::parse(trace).unwrap()));
+    let config = LinkConfig { rate: capacity.mean(), delay: Duration::ZERO, loss: Loss::default() };
+    let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
+    let mut link = Link::new(config, router, Stream::from_seed(2));
+    link.set_capacity(&capacity, Stream::from_seed(3));
+    link
+}
+
+#[test]
+fn packets_leave_at_the_opportunities_of_a_trace() {
+    let mut link = traced("3\n5\n5\n9\n");
+    for flow in 0..5 {
+        link.offer(ms(0), TestParcel::new(flow, 1500));
+    }
+    assert_eq!(link.router().backlog().packets, 5);
+    assert_eq!(drain(&mut link), [(ms(3), 0), (ms(5), 1), (ms(5), 2), (ms(9), 3), (ms(12), 4)]);
+}
+
+#[test]
+fn small_packets_share_an_opportunity_and_large_ones_use_several() {
+    let mut link = traced("2\n4\n6\n8\n");
+    for (flow, bytes) in [500, 600, 1000, 2000, 100].into_iter().enumerate() {
+        link.offer(ms(0), TestParcel::new(flow as u64, bytes));
+    }
+    // 1500 bytes each: 500 + 600 + 400 | 600 + 900 | 1100 + 100
+    assert_eq!(drain(&mut link), [(ms(2), 0), (ms(2), 1), (ms(4), 2), (ms(6), 3), (ms(6), 4)]);
+}
+
+#[test]
+fn opportunities_that_find_the_queue_empty_are_lost() {
+    let mut link = traced("2\n4\n6\n8\n");
+    link.offer(ms(0), TestParcel::new(0, 100));
+    link.advance(ms(2));
+    assert!(link.arrive(ms(2)).is_some());
+    link.offer(ms(2), TestParcel::new(1, 100));
+    assert_eq!(drain(&mut link), [(ms(4), 1)]);
+    link.offer(ms(6), TestParcel::new(2, 1500));
+    assert_eq!(drain(&mut link), [(ms(8), 2)]);
+}
+
+#[test]
+fn the_head_of_the_queue_waits_in_the_queue_for_its_opportunity() {
+    let mut link = traced("10\n");
+    link.offer(ms(1), TestParcel::new(0, 100));
+    link.advance(ms(9));
+    assert_eq!(link.router().backlog().packets, 1);
+    link.advance(ms(10));
+    assert_eq!(link.router().backlog().packets, 0);
+}
+
+#[test]
+fn utilization_of_a_trace_counts_its_opportunities() {
+    let mut link = traced("2\n4\n6\n8\n");
+    link.start_measuring(ms(5), false);
+    link.offer(ms(5), TestParcel::new(0, 1500));
+    link.advance(ms(13));
+    // At 6, 8, 10 and 12 ms.
+    assert_eq!(link.utilization(ms(13)), 0.25);
+    assert_eq!(link.rate(), Rate::from_bps(6_000_000));
+}
+
+#[test]
+fn packets_wait_out_an_outage() {
+    let mut link = link(Loss::default());
+    for flow in 0..3 {
+        link.offer(ms(0), TestParcel::new(flow, 1000));
+    }
+    // Half of the first packet has left. It leaves completely, the others wait.
+    let half = ms(0) + Duration::from_micros(500);
+    link.set_rate(half, Rate::ZERO);
+    link.start_measuring(half, false);
+    link.offer(ms(40), TestParcel::new(3, 1000));
+    assert_eq!(link.next_event(), ms(11));
+    link.advance(ms(11));
+    assert_eq!(link.arrive(ms(11)).map(|packet| packet.flow), Some(0));
+    assert_eq!((link.next_event(), link.router().backlog().packets), (Time::MAX, 3));
+    link.advance(ms(50));
+    link.set_rate(ms(50), ENVIRONMENT.rate);
+    assert_eq!(drain(&mut link), [(ms(61), 1), (ms(62), 2), (ms(63), 3)]);
+    assert_eq!(link.utilization(ms(56)), 0.5);
+}
+
+#[test]
+fn an_outage_shorter_than_a_packet_delays_nothing() {
+    let mut link = link(Loss::default());
+    for flow in 0..2 {
+        link.offer(ms(0), TestParcel::new(flow, 1000));
+    }
+    for (micros, rate) in [(100, Rate::ZERO), (200, Rate::ZERO), (300, ENVIRONMENT.rate)] {
+        link.set_rate(ms(0) + Duration::from_micros(micros), rate);
+    }
+    assert_eq!(drain(&mut link), [(ms(11), 0), (ms(12), 1)]);
+}
+
+#[test]
+fn every_router_survives_an_outage() {
+    let registry = Registry::default();
+    for (name, _) in registry.list() {
+        let settings = if name == "policer" { "rate = \"1 Mb/s\"" } else { "" };
+        let router = registry.config(name, &settings.parse().unwrap()).unwrap();
+        let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+        let mut link = Link::new(config, router.make(ENVIRONMENT, Stream::from_seed(1)), Stream::from_seed(2));
+        let mut arrived = [0, 0, 0];
+        for n in 0..9000 {
+            let now = ms(n);
+            link.advance(now);
+            match n {
+                3000 => link.set_rate(now, Rate::ZERO),
+                6000 => link.set_rate(now, ENVIRONMENT.rate),
+                _ => {}
+            }
+            while link.arrive(now).is_some() {
+                arrived[n as usize / 3000] += 1;
+            }
+            if n % 2 == 0 {
+                link.offer(now, TestParcel::new(n % 7, 1000).capable());
+            }
+        }
+        let [before, during, after] = arrived;
+        assert!(before >= 300 && during <= 11 && after >= 300, "{name}: {arrived:?}");
+    }
+}
