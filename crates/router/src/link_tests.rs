@@ -187,7 +187,7 @@ fn packets_leave_at_the_opportunities_of_a_trace() {
 }
 
 #[test]
-fn small_packets_share_an_opportunity_and_large_ones_use_several() {
+fn small_packets_share_an_opportunity_large_ones_use_several() {
     let mut link = traced("2\n4\n6\n8\n");
     for (flow, bytes) in [500, 600, 1000, 2000, 100].into_iter().enumerate() {
         link.offer(ms(0), TestParcel::new(flow as u64, bytes));
