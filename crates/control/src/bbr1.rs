@@ -65,6 +65,8 @@ pub struct Bbr1 {
     full_pipe: FullPipe,
     /// Of ten round trips (`bbr_bw_rtts`).
     bandwidth: WindowedMax<Rate, 10>,
+    /// The number of round trips since a sample was added to it.
+    rounds_without_sample: usize,
     min_rtt: Duration,
     min_rtt_at: Time,
     aggregation: AckAggregation,
@@ -104,12 +106,15 @@ impl Bbr1 {
     fn update_bandwidth(&mut self, sample: &RateSample) {
         self.rounds.update(sample, self.delivery.delivered());
         if self.rounds.is_start {
-            self.bandwidth.advance();
+            self.rounds_without_sample += 1;
             self.aggregation.end_round(self.full_pipe.reached);
         }
         if let Some(rate) = sample.rate
             && (!sample.is_app_limited || rate >= self.bandwidth.get())
         {
+            // As in Linux a maximum lasts until a later sample replaces it, so rounds without samples keep it.
+            (0..self.rounds_without_sample.min(10)).for_each(|_| self.bandwidth.advance());
+            self.rounds_without_sample = 0;
             self.bandwidth.add(rate);
         }
     }
@@ -244,6 +249,7 @@ impl Algorithm for Bbr1 {
             rounds: Rounds::default(),
             full_pipe: FullPipe::default(),
             bandwidth: WindowedMax::default(),
+            rounds_without_sample: 0,
             min_rtt: Duration::ZERO,
             min_rtt_at: Time::ZERO,
             aggregation: AckAggregation::default(),
@@ -384,6 +390,17 @@ mod tests {
         flow.run(Duration::from_secs(6));
         let share = (flow.lost - lost).as_f64() / (flow.delivered - delivered).as_f64();
         assert!((0.01..0.06).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn a_short_path_keeps_its_estimate_while_it_is_drained() {
+        let rate = Rate::from_bps(40_000_000);
+        let mut flow: Link<Bbr1> = Link::new(&Config::default(), rate, Duration::from_millis(5), 2.0);
+        let end = Time::ZERO + Duration::from_secs(30);
+        flow.run_until(end, |flow| matches!(flow.sender.state, State::ProbeRtt(_)));
+        flow.run(Duration::from_millis(300));
+        let share = flow.utilization(Duration::from_secs(1));
+        assert!(share > 0.9, "{share}");
     }
 
     #[test]

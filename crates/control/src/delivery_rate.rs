@@ -107,6 +107,9 @@ impl DeliveryRate {
             self.packets.clear(); // they were lost, or nobody reports on them
         }
         self.in_flight = sent.in_flight;
+        while self.packets.front().is_some_and(|first| self.left_since(first) > first.in_flight * 2) {
+            self.packets.pop_front();
+        }
         self.packets.push_back(Packet {
             number: sent.number,
             sent_at: now,
@@ -167,6 +170,11 @@ impl DeliveryRate {
     /// Whether packets sent now are marked.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until.is_some()
+    }
+
+    /// Bytes delivered and lost since `packet` was sent. If they are more than were in flight then, it is among them.
+    fn left_since(&self, packet: &Packet) -> Bytes {
+        (self.delivered + self.lost).saturating_sub(packet.delivered + packet.lost)
     }
 
     /// The packet that was sent last among those that `ack` reports, if it was sent after all reported before. Packets
@@ -273,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_feedback_are_discarded() {
+    fn delivered_packets_are_discarded() {
         let mut rate = DeliveryRate::default();
         for n in 0..1000 {
             send(&mut rate, ms(n), n..n + 1);
@@ -282,5 +290,18 @@ mod tests {
             }
         }
         assert!(rate.packets.len() < 50, "{}", rate.packets.len());
+    }
+
+    #[test]
+    fn packets_are_discarded_where_reports_name_none() {
+        // A program reports a round-trip time longer than the flow is old.
+        let mut rate = DeliveryRate::default();
+        send(&mut rate, ms(0), 0..20);
+        for n in 20..5000 {
+            let rtt = Duration::from_secs(600);
+            rate.on_ack(ms(n), &Ack { delivered: PACKET, in_flight: PACKET * 19, rtt: Some(rtt), ..arrived(&[], RTT) });
+            send(&mut rate, ms(n), n..n + 1);
+        }
+        assert!(rate.packets.len() < 100, "{}", rate.packets.len());
     }
 }

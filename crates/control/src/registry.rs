@@ -166,7 +166,19 @@ mod tests {
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
         assert_eq!(
             needy,
-            ["dctcp", "fair-share", "fixed-rate", "pcp", "pcp-paper", "prague", "stable", "vcp", "vcp-plus", "xcp"]
+            [
+                "dctcp",
+                "fair-share",
+                "fixed-rate",
+                "pcp",
+                "pcp-paper",
+                "prague",
+                "stable",
+                "vcp",
+                "vcp-plus",
+                "vivace",
+                "xcp"
+            ]
         );
     }
 

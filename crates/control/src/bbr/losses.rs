@@ -153,6 +153,7 @@ impl Bbr {
         self.short_term.losses += 1;
         if !std::mem::replace(&mut self.short_term.has_losses, true) {
             self.short_term.round_ends_at = self.delivery.delivered();
+            self.short_term.began_in_recovery = self.is_recovering;
             self.save_undo();
         }
     }

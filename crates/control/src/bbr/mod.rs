@@ -294,11 +294,11 @@ impl Controller for Bbr {
             self.is_recovering = true;
         }
         self.note_loss();
+        if let Some(lost) = lost {
+            self.on_lost_packet(now, loss.bytes, &lost); // with the window that lost them
+        }
         if loss.kind == LossKind::Persistent {
             self.window = self.delivery.in_flight() + self.packet; // OnEnterRTO
-        }
-        if let Some(lost) = lost {
-            self.on_lost_packet(now, loss.bytes, &lost);
         }
     }
 

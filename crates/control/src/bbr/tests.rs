@@ -89,7 +89,7 @@ fn losses_end_startup_also_of_a_limited_application() {
     flow.run(seconds(2));
     assert_eq!(flow.sender.state, State::Startup);
     flow.lose_every = 6;
-    flow.run(seconds(1));
+    flow.run(RTT * 4); // losses are seen after one, and a round trip of recovery follows
     assert!(flow.sender.full_pipe.reached && flow.sender.state.is_in_cycle());
 }
 

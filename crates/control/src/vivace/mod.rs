@@ -3,7 +3,7 @@
 //! ```text
 //! u(x) = x^0.9 - 900 x d(RTT)/dT - 11.35 x L             x: rate in Mb/s, L: share lost           section 4, eq. (1)
 //!
-//! start    each round trip at twice the rate of the last one, while u grows                       section 5.1
+//! start    twice the rate with each result, while u grows                                         section 5.1
 //! probe    a round trip at (1 + e) r, one at (1 - e) r, e = 0.05, in random order                 section 5.2
 //!          gradient g = (u(r + e r) - u(r - e r)) / (2 e r)
 //! change   r += m(k) g, at most w r                                                               section 5.3
@@ -20,10 +20,11 @@
 //! *Deviations*: the paper leaves the first rate open; it is that of the first window. Gradients of the round-trip time
 //! below 0.01 count as zero (the paper: "a low-pass filter"), so a falling one is no gain, as in the authors' code. The rate is at least two packets a round trip. Packets in
 //! flight are bounded by twice the rate and the round-trip time, so that a path that delivers nothing stops the flow.
+//! Packets are not ECN-capable. A timeout halves the rate.
 
 mod interval;
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
@@ -127,22 +128,21 @@ impl Vivace {
         }
     }
 
-    /// The utility of a monitor interval is known.
+    /// The result of a monitor interval is known. One in which the application sent less than it could have says nothing
+    /// about its rate.
     fn on_result(&mut self, interval: &Interval) {
         let utility = self.utility(interval);
         match self.phase {
-            Phase::Start { last } => match last {
-                Some((before, rate)) if utility <= before => {
-                    self.rate = rate.max(self.min_rate());
-                    self.phase = self.probe();
-                }
-                _ => {
-                    self.phase = Phase::Start { last: Some((utility, interval.rate)) };
-                    if interval.is_used() {
-                        self.rate = interval.rate * 2.0;
-                    }
-                }
-            },
+            Phase::Start { .. } if !interval.is_used() => {}
+            Phase::Start { last: Some((before, rate)) } if utility <= before => {
+                self.rate = rate.max(self.min_rate());
+                self.phase = self.probe();
+            }
+            Phase::Start { .. } => {
+                self.phase = Phase::Start { last: Some((utility, interval.rate)) };
+                self.rate = interval.rate * 2.0;
+            }
+            Phase::Probe { .. } if !interval.is_used() => self.phase = self.probe(),
             Phase::Probe { order, sent, mut higher, mut lower } => {
                 let result = if interval.rate > self.rate { &mut higher } else { &mut lower };
                 *result = Some(utility);
@@ -174,6 +174,9 @@ impl Vivace {
 
 impl Algorithm for Vivace {
     type Config = Config;
+
+    const NEEDS: Option<&'static str> =
+        Some("needs the arrival of each packet; without it only losses reduce its rate");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {
@@ -245,6 +248,10 @@ impl Controller for Vivace {
         }
     }
 
+    fn on_app_limited(&mut self, _now: Time) {
+        self.intervals.on_app_limited();
+    }
+
     fn window(&self) -> Bytes {
         let rate = self.current_rate();
         rate.bytes_in(self.rtt).scale(2.0).max(self.packet * 4)
@@ -256,6 +263,10 @@ impl Controller for Vivace {
 
     fn rate(&self) -> Option<Rate> {
         Some(self.current_rate())
+    }
+
+    fn ecn(&self) -> Option<Ecn> {
+        Some(Ecn::NotEct)
     }
 }
 
@@ -298,6 +309,17 @@ mod tests {
         flow.run(Duration::from_secs(10));
         let share = flow.utilization(Duration::from_secs(20));
         assert!(share > 0.8, "{share}");
+    }
+
+    #[test]
+    fn a_limited_application_does_not_raise_the_rate() {
+        let mut flow = flow(50, 2.0);
+        flow.run(Duration::from_secs(5));
+        flow.application = Some(Rate::from_bps(1_000_000));
+        flow.run(Duration::from_secs(1));
+        let rate = flow.sender.rate;
+        flow.run(Duration::from_secs(60));
+        assert!(flow.sender.rate <= 1.2 * rate, "{rate} b/s became {}", flow.sender.rate);
     }
 
     #[test]
