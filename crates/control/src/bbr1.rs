@@ -14,8 +14,11 @@
 //! In the first round trip of a loss recovery the window is what is in flight, and each acknowledgement releases as much
 //! as it reports; after recovery the window is the one before.
 //!
-//! *Deviations* from Linux: no detection of policers (`lt_bw`); a packet leaves at a time, so nothing is added to the
-//! window for segmentation in the network card. Packets are not ECN-capable.
+//! *Deviations* from Linux: no detection of policers (`lt_bw`); packets leave one by one, so nothing is added to the
+//! window for segmentation in the network card, nor two packets at a gain of 1.25. A probe at 1.25 may end if packets of
+//! the last round trip were lost, where Linux counts those that the acknowledgement reports. `extra_acked` is the maximum
+//! of ten round trips, also before the path was full, and without Linux's bound of what 100 ms deliver. The window has at
+//! least four packets also while it is conserved. Packets are not ECN-capable.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -25,7 +28,7 @@ use crate::bbr::estimators::{AckAggregation, FullPipe, Rounds, WindowedMax};
 use crate::delivery_rate::{DeliveryRate, RateSample};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent};
 
-/// `2/ln 2`: the least gain that doubles the rate in each round trip (`bbr_high_gain`).
+/// `2/ln 2`: the minimum gain that doubles the rate in each round trip (`bbr_high_gain`).
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
 
 /// The gains of `ProbeBw`, one after the other (`bbr_pacing_gain`).
@@ -382,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn four_percent_and_more_of_a_shallow_buffer_are_lost() {
+    fn probes_lose_packets_without_a_buffer() {
         // In each cycle of 8 round trips one sends 1.25 times the rate: 3% of packets without a buffer to keep them.
         let mut flow = flow(40, 0.02);
         flow.run(Duration::from_secs(3));

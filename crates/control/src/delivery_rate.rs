@@ -1,7 +1,7 @@
 //! Samples of the rate at which a path delivers packets (draft-ietf-ccwg-bbr, section "Delivery Rate Samples").
 //!
 //! ```text
-//! P is sent:        P remembers C.delivered, the time of C's last delivery, and the send time of the packet that
+//! P is sent:        P records C.delivered, the time of C's last delivery, and the send time of the packet that
 //!                   was delivered then (`P.delivered`, `P.delivered_at`, `P.first_sent_at`)
 //! P is delivered:   delivered = C.delivered - P.delivered
 //!                   interval  = max(now - P.delivered_at, P.sent_at - P.first_sent_at)
@@ -12,7 +12,7 @@
 //! left: data is not delivered faster than it was sent, so acknowledgements that arrive in a burst do not count as a
 //! fast path. A sample whose packets the application limited says less than the path can deliver, and is marked so.
 //!
-//! A controller that needs samples has a [`DeliveryRate`] and passes its own events to it. Others pay nothing.
+//! A controller that needs samples has a [`DeliveryRate`] and passes its own events to it. Other controllers do no extra work.
 //!
 //! *Deviations*: an acknowledgement that reports only packets older than those before gives no sample. Feedback that
 //! lists no packets is attributed to the last packet sent a round trip before.
@@ -23,7 +23,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::{Ack, Loss, Sent};
 
-/// What a packet remembers of the time at which it was sent.
+/// The state at the time at which a packet was sent.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     number: u64,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_packet_knows_what_was_in_flight_and_lost_since() {
+    fn a_lost_packet_reports_bytes_in_flight_and_lost_since() {
         let mut rate = DeliveryRate::default();
         send(&mut rate, ms(0), 0..10);
         assert_eq!(rate.on_loss(&loss(LossKind::Transient, 2, 9)).unwrap().in_flight, PACKET * 3);

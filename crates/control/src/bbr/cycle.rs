@@ -15,7 +15,7 @@ pub(super) enum Acks {
     Refilling,
     /// `ACKS_PROBE_STARTING`: the probe has started, and its packets are not acknowledged yet.
     Starting,
-    /// `ACKS_PROBE_FEEDBACK`: they are.
+    /// `ACKS_PROBE_FEEDBACK`: the probe's packets are being acknowledged.
     Feedback,
     /// `ACKS_PROBE_STOPPING`: the probe has ended, and its last packets are being acknowledged.
     Stopping,
@@ -37,7 +37,7 @@ pub(super) struct Cycle {
     up_rounds: u32,
     /// `bw_probe_up_acked`: bytes acknowledged since it grew.
     up_acked: Bytes,
-    /// `probe_up_acked_per_inc`: as many let it grow by a packet.
+    /// `probe_up_acked_per_inc`: the bytes acknowledged for each packet by which the limit grows.
     acked_per_packet: Bytes,
 }
 
@@ -83,7 +83,7 @@ impl Bbr {
 
     /// `StartProbeBW_DOWN`.
     pub(super) fn start_down(&mut self, now: Time) {
-        self.short_term.forget_signals();
+        self.short_term.reset_signals();
         self.cycle.acked_per_packet = Bytes::MAX;
         // PickProbeWait
         self.cycle.rounds_since_up = self.random.below(2);
@@ -96,7 +96,7 @@ impl Bbr {
 
     /// `StartProbeBW_REFILL`.
     pub(super) fn start_refill(&mut self) {
-        self.short_term.forget_limits();
+        self.short_term.reset_limits();
         (self.cycle.up_rounds, self.cycle.up_acked, self.cycle.was_precautionary) = (0, Bytes::ZERO, false);
         self.cycle.acks = Acks::Refilling;
         self.start_round();

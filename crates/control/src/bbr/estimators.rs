@@ -105,7 +105,7 @@ pub(crate) struct MinRtt {
     pub(crate) value: Duration,
     /// `min_rtt_stamp`.
     measured_at: Time,
-    /// `probe_rtt_min_delay`: the minimum since the last measurement.
+    /// `probe_rtt_min_delay`: the minimum of the last `interval`.
     recent: Duration,
     /// `probe_rtt_min_stamp`.
     pub(crate) recent_at: Time,

@@ -61,12 +61,12 @@ impl Default for ShortTerm {
 
 impl ShortTerm {
     /// `ResetShortTermModel`.
-    pub(super) fn forget_limits(&mut self) {
+    pub(super) fn reset_limits(&mut self) {
         (self.bandwidth, self.in_flight) = (Rate::MAX, Bytes::MAX);
     }
 
     /// `ResetCongestionSignals`.
-    pub(super) fn forget_signals(&mut self) {
+    pub(super) fn reset_signals(&mut self) {
         (self.has_losses, self.latest_bandwidth, self.latest_in_flight) = (false, Rate::ZERO, Bytes::ZERO);
     }
 }

@@ -22,13 +22,16 @@
 //!        inflight_shortterm = max(the bytes delivered in it, 0.7 inflight_shortterm)
 //! ```
 //!
-//! Refill forgets the short-term limits, so losses that others cause do not last longer than a cycle of two to three
-//! seconds, or of 63 round trips if that is shorter. The names of the draft stand beside those here that differ.
+//! Refill discards the short-term limits, so the effect of losses that others cause ends with the cycle: after two to
+//! three seconds, or after as many round trips as a bandwidth-delay product has packets, 63 at most, if that is shorter.
+//! The names of the draft stand beside those here that differ.
 //!
 //! *Deviations*: bytes are those of whole IP packets, with headers; each packet leaves at its own time, so a send quantum
 //! (`C.send_quantum`) only enters the window; losses that are detected together count as one packet in
 //! `InflightAtLoss`, and as one range of the six that end Startup, as in Linux. The draft leaves ECN open: packets are
-//! not ECN-capable.
+//! not ECN-capable. Selective acknowledgements are assumed, whatever the flow's transport uses. `SaveStateUponLoss` saves
+//! the window at the start of a recovery only, and ProbeRTT saves it before its state starts. A round trip without a
+//! sample of the rate does not count for `full_bw_count`, and an acknowledgement of no bytes changes nothing.
 
 mod cycle;
 pub(crate) mod estimators;
@@ -176,7 +179,7 @@ impl Bbr {
         if let (true, Some(rate)) = (self.rounds.is_start, self.sample.rate) {
             self.full_pipe.update(rate, self.sample.is_app_limited);
         }
-        self.check_startup_and_drain();
+        self.check_startup_done();
         self.update_cycle(now, ack.delivered);
         self.min_rtt.update(now, ack.rtt, probe_rtt::INTERVAL);
         self.check_probe_rtt(now);
@@ -198,8 +201,8 @@ impl Bbr {
         }
     }
 
-    /// `CheckStartupDone` and `CheckDrainDone`.
-    fn check_startup_and_drain(&mut self) {
+    /// `CheckStartupDone`.
+    fn check_startup_done(&mut self) {
         self.check_startup_losses();
         if self.state == State::Startup && self.full_pipe.reached {
             (self.state, self.drain_started) = (State::Drain, self.rounds.count);

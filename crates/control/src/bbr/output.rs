@@ -4,7 +4,7 @@ use rampmeter_units::{Bytes, Duration};
 
 use super::{Bbr, State};
 
-/// `StartupPacingGain`, 4 ln 2: the least at which the rate doubles in a round trip.
+/// `StartupPacingGain`, 4 ln 2: the minimum at which the rate doubles in a round trip.
 pub(super) const STARTUP_GAIN: f64 = 2.77;
 
 /// `PacingMarginPercent`: the rate is 1% below the path's.

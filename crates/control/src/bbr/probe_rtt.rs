@@ -58,7 +58,7 @@ impl Bbr {
         }
         self.min_rtt.recent_at = now; // schedules the next one
         self.restore_window();
-        self.short_term.forget_limits();
+        self.short_term.reset_limits();
         if self.full_pipe.reached {
             self.start_down(now);
             self.state = State::Cruise; // the path is drained

@@ -32,9 +32,10 @@
 //! window once. Without marks Prague is Reno that grows more slowly below `rtt_virt`.
 //!
 //! *Deviations*: a reduction by marks is for the time since the last one, up to `max_intervals` of `T'`, which makes up for
-//! the wait: beside one CUBIC flow over DualPI2 (40 to 200 Mb/s, 10 to 40 ms) a flow gets 0.90 to 1.24 of an equal share,
-//! with the draft's rule, `max_intervals = 1`, 1.00 to 1.28. The growth does not depend on the round-trip time from the end of slow start on; the draft waits some
-//! hundred round trips, Linux four. Packets do not become smaller at rates below two packets in `rtt_virt`.
+//! the wait: beside one CUBIC flow over DualPI2 (40 to 200 Mb/s, 10 to 40 ms) a flow gets 0.90 to 1.25 of an equal share,
+//! with the draft's rule, `max_intervals = 1`, 1.00 to 1.28 (before CUBIC had HyStart++). The growth does not depend on
+//! the round-trip time from the end of slow start on; the draft waits some hundred round trips, Linux four. Packets do
+//! not become smaller at rates below two packets in `rtt_virt`.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -296,8 +297,7 @@ impl Controller for Prague {
     }
 
     fn window(&self) -> Bytes {
-        let packets = self.window.packets.max(MIN_IN_FLIGHT).min(self.config.initial_window.max(1) as f64 * 1e12);
-        Bytes::new((packets * self.packet.as_f64()).ceil() as u64)
+        Bytes::new((self.window.packets.max(MIN_IN_FLIGHT) * self.packet.as_f64()).ceil() as u64)
     }
 
     fn departure(&self) -> Departure {

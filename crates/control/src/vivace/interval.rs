@@ -72,8 +72,8 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// No interval has packets in flight.
-    pub(super) fn is_idle(&self) -> bool {
+    /// No result is awaited.
+    pub(super) fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 

@@ -4,8 +4,8 @@
 //! open ──► wait ──► place ──► (all was sent) ──► wait ...       close at any time
 //! ```
 //!
-//! Any thread that comes by gives free places to whoever waits longest, and wakes the thread that has its connection. A
-//! connection that has all it asked for keeps its place until somebody waits.
+//! Each thread that handles an event gives free places to the connections that have waited longest, and wakes the threads
+//! that have them. A connection that has received all it asked for keeps its place until another one waits.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
