@@ -51,8 +51,8 @@ impl From<NetError> for Failure {
 }
 
 #[cfg(feature = "tunnel")]
-impl From<rampmeter_net::StreamError> for Failure {
-    fn from(error: rampmeter_net::StreamError) -> Self {
+impl From<rampmeter_net::ContactError> for Failure {
+    fn from(error: rampmeter_net::ContactError) -> Self {
         if error.is_usage() { Self::input(error) } else { Self::failed(error) }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::Trust;
+use rampmeter_net::Trust;
 use rampmeter_net::tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,

@@ -145,7 +145,7 @@ fn serve_refuses_keys_that_are_not_on_its_list() {
     workspace.rampmeter(&["key", "other"]);
     let refused = workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "other"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("--identity"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("as the identity"), "{}", text(&refused.stderr));
     assert_eq!(workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "mine"]).status.code(), Some(0));
 }
 

@@ -123,8 +123,8 @@ pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError
         .collect()
 }
 
-/// The key of `server` (HOST:PORT) in the file of known servers, which need not exist.
-pub(crate) fn known_server(path: &Path, server: &str) -> Result<Option<PublicKey>, KeyError> {
+/// The key of `server` (HOST:PORT) in the file of known servers, which need not exist, and its line.
+pub(crate) fn known_server(path: &Path, server: &str) -> Result<Option<(PublicKey, usize)>, KeyError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|error| KeyError::File(path.to_owned(), error))?,
@@ -139,21 +139,22 @@ pub(crate) fn known_server(path: &Path, server: &str) -> Result<Option<PublicKey
                 problem: "no public key follows the name of the server",
                 remedy: "correct it, or delete the line to accept the server's key at the next contact",
             })?;
-            found = Some(key);
+            found = Some((key, line));
         }
     }
     Ok(found)
 }
 
-/// Appends a server to the file of known servers.
-pub(crate) fn remember_server(path: &Path, server: &str, key: PublicKey) -> Result<(), KeyError> {
-    let append = || -> io::Result<()> {
+/// Appends a server to the file of known servers. Returns its line.
+pub(crate) fn remember_server(path: &Path, server: &str, key: PublicKey) -> Result<usize, KeyError> {
+    let append = || -> io::Result<usize> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::create_dir_all(directory)?;
         }
         // One write: two processes do not mix their lines.
         let mut file: File = OpenOptions::new().append(true).create(true).open(path)?;
-        file.write_all(format!("{server} {key}\n").as_bytes())
+        file.write_all(format!("{server} {key}\n").as_bytes())?;
+        Ok(fs::read_to_string(path)?.lines().count())
     };
     append().map_err(|error| KeyError::File(path.to_owned(), error))
 }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(known_server(&path, "a:1").unwrap(), None);
         remember_server(&path, "a:1", keys[0]).unwrap();
         remember_server(&path, "b:1", keys[1]).unwrap();
-        assert_eq!(known_server(&path, "A:1").unwrap(), Some(keys[0]));
+        assert_eq!(known_server(&path, "A:1").unwrap(), Some((keys[0], 1)));
         assert_eq!(known_server(&path, "a:2").unwrap(), None);
         fs::write(&path, "a:1 nonsense\n").unwrap();
         assert!(known_server(&path, "a:1").unwrap_err().to_string().contains("known_servers:1: "));

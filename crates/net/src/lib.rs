@@ -9,6 +9,7 @@
 //! history    the histories of destinations in a file
 //! monitor    the state of a running process, for operators
 //! tcp_info   the kernel's statistics of its TCP connections
+//! contact    the first contact of two hosts: addresses, trust, errors
 //! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
@@ -18,6 +19,7 @@
 //! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data.
 
 mod clock;
+mod contact;
 mod driver;
 pub mod files;
 #[cfg_attr(not(feature = "history"), path = "no_history.rs")]
@@ -38,6 +40,7 @@ mod tcp_info;
 pub mod tunnel;
 
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
+pub use contact::{ContactError, KeyChanged, KeyOrigin, Trust};
 pub use driver::{Alarm, EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{EndReason, Event, Host, Limits, SessionEnd};

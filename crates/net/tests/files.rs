@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, Refusal, ServeOptions, Server, get};
-use rampmeter_net::{HistoryFile, Limits};
+use rampmeter_net::{ContactError, HistoryFile, Limits};
 
 #[test]
 fn files_of_any_size_arrive_complete() {
@@ -214,7 +214,10 @@ fn only_regular_files_below_the_directory_are_served() {
     }
     assert!(fs::read_dir(to.path()).unwrap().next().is_none(), "nothing is left behind");
     for name in ["../secret", "sub/../../secret", "sub/.."] {
-        assert!(matches!(fetch(server.address, name, to.path()), Err(NetError::BadUrl(..))));
+        assert!(matches!(
+            fetch(server.address, name, to.path()),
+            Err(NetError::Contact(ContactError::BadAddress { .. }))
+        ));
     }
 }
 
@@ -326,14 +329,14 @@ fn an_error_names_the_peer_that_does_not_answer() {
     let peer_timeout = rampmeter_units::Duration::from_millis(500);
     let client = ClientOptions { peer_timeout, ..client() };
     let error = get(&GetOptions { client, ..options(address, "f", to.path()) }).unwrap_err();
-    assert!(matches!(error, NetError::NoAnswer(_)), "{error}");
+    assert!(matches!(error, NetError::Contact(ContactError::NoAnswer(_))), "{error}");
 
     let busy = Server::bind(ServeOptions { directory: to.path().into(), address, ..ServeOptions::default() });
-    assert!(matches!(busy.unwrap_err(), NetError::PortInUse(_)));
+    assert!(matches!(busy.unwrap_err(), NetError::Contact(ContactError::PortInUse(_))));
 
     drop(taken);
     let error = fetch(address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::ConnectionRefused(_)), "{error}");
+    assert!(matches!(error, NetError::Contact(ContactError::ConnectionRefused(_))), "{error}");
     assert!(fs::read_dir(to.path()).unwrap().next().is_none());
 }
 

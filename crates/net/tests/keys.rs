@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
-use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Trust, get};
+use rampmeter_net::files::{ClientOptions, GetOptions, NetError, get};
+use rampmeter_net::{ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream;
 
@@ -49,12 +50,16 @@ fn a_server_with_another_key_is_refused_with_both_keys() {
     for trust in [Trust::KnownServers(known.clone()), Trust::Key(other().public())] {
         let error = get(&trusting(trust, options(server.address, "f", to.path()))).unwrap_err();
         let (got, expected) = (server.key.to_string(), other().public().to_string());
-        assert!(matches!(&error, NetError::KeyChanged(_)), "{error}");
+        assert!(matches!(&error, NetError::Contact(ContactError::KeyChanged(_))), "{error}");
         assert!(error.to_string().contains(&got) && error.to_string().contains(&expected), "{error}");
     }
     let url = format!("{}/f?key={}", server.address, other().public());
     let error = get(&GetOptions { urls: vec![url], ..options(server.address, "f", to.path()) }).unwrap_err();
-    assert!(matches!(&error, NetError::KeyChanged(_)) && error.to_string().contains("URL"), "{error}");
+    assert!(
+        matches!(&error, NetError::Contact(ContactError::KeyChanged(_)))
+            && error.to_string().contains("in the address"),
+        "{error}"
+    );
     assert!(!to.path().join("f").exists());
 }
 
@@ -77,7 +82,7 @@ fn a_server_serves_only_listed_keys_if_there_is_a_list() {
         options.clients = Clients::Listed(BTreeSet::from([other().public()]));
     });
     let error = fetch(server.address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::NotAuthorized { .. }), "{error}");
+    assert!(matches!(error, NetError::Contact(ContactError::NotAuthorized { .. })), "{error}");
     let client = ClientOptions { identity: Some(other()), ..client() };
     let listed = GetOptions { client, ..options(server.address, "f", to.path()) };
     get(&listed).unwrap();

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, noise};
 use rampmeter_control::Registry;
-use rampmeter_net::files::Trust;
-use rampmeter_net::{Client, ClientOptions, Server, ServerOptions, Stream, StreamError};
+use rampmeter_net::{Client, ClientOptions, ContactError, Server, ServerOptions, Stream, StreamError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream as Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
@@ -284,15 +283,15 @@ async fn a_client_says_why_it_cannot_connect() {
     };
     let url = format!("{}?key={}", server.address(), server.key());
     let error = connect(url, ClientOptions::default()).await;
-    assert!(matches!(error, StreamError::NotAuthorized { .. }) && error.is_permanent(), "{error}");
+    assert!(matches!(error, ContactError::NotAuthorized { .. }) && error.is_permanent(), "{error}");
     let trust = Trust::Key(listed);
     let error = connect(server.address().to_string(), ClientOptions { trust, ..ClientOptions::default() }).await;
-    assert!(matches!(error, StreamError::KeyChanged(_)), "{error}");
+    assert!(matches!(error, ContactError::KeyChanged(_)), "{error}");
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = connect(format!("{free}?key={listed}"), ClientOptions::default()).await;
-    assert!(matches!(error, StreamError::ConnectionRefused(_)), "{error}");
+    assert!(matches!(error, ContactError::ConnectionRefused(_)), "{error}");
     let error = connect("nowhere".into(), ClientOptions::default()).await;
-    assert!(matches!(error, StreamError::BadAddress(..)), "{error}");
+    assert!(matches!(error, ContactError::BadAddress { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use rampmeter_control::Registry;
 use rampmeter_net::files::{
-    self, ClientOptions, FileResult, GetOptions, NetError, PutOptions, Report, STANDARD_OUTPUT, SyncOptions, Trust,
+    self, ClientOptions, FileResult, GetOptions, NetError, PutOptions, Report, STANDARD_OUTPUT, SyncOptions,
 };
-use rampmeter_net::keys;
+use rampmeter_net::{Trust, keys};
 use rampmeter_session::PublicKey;
 use rampmeter_units::{Bytes, Duration};
 

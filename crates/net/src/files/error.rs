@@ -5,14 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use rampmeter_session::PublicKey;
-use rampmeter_units::{Bytes, RegistryError};
+use rampmeter_units::Bytes;
 use thiserror::Error;
 
 use super::protocol::Refusal;
+use crate::contact::ContactError;
 use crate::history::HistoryError;
-use crate::keys::KeyError;
-use crate::socket::{path_size, smallest_packet};
 
 /// What arrived of the files before their transfer ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,75 +29,26 @@ impl fmt::Display for Received {
         if let Some(size) = self.size {
             write!(f, " of {}", Bytes::new(size))?;
         }
-        write!(f, ": run the same command {}", if self.resumable { "to resume" } else { "again" })
+        write!(f, ": repeat the transfer{}", if self.resumable { " to resume" } else { "" })
     }
-}
-
-/// A server has another key than the one expected.
-#[derive(Debug, Error)]
-#[error(
-    "{server} has the key {got}, and not {expected}, which {origin}: if its operator confirms the new key, {remedy}; otherwise somebody else may answer in its place"
-)]
-pub struct KeyChanged {
-    /// HOST:PORT.
-    pub server: String,
-    /// The key that it has.
-    pub got: PublicKey,
-    /// The one that was expected.
-    pub expected: PublicKey,
-    /// Where that one is from.
-    pub origin: String,
-    /// What to change.
-    pub remedy: &'static str,
 }
 
 /// Why a file was not served or downloaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NetError {
-    /// The text is not the address of a file.
-    #[error("`{0}`: {1}; write HOST:PORT/NAME or HOST:PORT/NAME?key=KEY, for example 127.0.0.1:7267/data.bin")]
-    BadUrl(String, String),
+    /// The other host cannot be contacted, or the address cannot be listened on.
+    #[error(transparent)]
+    Contact(ContactError),
     /// An option with an invalid value.
     #[error("{0}")]
     BadOption(String),
-    /// An unknown controller, or invalid settings.
-    #[error(transparent)]
-    Controller(#[from] RegistryError),
     /// The history file cannot be used.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The path is not a directory that can be served.
     #[error("{0}: {1}; give a readable directory")]
     BadDirectory(PathBuf, io::Error),
-    /// The port is in use.
-    #[error("{0} is in use: write another port, or 0 for any free one")]
-    PortInUse(SocketAddr),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {0}: {1}; write an address of this machine and a port that is allowed")]
-    CannotListen(SocketAddr, io::Error),
-    /// The host's name cannot be resolved.
-    #[error("no address is known for `{0}`: check its spelling")]
-    UnknownHost(String),
-    /// The peer's host refused the packets: no process listens on the port.
-    #[error("no process listens on {0}: start `rampmeter serve` there, or check the port")]
-    ConnectionRefused(SocketAddr),
-    /// The network or this host refused to send to the address.
-    #[error("no route to {0}: {1}; check the address and this machine's network")]
-    NoRoute(SocketAddr, io::Error),
-    /// The peer never answered.
-    #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
-    NoAnswer(SocketAddr),
-    /// The server has no place for another session of this network or key.
-    #[error("{0} has no place for another session: try again later")]
-    Busy(SocketAddr),
-    /// The path to the server carries packets of this size only, as far as the kernel knows.
-    #[error(
-        "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
-        known = .1.as_u64(),
-        smallest = smallest_packet(*.0).as_u64()
-    )]
-    SmallPath(SocketAddr, Bytes),
     /// The peer stopped responding.
     #[error("{0} stopped responding after {1}")]
     PeerTimeout(SocketAddr, Received),
@@ -128,7 +77,7 @@ pub enum NetError {
         deleted: bool,
     },
     /// The file is not the expected one.
-    #[error("`{name}` has the BLAKE3 hash {blake3}, not the one given with --blake3, and {}: check the hash, and the file at the server", if *deleted { "was deleted" } else { "should not be used" })]
+    #[error("`{name}` has the BLAKE3 hash {blake3}, not the expected one, and {}: check the hash, and the file at the server", if *deleted { "was deleted" } else { "should not be used" })]
     OtherContent {
         /// The requested name.
         name: String,
@@ -138,13 +87,13 @@ pub enum NetError {
         deleted: bool,
     },
     /// The disk is full.
-    #[error("no space left for {0}: make room and run the same command to resume")]
+    #[error("no space left for {0}: make room, and repeat the transfer to resume")]
     DiskFull(PathBuf),
     /// A file of this machine cannot be read.
     #[error("{0}: {1}; give a regular file that you may read")]
     Unreadable(PathBuf, io::Error),
     /// A file is larger than this client accepts.
-    #[error("`{name}` has {}, more than {}: allow more with --max-size", Bytes::new(*.size), Bytes::new(*.max))]
+    #[error("`{name}` has {}, more than {}: allow a larger size", Bytes::new(*.size), Bytes::new(*.max))]
     TooLarge {
         /// The requested name.
         name: String,
@@ -154,61 +103,40 @@ pub enum NetError {
         max: u64,
     },
     /// Another download writes the same part file.
-    #[error("{0} is being written by another download: wait for it, or give another path with --out")]
+    #[error("{0} is being written by another download: wait for it, or give another path")]
     PartInUse(PathBuf),
     /// The output cannot be written.
-    #[error("{0}: {1}; give a writable path with --out")]
+    #[error("{0}: {1}; give a writable path")]
     File(PathBuf, io::Error),
     /// The download was stopped by a signal.
     #[error("stopped after {0}")]
     Interrupted(Received),
-    /// A file of keys cannot be used.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The server has another key than the one expected.
-    #[error(transparent)]
-    KeyChanged(Box<KeyChanged>),
-    /// This client's key is not on the server's list.
-    #[error(
-        "{address} serves only keys on its list: ask its operator to add {own}, or give a listed key with --identity"
-    )]
-    NotAuthorized {
-        /// The server.
-        address: SocketAddr,
-        /// The key of this client.
-        own: PublicKey,
-    },
     /// The server stopped, or was restarted.
     #[error("{0} was stopped or restarted after {1}")]
     Restarted(SocketAddr, Received),
-    /// An unexpected error of the operating system.
-    #[error("network error of the operating system: {0}")]
-    System(#[from] io::Error),
+}
+
+impl<E: Into<ContactError>> From<E> for NetError {
+    fn from(error: E) -> Self {
+        Self::Contact(error.into())
+    }
 }
 
 impl NetError {
-    /// The server at `address` has not answered. The kernel may know that the path is too small for a handshake.
-    pub(crate) fn no_answer(address: SocketAddr) -> Self {
-        let known = path_size(address).filter(|&known| known < smallest_packet(address));
-        known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
-    }
-
     /// Whether the error is in the request itself: an invalid address, option, controller or directory.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::BadUrl { .. } | Self::BadOption(_) | Self::Controller(_) | Self::BadDirectory { .. })
+        match self {
+            Self::Contact(error) => error.is_usage(),
+            Self::BadOption(_) | Self::BadDirectory { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the same command may succeed later: the server does not answer, stops, or is busy.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::ConnectionRefused(_)
-            | Self::NoRoute(..)
-            | Self::NoAnswer(_)
-            | Self::Busy(_)
-            | Self::PeerTimeout(..)
-            | Self::Aborted(..)
-            | Self::Restarted(..)
-            | Self::Corrupt { .. } => true,
+            Self::Contact(error) => error.is_temporary(),
+            Self::PeerTimeout(..) | Self::Aborted(..) | Self::Restarted(..) | Self::Corrupt { .. } => true,
             Self::Refused { reason, .. } => reason.is_temporary(),
             _ => false,
         }
@@ -233,22 +161,6 @@ impl NetError {
             _ => Self::File(path, reason),
         }
     }
-
-    /// The error of listening on `address`.
-    pub(crate) fn listen(address: SocketAddr, reason: io::Error) -> Self {
-        match reason.kind() {
-            io::ErrorKind::AddrInUse => Self::PortInUse(address),
-            _ => Self::CannotListen(address, reason),
-        }
-    }
-
-    /// The error of sending to `address`.
-    pub(crate) fn reach(address: SocketAddr, reason: io::Error) -> Self {
-        match reason.kind() {
-            io::ErrorKind::ConnectionRefused => Self::ConnectionRefused(address),
-            _ => Self::NoRoute(address, reason),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -260,10 +172,6 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:7267".parse().unwrap();
         let system = |code| io::Error::from_raw_os_error(code);
         for (error, words) in [
-            (NetError::listen(address, system(libc::EADDRINUSE)), ["127.0.0.1:7267", "another port"]),
-            (NetError::listen(address, system(libc::EACCES)), ["127.0.0.1:7267", "allowed"]),
-            (NetError::reach(address, system(libc::ECONNREFUSED)), ["no process listens", "rampmeter serve"]),
-            (NetError::reach(address, system(libc::ENETUNREACH)), ["no route to", "check the address"]),
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "a writable path"]),
             (

@@ -9,17 +9,17 @@ use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Time};
 use tokio::sync::{mpsc, oneshot};
 
-use super::dial::{Connected, Dial, ServerAddress, Trusted};
+use super::dial::{Connected, Dial};
 use super::engine::{Engine, Settings};
 use super::error::StreamError;
 use super::link::{Command, Link};
 use super::session::Session;
 use super::stream::Stream;
 use super::{default_limits, default_transport, endpoint};
+use crate::contact::{ContactError, ServerAddress, Trust, Trusted};
 use crate::driver::EventLoop;
-use crate::files::{Trust, max_datagram, os_random};
+use crate::files::{max_datagram, os_random};
 use crate::host::Host;
-use crate::keys;
 use crate::monitor::Monitor;
 use crate::socket::Socket;
 
@@ -52,7 +52,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            trust: Trust::KnownServers(keys::default_directory().join("known_servers")),
+            trust: Trust::default(),
             identity: None,
             controller: "newreno".into(),
             settings: toml::Table::new(),
@@ -80,23 +80,22 @@ pub struct Client {
 
 impl Client {
     /// Opens a session with the server at `HOST:PORT` or `HOST:PORT?key=KEY`.
-    pub async fn connect(address: &str, options: ClientOptions) -> Result<Self, StreamError> {
-        options.transport.check().map_err(StreamError::BadOption)?;
+    pub async fn connect(address: &str, options: ClientOptions) -> Result<Self, ContactError> {
+        options.transport.check().map_err(ContactError::BadOption)?;
         let make = endpoint(&options.registry, &options.controller, &options.settings)?;
         let server = ServerAddress::read(address)?;
-        let identity = options.identity.clone().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
-        let trusted = Trusted::new(server.clone(), options.trust.clone(), identity)?;
+        let trusted = Trusted::new(&server, &options.trust, options.identity.as_ref())?;
         let (incoming_sender, incoming) = mpsc::unbounded_channel();
         let (reply, connected) = oneshot::channel();
         let (link_sender, link) = oneshot::channel();
         let (done_sender, done) = oneshot::channel();
         let body = move || {
             let _done = done_sender;
-            let started = || -> Result<_, StreamError> {
+            let started = || -> Result<_, ContactError> {
                 let mut addresses = server.resolve()?;
                 addresses.reverse();
-                let address = addresses.pop().ok_or_else(|| StreamError::UnknownHost(server.text.clone()))?;
-                let socket = Socket::connect(address).map_err(|error| StreamError::reach(address, error))?;
+                let address = addresses.pop().ok_or_else(|| ContactError::UnknownHost(server.text.clone()))?;
+                let socket = Socket::connect(address).map_err(|error| ContactError::reach(address, error))?;
                 let mut net = EventLoop::new(max_datagram(&options.transport))?;
                 let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
                 let endpoint = make(options.transport.clone(), options.max_streams * 2 + 1024);
@@ -123,7 +122,7 @@ impl Client {
             }
         };
         std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
-        let ended = || StreamError::System(std::io::Error::other("the thread of the session has ended"));
+        let ended = || ContactError::System(std::io::Error::other("the thread of the session has ended"));
         let Connected { session, address, is_new_server } = connected.await.map_err(|_| ended())??;
         let link = link.await.map_err(|_| ended())?;
         Ok(Self { session, address, is_new_server, incoming, link, done })

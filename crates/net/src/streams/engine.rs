@@ -27,6 +27,7 @@ use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
 use super::session::Session;
 use super::stream::Stream;
+use crate::contact::ContactError;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
 use crate::monitor::Monitor;
@@ -128,7 +129,7 @@ impl Engine {
             let result = self.net.run_once(until);
             let commands = self.link.take();
             if let Err(error) = result {
-                self.fail_dial(StreamError::System(error));
+                self.fail_dial(ContactError::System(error));
                 break;
             }
             while let Some((_, event)) = self.net.poll_event() {
@@ -184,7 +185,7 @@ impl Engine {
             Event::Closed(id, reason, _) => self.on_closed(now, id, reason),
             Event::SocketError(error) => match &self.dial {
                 Some(dial) => {
-                    let error = StreamError::reach(dial.address, error);
+                    let error = ContactError::reach(dial.address, error);
                     self.try_next_address(now, error);
                 }
                 None => self.rebind(now),
@@ -372,7 +373,7 @@ impl Engine {
         };
         self.windows.sum -= FIRST_WINDOW;
         if let Some(dial) = &self.dial {
-            let error = StreamError::no_answer(dial.address);
+            let error = ContactError::no_answer(dial.address);
             return self.try_next_address(now, error);
         }
         // The other host has no place for another stream, or does not answer.

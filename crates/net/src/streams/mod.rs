@@ -67,6 +67,7 @@ pub use server::{Server, ServerOptions};
 pub use session::Session;
 pub use stream::Stream;
 
+use crate::contact::ContactError;
 use crate::files::{fresh_seed, os_random};
 use crate::host::Limits;
 use crate::peer::Peer;
@@ -89,7 +90,7 @@ fn endpoint(
     registry: &Registry,
     controller: &str,
     settings: &toml::Table,
-) -> Result<impl FnOnce(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, StreamError> {
+) -> Result<impl FnOnce(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, ContactError> {
     let factory = registry.factory(controller, settings)?;
     Ok(move |transport, max_connections| {
         let mut seeds = Random::from_seed(fresh_seed());

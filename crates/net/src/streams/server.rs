@@ -11,10 +11,10 @@ use rampmeter_units::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::engine::{Engine, Settings};
-use super::error::StreamError;
 use super::link::{Command, Link};
 use super::stream::Stream;
 use super::{DEFAULT_PORT, default_limits, default_transport, endpoint};
+use crate::contact::ContactError;
 use crate::driver::EventLoop;
 use crate::files::{max_datagram, os_random};
 use crate::host::Host;
@@ -88,10 +88,10 @@ pub struct Server {
 
 impl Server {
     /// Binds a server to its address, and serves.
-    pub async fn bind(options: ServerOptions) -> Result<Self, StreamError> {
-        options.transport.check().map_err(StreamError::BadOption)?;
+    pub async fn bind(options: ServerOptions) -> Result<Self, ContactError> {
+        options.transport.check().map_err(ContactError::BadOption)?;
         let make = endpoint(&options.registry, &options.controller, &options.settings)?;
-        let refused = |reason| StreamError::listen(options.address, reason);
+        let refused = |reason| ContactError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;
         if let Some(monitor) = &options.monitor {
@@ -103,7 +103,7 @@ impl Server {
         let (done_sender, done) = oneshot::channel();
         let body = move || {
             let _done = done_sender;
-            let started = || -> Result<_, StreamError> {
+            let started = || -> Result<_, ContactError> {
                 let mut net = EventLoop::new(max_datagram(&options.transport))?;
                 let sessions = Sessions::new(
                     rampmeter_session::Config {
@@ -138,7 +138,7 @@ impl Server {
             }
         };
         std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
-        let ended = || StreamError::System(std::io::Error::other("the thread of the server has ended"));
+        let ended = || ContactError::System(std::io::Error::other("the thread of the server has ended"));
         let link = link.await.map_err(|_| ended())??;
         Ok(Self { address, key, incoming, link, done })
     }

@@ -20,6 +20,7 @@ use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
 use super::{Event, OnEvent, TunnelError, socks};
+use crate::contact::ContactError;
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
 
@@ -153,7 +154,7 @@ async fn use_session(
     let mut control = match timeout(CONNECT_TIMEOUT, greet(options, &client)).await {
         Ok(Ok(control)) => control,
         Ok(Err(error)) => return error,
-        Err(_) => return StreamError::NoAnswer(client.address()).into(),
+        Err(_) => return ContactError::NoAnswer(client.address()).into(),
     };
     (options.on_event)(&Event::Connected {
         server: client.address(),
@@ -207,7 +208,7 @@ async fn greet(options: &TunnelOptions, client: &Client) -> Result<Stream, Tunne
     }
     let lost = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => TunnelError::Refused(Refusal::BadMessage),
-        _ => TunnelError::Stream(StreamError::NoAnswer(client.address())),
+        _ => ContactError::NoAnswer(client.address()).into(),
     };
     control.write_all(&hello).await.map_err(lost)?;
     match read_message(&mut control).await.map_err(lost)? {

@@ -34,6 +34,7 @@ pub use forward::{Forward, listen_address};
 pub use protocol::{Refusal, Target, Weight};
 pub use server::{TunnelServer, TunnelServerOptions};
 
+use crate::contact::ContactError;
 use crate::streams::StreamError;
 
 /// Called for each event of a tunnel.
@@ -129,7 +130,10 @@ impl fmt::Display for Event {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TunnelError {
-    /// There is no session with the server.
+    /// The server cannot be contacted.
+    #[error(transparent)]
+    Contact(#[from] ContactError),
+    /// The session with the server has ended.
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// The server refuses this client.
@@ -144,7 +148,8 @@ impl TunnelError {
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Stream(error) => error.is_permanent(),
+            Self::Contact(error) => error.is_permanent(),
+            Self::Stream(_) => false,
             Self::Refused(_) | Self::CannotListen(..) => true,
         }
     }
@@ -152,9 +157,9 @@ impl TunnelError {
     /// Whether the error is in the request itself.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Stream(error) => error.is_usage(),
+            Self::Contact(error) => error.is_usage(),
             Self::Refused(refusal) => matches!(refusal, Refusal::NoSuchController | Refusal::ControllerNotAllowed),
-            Self::CannotListen(..) => false,
+            Self::Stream(_) | Self::CannotListen(..) => false,
         }
     }
 }

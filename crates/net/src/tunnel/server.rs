@@ -22,8 +22,9 @@ use super::allow::Allow;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
 use super::{Event, OnEvent};
+use crate::contact::ContactError;
 use crate::files::{ControllerPolicy, fresh_seed};
-use crate::streams::{Server, ServerOptions, Session, Stream, StreamError};
+use crate::streams::{Server, ServerOptions, Session, Stream};
 
 /// Connections of a client that are not established yet.
 const MAX_PENDING: usize = 64;
@@ -79,7 +80,7 @@ struct Places {
 
 impl TunnelServer {
     /// Binds the server to its address.
-    pub async fn bind(options: TunnelServerOptions) -> Result<Self, StreamError> {
+    pub async fn bind(options: TunnelServerOptions) -> Result<Self, ContactError> {
         let seed = Random::from_seed(fresh_seed());
         let ServerOptions { controller, settings, registry, .. } = &options.server;
         let own = registry.factory(controller, settings)?;

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rampmeter_net::files::{
-    ClientOptions, GetOptions, NetError, Report, ServeOptions, Server, TransferReport, Trust, get,
-};
+use rampmeter_net::Trust;
+use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Report, ServeOptions, Server, TransferReport, get};
 use rampmeter_session::{KeyPair, PublicKey};
 
 /// A server that runs until it is dropped.

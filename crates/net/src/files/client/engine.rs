@@ -8,9 +8,10 @@ use rampmeter_units::{Duration, Time};
 
 use super::ClientOptions;
 use super::lane::{Context, Jobs, Lane};
-use super::link::{DEFAULT_CONTROLLER, Link, LinkEvent, Trusted, check_options};
+use super::link::{DEFAULT_CONTROLLER, Link, LinkEvent, check_options};
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, Task, TaskResult};
+use crate::contact::{ContactError, Trusted};
 use crate::files::error::{NetError, Received};
 use crate::files::pool::Pool;
 use crate::files::progress::Progress;
@@ -81,7 +82,7 @@ impl<'a> Engine<'a> {
             options,
             trusted,
             addresses: url.addresses.clone(),
-            host_name: url.server.clone(),
+            host_name: url.server.text.clone(),
             sends,
             link: None,
             jobs: None,
@@ -180,7 +181,7 @@ impl<'a> Engine<'a> {
         if self.link.is_some() {
             return self.transfer(queue, results);
         }
-        let mut failure = NetError::UnknownHost(self.host_name.clone());
+        let mut failure = ContactError::UnknownHost(self.host_name.clone());
         for address in self.addresses.clone() {
             let own = self.options.controller.as_deref().filter(|_| self.sends).unwrap_or(DEFAULT_CONTROLLER);
             let tried = Link::open(self.options, self.trusted, address, own).and_then(|mut link| {
@@ -191,7 +192,7 @@ impl<'a> Engine<'a> {
             });
             match tried {
                 // Another address of the host may work.
-                Err(error @ (NetError::ConnectionRefused(_) | NetError::NoRoute(..))) => {
+                Err(NetError::Contact(error @ (ContactError::ConnectionRefused(_) | ContactError::NoRoute(..)))) => {
                     for lane in std::mem::take(&mut self.lanes) {
                         queue.extend(lane.into_unfinished());
                     }
@@ -201,7 +202,7 @@ impl<'a> Engine<'a> {
                 done => return done,
             }
         }
-        Err(failure)
+        Err(failure.into())
     }
 
     /// Runs until no task is left.
@@ -313,7 +314,7 @@ impl<'a> Engine<'a> {
                         continue;
                     }
                     return Err(match ended {
-                        _ if link.handshake.is_none() => NetError::no_answer(address),
+                        _ if link.handshake.is_none() => ContactError::no_answer(address).into(),
                         EndReason::PeerTimeout => NetError::PeerTimeout(address, Received::default()),
                         _ => NetError::Aborted(address, Received::default()),
                     });

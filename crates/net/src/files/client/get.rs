@@ -8,11 +8,12 @@ use rampmeter_units::Bytes;
 
 use super::ClientOptions;
 use super::engine::Engine;
-use super::link::{Trusted, check_options};
+use super::link::check_options;
 use super::lists::join;
 use super::output::Target;
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, GetTask, Task, TaskResult};
+use crate::contact::{ContactError, Trusted};
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::part::{Part, STANDARD_OUTPUT};
@@ -47,10 +48,10 @@ pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError>
         names.push(url.name.clone());
         match &mut first {
             None => first = Some(url),
-            Some(first) if first.server != url.server => {
-                return Err(NetError::BadUrl(text.clone(), "it is at another server than the first one".into()));
+            Some(first) if first.server.text != url.server.text => {
+                return Err(Url::bad(text, "it is at another server than the first one").into());
             }
-            Some(first) => first.key = first.key.or(url.key),
+            Some(first) => first.server.key = first.server.key.or(url.server.key),
         }
     }
     let first = first.ok_or_else(|| NetError::BadOption("there is no address: write HOST:PORT/NAME".into()))?;
@@ -94,7 +95,7 @@ pub(super) fn moved_report(name: &str, path: PathBuf, result: TaskResult) -> Fil
 /// report.
 pub fn get(options: &GetOptions) -> Result<Report, NetError> {
     let (url, names) = read_urls(&options.urls)?;
-    let trusted = Trusted::new(&options.client, &url)?;
+    let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
     check_options(&options.client)?;
     if let [name] = &names[..] {
         if !is_directory(name) {
@@ -102,7 +103,7 @@ pub fn get(options: &GetOptions) -> Result<Report, NetError> {
         }
     }
     if options.blake3.is_some() {
-        return Err(NetError::BadOption("--blake3 is for one file: write its address alone".into()));
+        return Err(NetError::BadOption("a hash is for one file: write its address alone".into()));
     }
     get_many(options, &url, &trusted, &names)
 }
@@ -127,7 +128,7 @@ fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Re
     let part = Part::open(&path, !options.fresh)?;
     let mut engine = Engine::new(&options.client, trusted, url, false, last(name))?;
     let task = Task::Get(get_task(options, name, Target::Open(Box::new(part)), None));
-    let result = engine.run(vec![task])?.pop().ok_or(NetError::UnknownHost(url.server.clone()))?;
+    let result = engine.run(vec![task])?.pop().ok_or(ContactError::UnknownHost(url.server.text.clone()))?;
     engine.finish()?;
     let result = result?;
     Ok(engine.report(vec![moved_report(name, path, Ok(result))], 0))
@@ -136,9 +137,7 @@ fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Re
 fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]) -> Result<Report, NetError> {
     let out = options.out.clone().unwrap_or_else(|| PathBuf::from("."));
     if out == Path::new(STANDARD_OUTPUT) {
-        return Err(NetError::BadOption(
-            "several files cannot go to standard output: give a directory with --out".into(),
-        ));
+        return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
     let directory = make_directory(&out)?;
     let mut engine = Engine::new(&options.client, trusted, url, false, &format!("{} names", names.len()))?;

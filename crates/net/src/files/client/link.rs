@@ -3,18 +3,17 @@
 use std::net::SocketAddr;
 
 use rampmeter_control::AnyController;
-use rampmeter_session::{Config as SessionConfig, Goodbye, KeyPair, PublicKey, SessionId, Sessions};
+use rampmeter_session::{Config as SessionConfig, Goodbye, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 
-use super::{ClientOptions, Trust};
+use super::ClientOptions;
+use crate::contact::{ContactError, Trusted};
 use crate::driver::{EventLoop, HostId};
-use crate::files::error::{KeyChanged, NetError};
+use crate::files::error::NetError;
 use crate::files::protocol::check_controller;
-use crate::files::url::Url;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
-use crate::keys;
 use crate::socket::Socket;
 
 /// The maximum wait for the last acknowledgements once everything is done.
@@ -23,32 +22,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The controller of clients that name none.
 pub(super) const DEFAULT_CONTROLLER: &str = "newreno";
 
-/// Which server is the right one, and who this client is.
-#[derive(Debug)]
-pub(super) struct Trusted {
-    /// HOST:PORT, as written.
-    server: String,
-    /// Whether the expected key is in the URL.
-    is_in_url: bool,
-    expected: Option<PublicKey>,
-    identity: KeyPair,
-}
-
-impl Trusted {
-    pub(super) fn new(options: &ClientOptions, url: &Url) -> Result<Self, NetError> {
-        let expected = match (url.key, &options.trust) {
-            (Some(key), _) => Some(key),
-            (None, Trust::Key(key)) => Some(*key),
-            (None, Trust::KnownServers(path)) => keys::known_server(path, &url.server)?,
-        };
-        let identity = options.identity.clone().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
-        Ok(Self { server: url.server.clone(), is_in_url: url.key.is_some(), expected, identity })
-    }
-}
-
 /// Refuses options that no session can have.
 pub(super) fn check_options(options: &ClientOptions) -> Result<(), NetError> {
-    options.transport.check().map_err(NetError::BadOption)?;
+    options.transport.check().map_err(ContactError::BadOption)?;
     if let Some(name) = &options.controller {
         check_controller(name).map_err(|reason| {
             NetError::BadOption(format!("{name:?} cannot be a controller: {reason}; write a name such as `pcp`"))
@@ -101,13 +77,13 @@ impl<'a> Link<'a> {
         let factory = options.registry.factory(controller, &toml::Table::new())?;
         let make = move || factory(Stream::from_seed(fresh_seed()));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
-        let socket = Socket::connect(address).map_err(|reason| NetError::reach(address, reason))?;
+        let socket = Socket::connect(address).map_err(|reason| ContactError::reach(address, reason))?;
         let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
         let mut net = EventLoop::new(max_datagram(&options.transport))?;
         let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
         let mut host = Host::new(endpoint, sessions, socket, limits);
         let now = net.now();
-        let session = host.connect(now, address, trusted.expected).ok_or_else(|| NetError::no_answer(address))?;
+        let session = host.connect(now, address, trusted.expected()).ok_or_else(|| ContactError::no_answer(address))?;
         let host = net.add(host)?;
         Ok(Self {
             options,
@@ -116,11 +92,11 @@ impl<'a> Link<'a> {
             host,
             session,
             address,
-            key: trusted.expected,
+            key: trusted.expected(),
             is_new_server: false,
             handshake: None,
             connections: Vec::new(),
-            is_ready: trusted.expected.is_some(),
+            is_ready: trusted.expected().is_some(),
         })
     }
 
@@ -181,7 +157,7 @@ impl<'a> Link<'a> {
                 // After the server's first answer, errors of the path may be temporary; the peer timeout ends the
                 // transfer if they are not.
                 Event::SocketError(error) if self.handshake.is_none() => {
-                    return Err(NetError::reach(self.address, error));
+                    return Err(ContactError::reach(self.address, error).into());
                 }
                 // A degraded controller matters for uploads only, and they are slower then.
                 Event::Accepted(..)
@@ -196,27 +172,7 @@ impl<'a> Link<'a> {
 
     /// The server has shown its key: it is new, or another than the expected one.
     fn on_key(&mut self, session: SessionId, key: PublicKey) -> Result<(), NetError> {
-        let trusted = self.trusted;
-        match (&self.options.trust, trusted.expected) {
-            (trust, Some(expected)) if expected != key => {
-                let (origin, remedy) = match trust {
-                    _ if trusted.is_in_url => ("is in the URL".to_owned(), "write it there"),
-                    Trust::Key(_) => ("--key gives".to_owned(), "give it there"),
-                    Trust::KnownServers(path) => {
-                        (format!("{} has", path.display()), "delete the server's line in that file")
-                    }
-                };
-                let server = trusted.server.clone();
-                let changed = KeyChanged { server, got: key, expected, origin, remedy };
-                return Err(NetError::KeyChanged(Box::new(changed)));
-            }
-            (Trust::KnownServers(path), None) if !self.is_new_server => {
-                keys::remember_server(path, &trusted.server, key)?;
-                self.is_new_server = true;
-            }
-            // It has the expected key: what said otherwise was damaged or forged.
-            _ => {}
-        }
+        self.is_new_server |= self.trusted.check(key)?;
         self.key = Some(key);
         self.session = session;
         self.is_ready = true;
@@ -231,13 +187,15 @@ impl<'a> Link<'a> {
                 self.is_ready = false;
                 self.connections.clear();
                 let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
-                self.session = session.ok_or_else(|| NetError::no_answer(address))?;
+                self.session = session.ok_or_else(|| ContactError::no_answer(address))?;
                 Ok(None)
             }
-            SessionEnd::NotAuthorized => Err(NetError::NotAuthorized { address, own: self.trusted.identity.public() }),
+            SessionEnd::NotAuthorized => {
+                Err(ContactError::NotAuthorized { address, own: self.trusted.identity.public() }.into())
+            }
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => Ok(Some(LinkEvent::Restarted)),
-            SessionEnd::Busy => Err(NetError::Busy(address)),
-            SessionEnd::NoAnswer => Err(NetError::no_answer(address)),
+            SessionEnd::Busy => Err(ContactError::Busy(address).into()),
+            SessionEnd::NoAnswer => Err(ContactError::no_answer(address).into()),
         }
     }
 

@@ -19,31 +19,21 @@ mod report;
 mod sync;
 mod task;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rampmeter_control::Registry;
-use rampmeter_session::{KeyPair, PublicKey};
+use rampmeter_session::KeyPair;
 use rampmeter_transport::Config;
 use rampmeter_units::Duration;
 
 use super::default_transport;
-use crate::keys;
+use crate::contact::Trust;
 
 pub use get::{GetOptions, get};
 pub use put::{PutOptions, put};
 pub use report::{FileReport, FileResult, Report};
 pub use sync::{SyncOptions, sync};
-
-/// How a client knows that a server is the right one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// By its key.
-    Key(PublicKey),
-    /// By the key in this file, in which the key of a new server is stored at first contact.
-    KnownServers(PathBuf),
-}
 
 /// The options of a client.
 #[derive(Debug, Clone)]
@@ -73,7 +63,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            trust: Trust::KnownServers(keys::default_directory().join("known_servers")),
+            trust: Trust::default(),
             identity: None,
             controller: None,
             registry: Registry::default(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::ClientOptions;
 use super::engine::Engine;
 use super::get::{file_report, is_directory, moved_report};
-use super::link::Trusted;
 use super::lists::{join, local_files, remote_files};
 use super::report::{FileResult, Report};
 use super::task::{LocalFile, PutTask, Task};
+use crate::contact::Trusted;
 use crate::files::changes::FileState;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
@@ -71,10 +71,10 @@ fn plan(options: &PutOptions, name: &str) -> Result<(Vec<Planned>, u64), NetErro
 /// report.
 pub fn put(options: &PutOptions) -> Result<Report, NetError> {
     let url = Url::read(&options.url)?;
-    let trusted = Trusted::new(&options.client, &url)?;
+    let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
     if options.sources.len() > 1 && !is_directory(&url.name) {
-        let problem = "several files need a directory there: write a `/` at the end".to_owned();
-        return Err(NetError::BadUrl(options.url.clone(), problem));
+        let problem = "several files need a directory there: end it with `/`";
+        return Err(Url::bad(&options.url, problem).into());
     }
     let (mut planned, skipped) = plan(options, &url.name)?;
     let is_one = matches!(&options.sources[..], [one] if one.is_file());

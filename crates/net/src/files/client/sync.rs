@@ -10,12 +10,12 @@ use std::sync::Arc;
 use super::ClientOptions;
 use super::engine::Engine;
 use super::get::{file_report, make_directory, moved_report};
-use super::link::Trusted;
 use super::lists::{join, local_files, remote_files};
 use super::output::Target;
 use super::put::{Planned, put_all};
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, GetTask, LocalFile, Task, TaskResult};
+use crate::contact::{ContactError, Trusted};
 use crate::files::changes::FileState;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
@@ -52,18 +52,18 @@ struct Plan {
 /// Synchronizes a directory. Files that failed are in the report.
 pub fn sync(options: &SyncOptions) -> Result<Report, NetError> {
     match (Url::read(&options.from), Url::read(&options.to)) {
-        (Ok(url), Err(NetError::BadUrl(..))) => pull(options, &url, Path::new(&options.to)),
-        (Err(NetError::BadUrl(..)), Ok(url)) => push(options, Path::new(&options.from), &url),
+        (Ok(url), Err(ContactError::BadAddress { .. })) => pull(options, &url, Path::new(&options.to)),
+        (Err(ContactError::BadAddress { .. }), Ok(url)) => push(options, Path::new(&options.from), &url),
         (Ok(_), Ok(_)) => {
             let problem = "both directories are at servers: one must be on this machine; write `./` before its name";
             Err(NetError::BadOption(problem.into()))
         }
-        (Err(NetError::BadUrl(..)), Err(NetError::BadUrl(..))) => {
+        (Err(ContactError::BadAddress { .. }), Err(ContactError::BadAddress { .. })) => {
             let (from, to) = (&options.from, &options.to);
             let problem = format!("neither `{from}` nor `{to}` is at a server: write one of them as HOST:PORT/NAME/");
             Err(NetError::BadOption(problem))
         }
-        (_, Err(error)) | (Err(error), _) => Err(error),
+        (_, Err(error)) | (Err(error), _) => Err(error.into()),
     }
 }
 
@@ -122,7 +122,7 @@ fn report_plan(
 }
 
 fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetError> {
-    let trusted = Trusted::new(&options.client, url)?;
+    let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
     let mut engine = Engine::new(&options.client, &trusted, url, false, &path.display().to_string())?;
     let (from, skipped) = remote_files(&mut engine, &url.name, &[])?;
     let from: Vec<_> = from.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
@@ -178,7 +178,7 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
 }
 
 fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetError> {
-    let trusted = Trusted::new(&options.client, url)?;
+    let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
     let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
     let directory = Arc::new(Directory::open(path, options.hidden).map_err(unreadable)?);
     let (from, skipped) = local_files(&directory, path)?;

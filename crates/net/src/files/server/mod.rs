@@ -36,6 +36,7 @@ use self::worker::Worker;
 use super::error::NetError;
 use super::protocol::Refusal;
 use crate::clock::Clock;
+use crate::contact::ContactError;
 use crate::history::{HistoryFile, Remembered};
 use crate::steering::Port;
 
@@ -70,14 +71,14 @@ pub fn serve(options: ServeOptions) -> Result<(), NetError> {
 impl Server {
     /// Binds the server to its address.
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
-        options.transport.check().map_err(NetError::BadOption)?;
+        options.transport.check().map_err(ContactError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let (mut histories, mut remembered) = (None, Remembered { histories: Vec::new(), renamed: None });
         if let Some(path) = &options.history {
             let (file, read) = HistoryFile::open(path)?;
             (histories, remembered) = (Some(file), read);
         }
-        let refused = |reason| NetError::listen(options.address, reason);
+        let refused = |reason| ContactError::listen(options.address, reason);
         let port = Port::bind(options.address, options.threads.clamp(1, MAX_THREADS)).map_err(refused)?;
         let address = port.sockets[0].local_address().map_err(refused)?;
         if let Some(monitor) = &options.monitor {

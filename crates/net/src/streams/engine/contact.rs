@@ -5,8 +5,8 @@ use rampmeter_units::{Duration, Time};
 
 use super::super::dial::Dial;
 use super::super::entry::FIRST_WINDOW;
-use super::super::error::StreamError;
 use super::Engine;
+use crate::contact::ContactError;
 use crate::host::SessionEnd;
 use crate::socket::Socket;
 
@@ -25,13 +25,13 @@ impl Engine {
     fn attempt(&mut self, now: Time) {
         let Some(dial) = &mut self.dial else { return };
         dial.deadline = now + DIAL_TIMEOUT;
-        let (address, expected) = (dial.address, dial.trusted.expected);
+        let (address, expected) = (dial.address, dial.trusted.expected());
         self.server = Some(address);
         let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, expected));
         match (session, expected) {
             (Some(session), Some(key)) => self.begin(now, session, key),
             (Some(_), None) => {} // the server's key comes first
-            (None, _) => self.fail_dial(StreamError::no_answer(address)),
+            (None, _) => self.fail_dial(ContactError::no_answer(address)),
         }
     }
 
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// The server does not answer at the present address.
-    pub(super) fn try_next_address(&mut self, now: Time, error: StreamError) {
+    pub(super) fn try_next_address(&mut self, now: Time, error: ContactError) {
         let Some(dial) = &mut self.dial else { return };
         let Some(address) = dial.others.pop() else { return self.fail_dial(error) };
         dial.address = address;
@@ -70,11 +70,11 @@ impl Engine {
         }
         match Socket::connect(address).and_then(|socket| self.net.replace_socket(self.host, socket)) {
             Ok(()) => self.attempt(now),
-            Err(reason) => self.try_next_address(now, StreamError::reach(address, reason)),
+            Err(reason) => self.try_next_address(now, ContactError::reach(address, reason)),
         }
     }
 
-    pub(super) fn fail_dial(&mut self, error: StreamError) {
+    pub(super) fn fail_dial(&mut self, error: ContactError) {
         if let Some(dial) = self.dial.take() {
             drop(dial.reply.send(Err(error)));
             self.stop_at = Some(self.net.now());
@@ -95,12 +95,12 @@ impl Engine {
             }
             SessionEnd::NotAuthorized => {
                 if let Some(own) = self.dial.as_ref().map(|dial| dial.trusted.identity.public()) {
-                    self.fail_dial(StreamError::NotAuthorized { address, own });
+                    self.fail_dial(ContactError::NotAuthorized { address, own });
                 }
             }
-            SessionEnd::Busy => self.try_next_address(now, StreamError::Busy(address)),
+            SessionEnd::Busy => self.try_next_address(now, ContactError::Busy(address)),
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted | SessionEnd::NoAnswer => {
-                self.try_next_address(now, StreamError::no_answer(address));
+                self.try_next_address(now, ContactError::no_answer(address));
             }
         }
     }

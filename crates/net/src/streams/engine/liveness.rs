@@ -14,8 +14,8 @@ use rampmeter_control::AnyController;
 use rampmeter_session::{Goodbye, SessionId};
 use rampmeter_units::{Duration, Time};
 
-use super::super::error::StreamError;
 use super::Engine;
+use crate::contact::ContactError;
 use crate::host::SessionEnd;
 use crate::socket::Socket;
 
@@ -39,7 +39,7 @@ impl Engine {
             self.stop_at = Some(now); // nobody waits for it
         }
         if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
-            let error = StreamError::no_answer(dial.address);
+            let error = ContactError::no_answer(dial.address);
             self.try_next_address(now, error);
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
