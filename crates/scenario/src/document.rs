@@ -15,6 +15,8 @@ use crate::error::{Result, ScenarioError};
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
+    /// The file of schemes at the end of the text, and the line that precedes it.
+    pub(crate) appended: Option<(&'a str, usize)>,
 }
 
 impl<'a> Source<'a> {
@@ -34,7 +36,11 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn error(self, line: usize, problem: impl Display) -> ScenarioError {
-        ScenarioError::Wrong { file: self.file.to_owned(), line, problem: problem.to_string() }
+        let (file, line) = match self.appended {
+            Some((schemes, before)) if line > before => (schemes, line - before),
+            _ => (self.file, line),
+        };
+        ScenarioError::Wrong { file: file.to_owned(), line, problem: problem.to_string() }
     }
 }
 

@@ -18,9 +18,9 @@ pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RateSpec, RouterSpe
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
-const KEYS: [&str; 13] = [
-    "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "scheme", "traffic",
-    "meters",
+const KEYS: [&str; 14] = [
+    "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "schemes", "scheme",
+    "traffic", "meters",
 ];
 
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@
 //! This crate sends no packets and reads no clock. `docs/scenario.md` explains the format.
 
 mod axis;
+mod beside;
 mod build;
 mod columns;
 mod document;
@@ -18,10 +19,12 @@ mod placeholder;
 mod plan;
 mod planner;
 mod point;
+mod portable;
 mod registries;
 mod routes;
 mod scenario;
 mod schema;
+mod shared_schemes;
 mod stalls;
 mod statistics;
 mod summary;
@@ -38,6 +41,7 @@ pub use plan::{
     TrafficPlan, payload,
 };
 pub use point::Point;
+pub use portable::Portable;
 pub use registries::Registries;
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;

@@ -11,18 +11,22 @@ use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
+use crate::beside::Beside;
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
 use crate::file::{File, LinkSpec};
 use crate::placeholder::Placeholder;
+use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
-use crate::{Plan, Point, Registries};
+use crate::{Plan, Point, Portable, Registries};
 
 /// A scenario file, read and checked.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     file: String,
+    /// The text of the file, and of the file of schemes that it names.
     text: String,
+    shared_schemes: Option<SharedSchemes>,
     title: String,
     axes: Vec<Axis>,
     /// The placeholders of its axes' values.
@@ -53,9 +57,29 @@ impl Scenario {
         Self::parse_network(file, text).and_then(Self::with_traffic)
     }
 
+    /// Reads a scenario from another machine.
+    pub fn from_portable(portable: Portable) -> Result<Self> {
+        let Portable { file, text, beside } = portable;
+        Self::parse_beside(&file, &text, Beside::Carried(beside)).and_then(Self::with_traffic)
+    }
+
+    /// The scenario's file with the files that it names. Values of axes that were set are not part of it.
+    pub fn portable(&self) -> Portable {
+        let traces = self.trace_names.iter().filter_map(|name| Some((name.clone(), self.traces.text(name)?)));
+        let schemes = self.shared_schemes.iter().map(|schemes| (schemes.name.clone(), schemes.text.clone()));
+        let text = self.shared_schemes.as_ref().map_or(self.text.as_str(), |schemes| schemes.remove_from(&self.text));
+        Portable { file: self.file.clone(), text: text.to_owned(), beside: traces.chain(schemes).collect() }
+    }
+
     /// Reads `text`, which may have no traffic.
     pub fn parse_network(file: &str, text: &str) -> Result<Self> {
-        let source = Source { file, text };
+        Self::parse_beside(file, text, Beside::file(file))
+    }
+
+    fn parse_beside(file: &str, text: &str, beside: Beside) -> Result<Self> {
+        let shared_schemes = SharedSchemes::named_in(Source { file, text, appended: None }, &beside)?;
+        let text = &shared_schemes.as_ref().map_or_else(|| text.to_owned(), |schemes| schemes.append_to(text));
+        let source = Source { file, text, appended: shared_schemes.as_ref().map(SharedSchemes::place) };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section)?;
@@ -69,8 +93,9 @@ impl Scenario {
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
-        let (file, text, traces) = (file.to_owned(), text.to_owned(), Traces::beside(file));
-        let scenario = Self { file, text, title, axes, placeholders, traces, trace_names: BTreeSet::new() };
+        let (file, text, traces) = (file.to_owned(), text.clone(), Traces::new(beside));
+        let trace_names = BTreeSet::new();
+        let scenario = Self { file, text, shared_schemes, title, axes, placeholders, traces, trace_names };
         Ok(Self { trace_names: scenario.check_values()?, ..scenario })
     }
 
@@ -113,8 +138,7 @@ impl Scenario {
     /// The plan of one point, with controllers and routers from `registries`.
     pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
         let text = self.text_at(point)?;
-        let source = Source { file: &self.file, text: &text };
-        crate::planner::plan(&File::read(source)?, point, registries, &self.traces)
+        crate::planner::plan(&File::read(self.source(&text))?, point, registries, &self.traces)
     }
 
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
@@ -129,9 +153,9 @@ impl Scenario {
         let text = self.text_at(point)?;
         let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
             let problem = error.message().replace('\n', "; ");
-            Source { file: &self.file, text: &text }.error(1, problem)
+            self.source(&text).error(1, problem)
         })?;
-        for key in ["title", "source", "axes"] {
+        for key in ["title", "source", "axes", "schemes"] {
             content.remove(key);
         }
         let traffic = content.get("traffic").and_then(Value::as_array).into_iter().flatten();
@@ -147,7 +171,7 @@ impl Scenario {
         Ok(content)
     }
 
-    /// A hash of the file's text and of its traces, in hexadecimal (SHA-256).
+    /// A hash of the file's text, of its schemes and of its traces, in hexadecimal (SHA-256).
     pub fn hash(&self) -> String {
         let mut digest = Sha256::new_with_prefix(self.text.as_bytes());
         for (name, hash) in self.traces.hashes(&self.trace_names) {
@@ -157,7 +181,7 @@ impl Scenario {
     }
 
     fn with_traffic(self) -> Result<Self> {
-        let source = Source { file: &self.file, text: &self.text };
+        let source = self.source(&self.text);
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         if file.get("traffic").is_none() {
@@ -178,14 +202,18 @@ impl Scenario {
 
     fn trace_names_at(&self, point: &Point) -> Result<BTreeSet<String>> {
         let text = self.text_at(point)?;
-        let file = File::read(Source { file: &self.file, text: &text })?;
+        let file = File::read(self.source(&text))?;
         let directions = file.links.iter().flat_map(LinkSpec::directions);
         Ok(directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect())
     }
 
     /// The text with the point's values in index.
     fn text_at(&self, point: &Point) -> Result<String> {
-        Placeholder::fill(&self.placeholders, Source { file: &self.file, text: &self.text }, &self.axes, point)
+        Placeholder::fill(&self.placeholders, self.source(&self.text), &self.axes, point)
+    }
+
+    fn source<'a>(&'a self, text: &'a str) -> Source<'a> {
+        Source { file: &self.file, text, appended: self.shared_schemes.as_ref().map(SharedSchemes::place) }
     }
 
     fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {

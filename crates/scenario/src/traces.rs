@@ -1,21 +1,19 @@
 //! The traces of capacity that a scenario names: files beside it, read once, so that all its runs have the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_router::capacity::Trace;
 use sha2::{Digest, Sha256};
 
+use crate::beside::Beside;
+
 /// The maximum size of a trace's file.
 const MAX_BYTES: u64 = 64_000_000;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Traces {
-    /// The directory of the scenario's file.
-    directory: PathBuf,
+    beside: Beside,
     read: Arc<Mutex<BTreeMap<String, Found>>>,
 }
 
@@ -23,9 +21,14 @@ pub(crate) struct Traces {
 type Found = Result<(Arc<Trace>, String), String>;
 
 impl Traces {
-    /// Traces beside the scenario `file`.
-    pub(crate) fn beside(file: &str) -> Self {
-        Self { directory: Path::new(file).parent().unwrap_or(Path::new("")).to_owned(), read: Arc::default() }
+    /// The traces among the files `beside` a scenario.
+    pub(crate) fn new(beside: Beside) -> Self {
+        Self { beside, read: Arc::default() }
+    }
+
+    /// The text of the file called `name`, if it can be used.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.beside.read(name, MAX_BYTES).ok()?).into_owned())
     }
 
     /// The trace in the file called `name`, relative to the scenario.
@@ -43,30 +46,19 @@ impl Traces {
         if let Some(found) = read.get(name) {
             return found.clone();
         }
-        let found = open(&self.directory.join(name));
+        let found = open(&self.beside, name);
         read.insert(name.to_owned(), found.clone());
         found
     }
 }
 
-fn open(path: &Path) -> Found {
-    let shown = path.display();
-    let unreadable = |error| {
-        let advice = "name a file of mahimahi's format, relative to the scenario";
-        format!("trace {shown} cannot be read: {error}; {advice}")
-    };
-    if path.metadata().map_err(|error| unreadable(error.to_string()))?.is_file() {
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            let limit = MAX_BYTES / 1_000_000;
-            return Err(format!("trace {shown} is larger than {limit} MB; cut it, it repeats anyway"));
-        }
-        let trace = Trace::parse(&String::from_utf8_lossy(&bytes));
-        let trace = trace.map_err(|error| format!("trace {shown}:{}: {}", error.line, error.problem))?;
-        Ok((Arc::new(trace), format!("{:x}", Sha256::digest(&bytes))))
-    } else {
-        Err(unreadable("it is not a file".into()))
-    }
+fn open(beside: &Beside, name: &str) -> Found {
+    let shown = beside.path(name);
+    let bytes = beside.read(name, MAX_BYTES).map_err(|problem| {
+        let advice = "name a file of mahimahi's format, relative to the scenario; a long trace can be cut, it repeats";
+        format!("trace {shown} cannot be read: {problem}; {advice}")
+    })?;
+    let trace = Trace::parse(&String::from_utf8_lossy(&bytes));
+    let trace = trace.map_err(|error| format!("trace {shown}:{}: {}", error.line, error.problem))?;
+    Ok((Arc::new(trace), format!("{:x}", Sha256::digest(&bytes))))
 }

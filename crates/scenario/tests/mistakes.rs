@@ -487,7 +487,7 @@ fn a_broken_trace_is_refused_with_file_line_and_remedy() {
         (b"4\n3\n", "broken:2: ", "sort the lines"),
         (b"", "broken:1: ", "the trace is empty; write a line"),
         (b"\xff\xfe\0\0", "broken:1: ", "is not a time"),
-        (&huge, "broken ", "is larger than 64 MB; cut it"),
+        (&huge, "broken ", "larger than 64 MB"),
     ] {
         let directory = directory_with("broken", content);
         let file = directory.join("x.toml").display().to_string();
@@ -548,4 +548,38 @@ fn impossible_bursts_of_loss_are_refused() {
     refuse("share = 0.1, length = 8, bad = 1.5", "a probability, 0 to 1");
     refuse("share = 0.1, length = 8, r = 0.1", "`burst` has no key `r`");
     assert!(check(&GOOD.replacen("per_packet = 0.01", "burst = { share = 0.9, length = 9, bad = 1 }", 1)).is_ok());
+}
+
+#[test]
+fn errors_in_a_shared_file_of_schemes_name_its_own_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let schemes = directory.path().join("schemes.toml");
+    let scenario = directory.path().join("scenario.toml");
+    let own = GOOD.replacen("title = \"T\"", "title = \"T\"\nschemes = \"schemes.toml\"", 1);
+    let own = own.replacen("[scheme.tcp]\ncontroller = \"newreno\"\nsettings = { initial_window = 1 }\n", "", 1);
+    let own = own.replacen("transport = { min_rto = \"1 s\" }\n", "", 1);
+    std::fs::write(&scenario, own).unwrap();
+    let checked = |text: &str| {
+        std::fs::write(&schemes, text).unwrap();
+        Scenario::read(&scenario).and_then(|scenario| {
+            scenario.check(&Registries::default())?;
+            Ok(scenario.hash())
+        })
+    };
+    let newreno = checked("[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
+    let cubic = checked("[scheme.tcp]\ncontroller = \"cubic\"\n").unwrap();
+    assert_ne!(newreno, cubic, "results of other schemes are not reused");
+    for (text, line, advice) in [
+        ("[scheme.tcp]\n\ncontroller = \"qubic\"\n", 3, "did you mean `cubic`"),
+        ("[scheme.tcp]\ncontroller = \"cubic\"\n[scheme.fixed]\ncontroller = \"cubic\"\n", 3, "duplicate key"),
+        ("[scheme.tcp]\ncontroller = \"cubic\"\n[axes]\nseed = [1]\n", 3, "move the rest into the scenario"),
+        ("[scheme.tcp\n", 1, "not TOML"),
+    ] {
+        let message = checked(text).expect_err(text).to_string();
+        assert!(message.starts_with(&format!("{}:{line}: ", schemes.display())), "{message}");
+        assert!(message.contains(advice), "{message}");
+    }
+    std::fs::remove_file(&schemes).unwrap();
+    let missing = Scenario::read(&scenario).expect_err("no file").to_string();
+    assert!(missing.starts_with(&format!("{}:2: ", scenario.display())), "{missing}");
 }
