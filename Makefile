@@ -101,6 +101,10 @@ bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and
 	scripts/setup tunnel
 	$(PYTHON) scripts/bench_tunnel.py $(RAMPMETER) $(TUNNEL)
 
+.PHONY: bench-cluster
+bench-cluster: python ## throughput of sweeps on a Dask cluster of this machine, compared with threads
+	$(PYTHON) scripts/bench_cluster.py
+
 .PHONY: soak
 soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
 	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)

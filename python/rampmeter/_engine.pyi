@@ -1,9 +1,10 @@
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rampmeter.running import Value
 
 __version__: str
+BUILD: str
 
 class ScenarioError(ValueError): ...
 class WorldError(RuntimeError): ...
@@ -18,7 +19,9 @@ def run(
     resume: bool | None,
     program: str | os.PathLike[str],
     watch: Callable[[int, int, float | None], object],
+    cluster: Callable[[str], Iterator[str]] | None,
 ) -> None: ...
+def run_points(portable: str, points: list[str]) -> list[str]: ...
 
 class CmError(RuntimeError):
     code: int

@@ -8,16 +8,20 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rampmeter import _engine, emulation, tables
 from rampmeter._engine import ScenarioError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
@@ -131,6 +135,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     resume: bool | None = None,
     jobs: int | None = None,
+    cluster: Client | None = None,
     **more_axes: Value | Iterable[Value],
 ) -> Run:
     """Run every point of the scenario at `path`, `simulated` or `emulated`, `jobs` in parallel (one per core).
@@ -146,6 +151,8 @@ def run(
     points of an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points
     of another build of this package are never kept. A terminal or a notebook shows the progress.
 
+    With `cluster`, a client of Dask (`distributed.Client`), its workers run the points. The tables are the same.
+
     Raises:
         ScenarioError: the file or a value is invalid; the message says what, where, and what to write instead.
         WorldError: the world cannot run the points; the message says what this machine lacks.
@@ -155,12 +162,19 @@ def run(
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
     if resume and out is None:
         raise ScenarioError("resume=True: no run directory is given; add out=DIRECTORY")
+    if cluster is not None and world != "simulated":
+        raise ScenarioError("cluster: only simulated runs can be on other machines; leave out one of the two")
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory:
         if world == "emulated":
             emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(directory), resume, _show)
         else:
-            _engine.run(path, world, values, jobs, directory, resume, _engine.__file__, _show)
+            carry = None
+            if cluster is not None:
+                from rampmeter import cluster as workers
+
+                carry = partial(workers.carry, cluster)
+            _engine.run(path, world, values, jobs, directory, resume, _engine.__file__, _show, carry)
         return Run.read(directory)
 
 

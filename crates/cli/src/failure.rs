@@ -1,6 +1,6 @@
 //! Errors of commands: one line each, and an exit code that tells errors of input from failures.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
@@ -41,6 +41,12 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         eprintln!("rampmeter: {}", self.message);
         ExitCode::from(self.code)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

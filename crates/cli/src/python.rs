@@ -40,14 +40,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Finds a Python with the package, and the command that runs its module `name`.
-fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
+pub(crate) fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
     let python = checkout_python().unwrap_or_else(|| PathBuf::from("python3"));
     let module = format!("rampmeter.{name}");
     let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
     if !import.is_ok_and(|output| output.status.success()) {
         return Err(Failure::failed(format!(
-            "this needs the Python package `rampmeter` with matplotlib, and {} does not have them; in a checkout \
-             `make python` installs both in .venv; elsewhere call CHECKOUT/.venv/bin/python -m {module}, or put a python3 that \
+            "this needs the Python package `rampmeter` with what its module `{name}` imports, and {} does not have them; in a \
+             checkout `make python` installs all in .venv; elsewhere call CHECKOUT/.venv/bin/python -m {module}, or put a python3 that \
              has them first in PATH",
             python.display()
         )));

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Directory, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Cluster, Directory, Program, Progress, Resume, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -54,7 +54,8 @@ impl From<AxisValue> for toml::Value {
 /// Runs every point of the scenario at `path` and leaves the results in the directory `out`. `resume` chooses whether
 /// points that are finished there are kept; by default, those of an interrupted run. `program` is the file of this
 /// module: points of another build of it are not kept. `watch` is called from another thread with the number of
-/// finished runs, the number of all runs, and the seconds left if they are known.
+/// finished runs, the number of all runs, and the seconds left if they are known. `cluster`, if there is one, is called
+/// with a job and a function for replies, and runs the points elsewhere.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(
@@ -67,6 +68,7 @@ fn run(
     resume: Option<bool>,
     program: PathBuf,
     watch: Py<PyAny>,
+    cluster: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let registries = Registries::default();
     let scenario = read(&path, axes, &registries).map_err(|error| refuse(&error))?;
@@ -85,7 +87,9 @@ fn run(
         Some(false) => Resume::Never,
     };
     let schema = Schema::default();
-    let sweep = Sweep { registries: &registries, schema: &schema, jobs, stop: &stop };
+    let cluster = cluster.map(Carrier);
+    let cluster = cluster.as_ref().map(|carrier| carrier as &dyn Cluster);
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs, stop: &stop, cluster };
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
@@ -117,6 +121,37 @@ fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registries: &Registrie
     Ok(scenario)
 }
 
+/// A Python function that carries a job to a cluster: `rampmeter.cluster.carry` with its client.
+struct Carrier(Py<PyAny>);
+
+impl Cluster for Carrier {
+    fn run(
+        &self,
+        job: &str,
+        stop: &AtomicBool,
+        deliver: &mut dyn FnMut(&str) -> Result<(), StudyError>,
+    ) -> Result<(), StudyError> {
+        let failed = |error: PyErr| StudyError::Cluster { problem: error.to_string() };
+        Python::attach(|python| {
+            let replies = self.0.bind(python).call1((job,)).map_err(failed)?;
+            for reply in replies.try_iter().map_err(failed)? {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                deliver(&reply.and_then(|reply| reply.extract::<String>()).map_err(failed)?)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs points of a scenario on a worker of a cluster.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "Python hands it over")]
+fn run_points(python: Python<'_>, portable: &str, points: Vec<String>) -> Vec<String> {
+    python.detach(|| rampmeter_study::run_points(portable, &points, &Simulated, &Registries::default()))
+}
+
 /// Calls `watch`. An exception there does not stop the run.
 fn report(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
     let left = progress.left.map(|left| left.as_secs_f64());
@@ -141,11 +176,13 @@ fn refuse(error: &StudyError) -> PyErr {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("BUILD", rampmeter_study::BUILD)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("WorldError", module.py().get_type::<WorldError>())?;
     module.add("CmError", module.py().get_type::<cm::CmError>())?;
     module.add_class::<cm::CmClient>()?;
     module.add_function(wrap_pyfunction!(cm::cm_strerror, module)?)?;
     module.add_function(wrap_pyfunction!(enter_user_namespace, module)?)?;
+    module.add_function(wrap_pyfunction!(run_points, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)
 }

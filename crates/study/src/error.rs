@@ -37,6 +37,12 @@ pub enum StudyError {
         /// The system's error.
         reason: String,
     },
+    /// A cluster could not run points.
+    #[error("cluster: {problem}")]
+    Cluster {
+        /// The problem and its remedy.
+        problem: String,
+    },
     /// The user interrupted the study.
     #[error("interrupted with {done} of {total} points finished")]
     Interrupted {

@@ -14,6 +14,7 @@
 //! [`claims`] tests measurable sentences of papers against such runs.
 
 pub mod claims;
+mod cluster;
 mod directory;
 mod error;
 mod journal;
@@ -21,6 +22,7 @@ mod overview;
 mod sweep;
 mod tables;
 
+pub use cluster::{BUILD, Cluster, run_points};
 pub use directory::{Directory, Resume, default_directory};
 pub use error::StudyError;
 pub use journal::{Journal, Program};

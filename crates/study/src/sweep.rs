@@ -10,7 +10,7 @@ use rampmeter_scenario::{Point, Registries, Run, RunProgress, Scenario, Schema, 
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::{Journal, StudyError};
+use crate::{Cluster, Journal, StudyError};
 
 /// The interval of progress reports while points are running.
 const TICK: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ pub struct RunningPoints {
 }
 
 /// The settings of a sweep.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Sweep<'a> {
     /// The controllers and routers.
     pub registries: &'a Registries,
@@ -82,6 +82,8 @@ pub struct Sweep<'a> {
     pub jobs: Option<usize>,
     /// Set to stop after the running points.
     pub stop: &'a AtomicBool,
+    /// The machines that run the points; `None` for this one.
+    pub cluster: Option<&'a dyn Cluster>,
 }
 
 impl Sweep<'_> {
@@ -93,6 +95,12 @@ impl Sweep<'_> {
         keep: impl Fn(Run) -> T + Sync,
         mut watch: impl FnMut(Progress),
     ) -> Result<Vec<Finished<T>>, StudyError> {
+        let carried = match self.cluster {
+            Some(cluster) => crate::cluster::run(cluster, tasks, self.stop, &mut watch)?,
+            None => 0,
+        };
+        let mut watch =
+            |progress: Progress| watch(Progress { kept: progress.kept.saturating_sub(carried), ..progress });
         let started_at = Instant::now();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let mut results: Vec<Option<Finished<T>>> = tasks.iter().map(|_| None).collect();

@@ -62,7 +62,7 @@ fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
 fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<ClaimResult<'c>> {
     let (registries, schema) = (Registries::default(), Schema::default());
     let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
-    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
     Judge { sweep, worlds: &[world], directory: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 

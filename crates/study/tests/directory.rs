@@ -41,7 +41,7 @@ impl<'a> Run<'a> {
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
         let mut directory = Directory::open(self.directory, file, self.scenario, self.world, program, self.resume)?;
-        let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop };
+        let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop, cluster: None };
         let mut last = None;
         let results = directory.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))

@@ -34,7 +34,7 @@ fn a_column_declared_once_appears_in_every_output() {
     let (directory, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", TEXT).unwrap();
     let (registries, schema, stop) = (Registries::default(), schema(), std::sync::atomic::AtomicBool::new(false));
-    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
     let (file, program) = (Path::new("six.toml"), Program::this().unwrap());
     let out = directory.path().join("out");
     let mut run = Directory::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();

@@ -10,11 +10,12 @@ use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Standing, Status, rounded};
-use rampmeter_study::{Program, Sweep};
+use rampmeter_study::{Cluster, Program, Sweep};
 use rampmeter_units::Known;
 use serde_json::json;
 
 use self::record::{missing, record};
+use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::from_one;
 use crate::failure::Failure;
@@ -64,6 +65,9 @@ pub(crate) struct Args {
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
+    /// Run the points on the workers of this Dask scheduler, tcp://HOST:PORT (needs the Python package)
+    #[arg(long, value_name = "ADDRESS")]
+    cluster: Option<String>,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -97,8 +101,16 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         }
     }
     let program = Program::this()?;
+    let only_simulated = list.iter().all(|claim| claim.world == Simulated.name());
+    let cluster = Dask::at(args.cluster.as_ref(), if only_simulated { Simulated.name() } else { emulated.name() })?;
     let judge = Judge {
-        sweep: Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() },
+        sweep: Sweep {
+            registries,
+            schema: &schema,
+            jobs: args.jobs,
+            stop: interrupts.stop(),
+            cluster: cluster.as_ref().map(|it| it as &dyn Cluster),
+        },
         worlds: &worlds,
         directory: Path::new(DIRECTORY),
         program: &program,

@@ -1,6 +1,7 @@
 //! The commands that run scenarios and judge claims, simulated and emulated.
 
 mod claims;
+mod cluster;
 mod emulate;
 mod interrupt;
 mod run;

@@ -11,9 +11,10 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Directory, Program, Resume, Sweep, default_directory, overview};
+use rampmeter_study::{Cluster, Directory, Program, Resume, Sweep, default_directory, overview};
 use serde_json::json;
 
+use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use crate::failure::Failure;
 use crate::table::table;
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
+    /// Run the points on the workers of this Dask scheduler, tcp://HOST:PORT (needs the Python package)
+    #[arg(long, value_name = "ADDRESS")]
+    cluster: Option<String>,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -67,6 +71,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     }
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
+    let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
 
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, &*world));
@@ -76,7 +81,13 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         format!("finished runs are in {}, and the same command resumes from there", directory.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
     let schema = Schema::default();
-    let sweep = Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
+    let sweep = Sweep {
+        registries,
+        schema: &schema,
+        jobs: args.jobs,
+        stop: interrupts.stop(),
+        cluster: cluster.as_ref().map(|it| it as &dyn Cluster),
+    };
     let mut kept = 0;
     let results = directory.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;

@@ -1,0 +1,36 @@
+//! Hashes the sources that decide the outcome of a simulated run, so that a cluster can refuse workers of another build.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const CRATES: [&str; 11] =
+    ["units", "wire", "router", "control", "manager", "transport", "island", "workload", "scenario", "sim", "study"];
+
+fn main() {
+    let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
+    let mut files = BTreeSet::new();
+    for name in CRATES {
+        let sources = crates.join(name).join("src");
+        println!("cargo:rerun-if-changed={}", sources.display());
+        collect(&sources, &mut files);
+    }
+    let mut hash = DefaultHasher::new();
+    for file in &files {
+        file.strip_prefix(&crates).unwrap_or(file).hash(&mut hash);
+        fs::read(file).unwrap_or_default().hash(&mut hash);
+    }
+    println!("cargo:rustc-env=RAMPMETER_SOURCES={:016x}", hash.finish());
+}
+
+fn collect(directory: &Path, files: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.insert(path);
+        }
+    }
+}
