@@ -27,7 +27,7 @@ demo: python ## one scenario in two worlds, a file over the wire, Figure 4: thre
 test: lint test-rust test-example test-python claims-quick ## all of it: lints, Rust, the example, Python, quick claims
 
 .PHONY: test-long
-test-long: test package docs ## the same, the packages, the documentation and its site
+test-long: test package docs claims-long ## the same, the packages, the documentation and its site, slow claims
 
 .PHONY: lint
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words, dependencies
@@ -76,6 +76,11 @@ claims-record: build ## every claim without a current result, from all seeds, in
 claims-quick: build
 	$(RAMPMETER) claims --quick --strict
 	$(RAMPMETER) claims cm --strict
+
+# Claims of VCP that would be quick, but for points of half a minute each.
+.PHONY: claims-long
+claims-long: build
+	$(RAMPMETER) claims vcp 7.xcp 9.utilization plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
 
 .PHONY: fuzz
 fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz
