@@ -19,6 +19,8 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
     for (file, right, wrong) in wrong {
         std::fs::write(workspace.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
     }
+    let model = "{ model = \"docsis\", mean = \"40 Mb/s\", map = \"50 ms\" }";
+    std::fs::write(workspace.0.join("model.toml"), SMALL.replacen("\"40 Mb/s\"", model, 1)).unwrap();
     for (arguments, expected) in [
         (&["run", "key.toml"][..], "key.toml:15: "),
         (&["run", "rate.toml"], "rate.toml:14: "),
@@ -28,6 +30,12 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
+        (&["trace", "small.toml"], "no link of the scenario has opportunities; give a link a trace or a model"),
+        (&["trace", "small.toml", "--link", "botleneck"], "no link is called `botleneck`; did you mean `bottleneck`?"),
+        (&["trace", "small.toml", "--link", "bottleneck"], "link `bottleneck` sends at a rate of its own"),
+        (&["trace", "model.toml", "--length", "7200 s"], "use up to 600 s, or --out FILE"),
+        (&["trace", "model.toml", "--out", "x", "--length", "2 ms"], "the trace is empty"),
+        (&["trace", "model.toml", "--out", "x", "--length", "4000000 s"], "use at most 10000000: a shorter --length"),
         (&["claims", "--studies", "nowhere"], "name the directory of the studies with --studies"),
         (&["claims", "--studies", "empty"], "empty: no directory in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
@@ -44,6 +52,28 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     }
+}
+
+#[test]
+fn a_model_written_as_a_trace_has_the_same_capacity() {
+    let workspace = Workspace::new("trace");
+    let with_rate = |name: &str, rate: &str| {
+        std::fs::write(workspace.0.join(name), SMALL.replacen("\"40 Mb/s\"", rate, 1)).unwrap();
+    };
+    with_rate("model.toml", "{ model = \"wifi\", mean = \"40 Mb/s\" }");
+    with_rate("trace.toml", "{ trace = \"written.trace\" }");
+    let written = workspace.rampmeter(&["trace", "model.toml", "--out", "written.trace", "--length", "20 s"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let drawn = |arguments: &[&str]| {
+        let output = workspace.rampmeter(&[&["trace", "--length", "20 s"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let model = drawn(&["model.toml"]);
+    assert_eq!(model[1..], drawn(&["trace.toml"])[1..]);
+    assert!(model[0].starts_with("bottleneck: 40 Mb/s on average, "), "{model:?}");
+    assert_ne!(model, drawn(&["model.toml", "--seed", "2"]));
+    assert_ne!(model[1..], drawn(&["model.toml", "--link", "bottleneck.reverse"])[1..]);
 }
 
 #[test]

@@ -17,7 +17,6 @@ use crate::capacity::Capacity;
 use crate::disorder::{Disorder, Disordering};
 use crate::loss::{Loss, Losses};
 use crate::prefetch::{AHEAD, prefetch};
-use crate::schedule::Schedule;
 use crate::transmitter::Transmitter;
 use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
 
@@ -240,7 +239,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         (self.baseline.capacity, self.baseline.since) = (self.capacity(now), now);
         let busy_until = match &self.transmitter {
-            Transmitter::Constant(_) => self.free_at,
+            Transmitter::Constant(_) | Transmitter::Shaped(_) => self.free_at,
             Transmitter::Off { busy_until } => *busy_until,
             Transmitter::Scheduled(schedule) => schedule.busy_until(),
         };
@@ -253,8 +252,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// Gives the link, before its first packet, a capacity that varies; `random` decides how it does. Its router gets no
     /// other rate than the link was made with.
     pub fn set_capacity(&mut self, capacity: &Capacity, random: Stream) {
-        let schedule = Schedule::new(capacity.mean(), capacity.opportunities(random));
-        self.transmitter = Transmitter::Scheduled(Box::new(schedule));
+        self.transmitter = capacity.transmitter(random);
     }
 
     /// Changes the propagation delay from the next packet on (a route change).
@@ -325,7 +323,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let Baseline { capacity, since, granted, .. } = *self.baseline;
         match &self.transmitter {
             Transmitter::Scheduled(schedule) => capacity + schedule.granted(now).saturating_sub(granted),
-            Transmitter::Constant(_) | Transmitter::Off { .. } => capacity + self.rate().bytes_in(now.since(since)),
+            _ => capacity + self.rate().bytes_in(now.since(since)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-use crate::capacity::{Capacity, Trace};
+use crate::capacity::{Capacity, Trace, token_bucket};
 use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
 use crate::loss::Loss;
@@ -227,6 +227,22 @@ fn utilization_of_a_trace_counts_its_opportunities() {
     // At 6, 8, 10 and 12 ms.
     assert_eq!(link.utilization(ms(13)), 0.25);
     assert_eq!(link.rate(), Rate::from_bps(6_000_000));
+}
+
+/// 1 kB/ms, with bursts of 3 kB at 4 kB/ms.
+#[test]
+fn a_shaped_link_queues_what_exceeds_its_burst() {
+    let (mean, peak) = (Rate::from_bps(8_000_000), Rate::from_bps(32_000_000));
+    let capacity = Capacity::TokenBucket(token_bucket::Config { mean, peak, burst: Bytes::new(3000) });
+    let mut link = link(Loss::default());
+    link.set_capacity(&capacity, Stream::from_seed(3));
+    for flow in 0..6 {
+        link.offer(ms(0), TestParcel::new(flow, 1000));
+    }
+    assert_eq!(link.rate(), mean);
+    let micros = |at: Time| at.as_nanos() / 1000 - 10_000;
+    let left: Vec<u64> = drain(&mut link).into_iter().map(|(at, _)| micros(at)).collect();
+    assert_eq!(left, [250, 500, 750, 1250, 2250, 3250]);
 }
 
 #[test]

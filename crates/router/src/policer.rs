@@ -1,5 +1,6 @@
 //! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size. So networks treat
-//! flows between the same two hosts differently (CM section 4.5).
+//! flows between the same two hosts differently (CM section 4.5). A [shaper](crate::capacity::token_bucket) delays the
+//! excess instead.
 //!
 //! ```text
 //! a packet of b >= min_size arrives:   tokens = min(burst, tokens + rate * (time since the last one))
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::buffer::Room;
+use crate::capacity::token_bucket::{TokenBucket, check_burst};
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
 
@@ -34,10 +36,7 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         ensure(self.rate > Rate::ZERO, "a policer needs a rate: write rate = \"200 kb/s\"")?;
-        ensure(
-            self.burst >= Bytes::new(1500),
-            format!("`burst` of {} is too small for a full-size packet: write 1500 B or more", self.burst),
-        )?;
+        check_burst(self.burst)?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -46,25 +45,13 @@ impl Settings for Config {
 #[derive(Debug)]
 pub struct Policer<P> {
     config: Config,
-    tokens: Bytes,
-    filled_at: Time,
+    bucket: TokenBucket,
     queue: DropTail<P>,
 }
 
 impl<P: Parcel> Policer<P> {
     fn passes(&mut self, now: Time, bytes: Bytes) -> bool {
-        if bytes < self.config.min_size {
-            return true;
-        }
-        let earned = self.config.rate.bytes_in(now.since(self.filled_at));
-        self.tokens = (self.tokens + earned).min(self.config.burst);
-        // A fraction of a byte that has accumulated is kept for the next packet.
-        self.filled_at += self.config.rate.time_to_send(earned).min(now.since(self.filled_at));
-        let passes = self.tokens >= bytes;
-        if passes {
-            self.tokens -= bytes;
-        }
-        passes
+        bytes < self.config.min_size || self.bucket.take(now, bytes)
     }
 }
 
@@ -74,8 +61,7 @@ impl<P: Parcel + Send> Discipline<P> for Policer<P> {
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
             config: config.clone(),
-            tokens: config.burst,
-            filled_at: Time::ZERO,
+            bucket: TokenBucket::new(config.rate, config.burst),
             queue: DropTail::with_room(config.packets, config.bytes),
         }
     }

@@ -1,7 +1,9 @@
-//! When packets leave a link: at a constant rate, not at all, or at the opportunities of a schedule.
+//! When packets leave a link: at a constant rate, not at all, with the tokens of a shaper, or at the opportunities of a
+//! schedule.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
+use crate::capacity::token_bucket::Shaper;
 use crate::schedule::{Schedule, Sent};
 
 #[derive(Debug)]
@@ -10,6 +12,8 @@ pub(crate) enum Transmitter {
     Constant(Divider),
     /// A rate of zero: an outage. The last packet that was sent before leaves until `busy_until`.
     Off { busy_until: Time },
+    /// A token bucket.
+    Shaped(Box<Shaper>),
     /// Opportunities.
     Scheduled(Box<Schedule>),
 }
@@ -20,11 +24,12 @@ impl Transmitter {
         if rate == Rate::ZERO { Self::Off { busy_until } } else { Self::Constant(Divider::new(rate)) }
     }
 
-    /// The rate, of a schedule the mean one.
+    /// The rate; the mean one if it varies.
     pub(crate) fn rate(&self) -> Rate {
         match self {
             Self::Constant(divider) => divider.rate,
             Self::Off { .. } => Rate::ZERO,
+            Self::Shaped(shaper) => shaper.mean(),
             Self::Scheduled(schedule) => schedule.mean(),
         }
     }
@@ -32,21 +37,20 @@ impl Transmitter {
     /// The transmission of a packet of `bytes` that is taken from the queue `now`.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: Bytes) -> Sent {
-        match self {
-            Self::Constant(divider) => {
-                let end = now + divider.time_to_send(bytes);
-                Sent { end, next: end, delay: Duration::ZERO }
-            }
-            Self::Off { .. } => Sent { end: Time::MAX, next: Time::MAX, delay: Duration::ZERO },
-            Self::Scheduled(schedule) => schedule.send(bytes),
-        }
+        let end = match self {
+            Self::Constant(divider) => now + divider.time_to_send(bytes),
+            Self::Off { .. } => Time::MAX,
+            Self::Shaped(shaper) => shaper.send(now, bytes),
+            Self::Scheduled(schedule) => return schedule.send(bytes),
+        };
+        Sent { end, next: end, delay: Duration::ZERO }
     }
 
     /// The bytes of the opportunities up to `now`; zero without a schedule.
     pub(crate) fn granted(&self, now: Time) -> Bytes {
         match self {
             Self::Scheduled(schedule) => schedule.granted(now),
-            Self::Constant(_) | Self::Off { .. } => Bytes::ZERO,
+            Self::Constant(_) | Self::Off { .. } | Self::Shaped(_) => Bytes::ZERO,
         }
     }
 }
@@ -61,7 +65,7 @@ pub(crate) struct Divider {
 }
 
 impl Divider {
-    fn new(rate: Rate) -> Self {
+    pub(crate) fn new(rate: Rate) -> Self {
         Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
     }
 

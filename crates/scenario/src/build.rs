@@ -7,12 +7,13 @@ use rampmeter_control::AnyController;
 use rampmeter_control::Controller;
 use rampmeter_control::registry::Factory;
 use rampmeter_manager::{AgentConfig, FlowId, Sharing};
+use rampmeter_router::capacity::Opportunities;
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
 use rampmeter_workload::Path;
 
-use crate::{Change, Node, Plan};
+use crate::{Change, LinkId, Node, Plan};
 
 /// The connection limit of an endpoint: hosts of a plan refuse no connection.
 const MAX_CONNECTIONS: usize = 1 << 20;
@@ -33,6 +34,12 @@ impl Plan {
             made
         };
         self.links.iter().enumerate().map(make).collect()
+    }
+
+    /// What a link may send and when, as in every run of this plan; `None` if its rate is constant or a token bucket's.
+    pub fn opportunities(&self, link: LinkId) -> Option<Opportunities> {
+        let capacity = self.links[link.0].capacity.as_ref()?;
+        capacity.opportunities(Streams::new(self.seed).stream("capacity", link.0 as u64))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod island;
 mod network;
+mod rate;
 mod scheme;
 mod traffic;
 
@@ -14,7 +15,8 @@ use crate::document::{Item, Section, Source};
 use crate::error::Result;
 
 pub(crate) use island::IslandSpec;
-pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RateSpec, RouterSpec};
+pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec};
+pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 

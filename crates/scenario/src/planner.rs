@@ -188,6 +188,7 @@ fn read_rate(file: &File<'_>, rate: &RateSpec, traces: &Traces) -> Result<(Rate,
         RateSpec::Trace { name, line } => {
             Capacity::Trace(traces.get(name).map_err(|wrong| file.source.error(*line, wrong))?)
         }
+        RateSpec::Model(capacity) => capacity.clone(),
     };
     Ok((capacity.mean(), Some(capacity)))
 }

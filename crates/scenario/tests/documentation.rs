@@ -18,3 +18,11 @@ fn the_documented_columns_are_the_declared_ones() {
         assert!(text == right, "docs/output.md differs from the schema: run `make columns`");
     }
 }
+
+#[test]
+fn every_model_of_capacity_is_documented() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.md")).unwrap();
+    for (name, _) in rampmeter_router::capacity::models().list() {
+        assert!(text.contains(&format!("\n| `{name}` | ")), "{name} has no row in docs/scenario.md");
+    }
+}

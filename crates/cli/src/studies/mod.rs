@@ -5,6 +5,7 @@ mod cluster;
 mod emulate;
 mod interrupt;
 mod run;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
     Claims(claims::Args),
+    /// Draw the capacity of a scenario's link, or write it as a trace in mahimahi's format
+    Trace(trace::Args),
     /// Show whether this machine can emulate networks
     Probe,
 }
@@ -38,6 +41,7 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
+        Command::Trace(_) => false,
     };
     if may_emulate {
         // This must happen before there are threads. Errors are reported when a network namespace is created.
@@ -50,6 +54,7 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Run(args) => run::run(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
+        Command::Trace(args) => trace::trace(args, registries),
         Command::Probe => Ok(probe()),
     }
 }

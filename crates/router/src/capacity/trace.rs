@@ -22,7 +22,7 @@ use super::Opportunity;
 pub const BYTES_PER_LINE: Bytes = Bytes::new(1500);
 
 /// The maximum number of lines of a trace: 15 GB of capacity.
-const MAX_LINES: usize = 10_000_000;
+pub const MAX_LINES: usize = 10_000_000;
 
 /// A trace, read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

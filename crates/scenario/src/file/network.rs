@@ -6,7 +6,7 @@ use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, R
 use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
-use super::File;
+use super::{File, RateSpec};
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
 use crate::{Change, Stalls};
@@ -40,17 +40,6 @@ pub(crate) struct DirectionSpec {
     pub(crate) router: RouterSpec,
     pub(crate) changes: Vec<Change>,
     pub(crate) measured: bool,
-}
-
-/// A link's rate.
-#[derive(Debug, Clone)]
-pub(crate) enum RateSpec {
-    Constant(Rate),
-    /// A file of capacity over time, with the line that names it.
-    Trace {
-        name: String,
-        line: usize,
-    },
 }
 
 #[derive(Debug, Clone)]
@@ -157,33 +146,6 @@ impl DirectionSpec {
             return Err(section.source.error(line, format!("{wrong}; {advice}")));
         }
         Ok(direction)
-    }
-}
-
-impl RateSpec {
-    fn read(item: &Item<'_>) -> Result<Self> {
-        if !item.is_table() {
-            return item.positive().map(Self::Constant);
-        }
-        let section = item.section("`rate`")?;
-        section.keys(&["trace"])?;
-        let trace = section.need("trace", "trace = \"lte.trace\"")?;
-        match trace.text()? {
-            "" => Err(trace.error("`trace` is empty; write the name of a file of mahimahi's format")),
-            name => Ok(Self::Trace { name: name.to_owned(), line: trace.line() }),
-        }
-    }
-
-    fn varies(&self) -> bool {
-        !matches!(self, Self::Constant(_))
-    }
-
-    /// The name of its trace, if it has one.
-    pub(crate) fn trace(&self) -> Option<&str> {
-        match self {
-            Self::Trace { name, .. } => Some(name),
-            Self::Constant(_) => None,
-        }
     }
 }
 

@@ -1,0 +1,133 @@
+//! `rampmeter trace`: draws the capacity of a link, or writes it as a trace.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args as ClapArgs;
+use rampmeter_router::capacity::{BYTES_PER_LINE, MAX_LINES, Opportunities, Opportunity, Trace};
+use rampmeter_scenario::{LinkId, LinkPlan, Plan, Registries, Scenario, values};
+use rampmeter_units::{Bytes, Duration, Known, Rate, Time};
+
+use super::run::set_axes;
+use crate::failure::Failure;
+
+/// The time of one character of the drawing, and the characters of one line.
+const STEP: Duration = Duration::from_millis(100);
+const WIDTH: usize = 100;
+
+/// The longest drawing, in lines.
+const MAX_DRAWN: usize = 60;
+
+/// The arguments of `rampmeter trace`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "The link is that of the scenario's first point. It may send the same in every run with that \
+    seed, simulated and emulated.\n\n\
+    Example:\n  rampmeter trace FILE.toml --link bottleneck --length '60 s' --out lte.trace")]
+pub(crate) struct Args {
+    /// The scenario (docs/scenario.md explains the format)
+    file: PathBuf,
+    /// The link; NAME.reverse is its reverse direction [default: the first one whose capacity varies]
+    #[arg(long, value_name = "NAME")]
+    link: Option<String>,
+    /// The length of the trace
+    #[arg(long, value_name = "TIME", default_value = "60 s")]
+    length: Duration,
+    /// The file to write, instead of a drawing
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// A value of an axis instead of its first one; may be repeated
+    #[arg(long = "set", value_name = "AXIS=VALUE")]
+    set: Vec<String>,
+    /// The same as --set seed=N
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+pub(crate) fn trace(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
+    let mut scenario = Scenario::read_network(&args.file)?;
+    set_axes(&mut scenario, &args.set)?;
+    if let Some(seed) = args.seed {
+        scenario.set("seed", values(&seed.to_string()))?;
+    }
+    let plan = scenario.plan(&scenario.points()[0], registries)?;
+    let (link, opportunities) = find(&plan, args.link.as_deref())?;
+    match &args.out {
+        Some(path) => {
+            std::fs::write(path, record(link, opportunities, args.length)?)
+                .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        }
+        None => print!("{}", draw(link, opportunities, args.length)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The link called `name`, or the first one that has opportunities.
+fn find<'p>(plan: &'p Plan, name: Option<&str>) -> Result<(&'p LinkPlan, Opportunities), Failure> {
+    let found = |n: usize| Some((&plan.links[n], plan.opportunities(LinkId(n))?));
+    let advice = "give a link a trace or a model: docs/scenario.md";
+    match name {
+        None => (0..plan.links.len())
+            .find_map(found)
+            .ok_or_else(|| Failure::input(format!("no link of the scenario has opportunities; {advice}"))),
+        Some(name) => {
+            let known = || Known::near(name, plan.links.iter().map(|link| link.name.as_str()));
+            let n = plan.links.iter().position(|link| link.name == name);
+            let n = n.ok_or_else(|| Failure::input(format!("no link is called `{name}`; {}", known())))?;
+            found(n).ok_or_else(|| Failure::input(format!("link `{name}` sends at a rate of its own; {advice}")))
+        }
+    }
+}
+
+fn record(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> Result<String, Failure> {
+    let lines = link.config.rate.bytes_in(length).as_u64() / BYTES_PER_LINE.as_u64();
+    if lines > MAX_LINES as u64 {
+        let wrong = format!("{length} at {} are {lines} lines of 1500 bytes", link.config.rate);
+        return Err(Failure::input(format!("{wrong}; use at most {MAX_LINES}: a shorter --length")));
+    }
+    let text = Trace::record(std::iter::from_fn(|| Some(opportunities.next())), length);
+    match Trace::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Failure::input(format!("{length} are no trace: {}; use a longer --length", error.problem))),
+    }
+}
+
+/// A line for each 10 s, with a character for the mean rate of each 100 ms.
+fn draw(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> Result<String, Failure> {
+    let steps = length.as_nanos().div_ceil(STEP.as_nanos());
+    if steps == 0 || steps > (WIDTH * MAX_DRAWN) as u64 {
+        let longest = STEP * (WIDTH * MAX_DRAWN) as u64;
+        return Err(Failure::input(format!(
+            "a --length of {length} cannot be drawn; use up to {longest}, or --out FILE"
+        )));
+    }
+    let mut bytes = vec![Bytes::ZERO; steps as usize];
+    loop {
+        let Opportunity { at, bytes: more, .. } = opportunities.next();
+        if at >= Time::ZERO + length {
+            break;
+        }
+        bytes[(at.as_nanos() / STEP.as_nanos()) as usize] += more;
+    }
+    let max = bytes.iter().copied().max().unwrap_or_default();
+    let sum = bytes.iter().copied().fold(Bytes::ZERO, |sum, bytes| sum + bytes);
+    let [set, mean, peak] = [link.config.rate, Rate::of(sum, length), Rate::of(max, STEP)].map(rounded);
+    let mut text = format!("{}: {set} on average, {mean} in this time, at most {peak} in {STEP}\n", link.name);
+    for (line, bytes) in bytes.chunks(WIDTH).enumerate() {
+        let bar: String = bytes.iter().map(|bytes| character(bytes.as_f64() / max.as_f64())).collect();
+        let _ = writeln!(text, "{:>5} s {bar}", line * WIDTH / 10);
+    }
+    Ok(text)
+}
+
+/// A rate with three digits.
+fn rounded(rate: Rate) -> Rate {
+    let unit = 10_u64.pow(rate.as_bps().max(1).ilog10().saturating_sub(2));
+    Rate::from_bps((rate.as_bps() + unit / 2) / unit * unit)
+}
+
+/// A bar of this height, from 0 to 1.
+fn character(height: f64) -> char {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    BARS[((height * 8.0).round() as usize).min(8)]
+}
