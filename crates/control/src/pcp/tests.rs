@@ -148,6 +148,19 @@ fn without_feedback_the_rate_is_halved_down_to_a_minimum() {
 }
 
 #[test]
+fn without_feedback_one_packet_leaves_for_each_timeout() {
+    let mut world = World::established();
+    let sent = world.send(3);
+    assert!(world.sender.window() > PACKET * 3);
+    for _ in 0..5 {
+        world.lose(LossKind::Persistent, 0);
+        assert_eq!(world.sender.window(), PACKET);
+    }
+    world.acknowledge(&sent[..1], Duration::ZERO);
+    assert!(world.sender.window() > PACKET * 3, "feedback has arrived");
+}
+
+#[test]
 fn a_train_that_the_application_ends_early_has_a_result() {
     let mut world = World::new();
     let train = world.send(3);
