@@ -23,6 +23,7 @@ mod record;
 
 pub use expect::Bound;
 pub use file::{Claim, Status, read};
+pub(crate) use file::{Quick, check, set};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
 pub use record::{Record, Records, Standing, rounded};

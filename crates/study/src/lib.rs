@@ -11,12 +11,14 @@
 //! complete, and a later run of the same points by the same program reuses them. Tables are written from the journal,
 //! in the order of the sweep. The duration of a run, which varies, is not part of the tables.
 //!
-//! [`claims`] tests measurable sentences of papers against such runs.
+//! [`claims`] tests measurable sentences of papers against such runs. [`evaluation`] asks the questions of RFC 9743 of a
+//! controller and of its rivals.
 
 pub mod claims;
 mod cluster;
 mod directory;
 mod error;
+pub mod evaluation;
 mod journal;
 mod overview;
 mod sweep;

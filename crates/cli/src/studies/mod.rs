@@ -3,6 +3,7 @@
 mod claims;
 mod cluster;
 mod emulate;
+mod evaluate;
 mod interrupt;
 mod run;
 mod trace;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Claims(claims::Args),
     /// Draw the capacity of a scenario's link, or write it as a trace in mahimahi's format
     Trace(trace::Args),
+    /// Ask the questions of RFC 9743 of a controller, compare it with its rivals, and write a page about it
+    Evaluate(evaluate::Args),
     /// Show whether this machine can emulate networks
     Probe,
 }
@@ -42,6 +45,7 @@ pub(crate) fn prepare(command: &Command) {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
         Command::Trace(_) => false,
+        Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
         // This must happen before there are threads. Errors are reported when a network namespace is created.
@@ -55,6 +59,7 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Trace(args) => trace::trace(args, registries),
+        Command::Evaluate(args) => evaluate::evaluate(args, registries),
         Command::Probe => Ok(probe()),
     }
 }

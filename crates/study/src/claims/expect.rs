@@ -79,6 +79,14 @@ impl Bound {
         }
     }
 
+    /// The number of a bound for each value; `None` for a range or a shape.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::AtMost(bound) | Self::AtLeast(bound) | Self::Below(bound) | Self::Above(bound) => Some(*bound),
+            _ => None,
+        }
+    }
+
     /// Whether the worst value is a ratio of values, which has no unit.
     pub fn is_shape(&self) -> bool {
         matches!(self, Self::FlatWithin(_) | Self::IncreasingIn(_) | Self::DecreasingIn(_) | Self::Order(_))

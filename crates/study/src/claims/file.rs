@@ -61,9 +61,10 @@ impl Claim {
         matches!(self.recorded, Standing::Current { holds, .. } if holds != (self.status == Status::Holds))
     }
 
-    /// The expectation, with the unit.
+    /// The expectation, with the unit. A fraction and a ratio have none.
     pub fn expect(&self) -> String {
-        self.unit().map_or_else(|| self.bound.to_string(), |unit| format!("{} {unit}", self.bound))
+        let unit = self.unit().filter(|unit| !["fraction", "ratio"].contains(unit));
+        unit.map_or_else(|| self.bound.to_string(), |unit| format!("{} {unit}", self.bound))
     }
 }
 
@@ -96,9 +97,9 @@ struct Entry {
 }
 
 /// Whether a claim is judged with `--quick`, and with which additional values.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "`quick` should be true, false or values for axes: { seed = [1] }")]
-enum Quick {
+pub(crate) enum Quick {
     Plain(bool),
     With(Table),
 }
@@ -152,14 +153,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let scenario = scenario.map_err(|error| refuse(error.to_string()))?;
         let quick_scenario = if values.is_empty() { None } else { Some(set(scenario.clone(), &values, registries)) };
         let quick_scenario = quick_scenario.transpose().map_err(|error| refuse(error.to_string()))?;
-        let plan = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
-        let links =
-            plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
-        let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
-        let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
-        let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
-        entry.metric.check(schema, &axes, &links, &traffic).map_err(refuse)?;
-        entry.expect.check(&entry.metric.by).map_err(refuse)?;
+        check(&entry.metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
         let mut claim = Claim {
             id,
             place: entry.r#where,
@@ -182,8 +176,25 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
     Ok(claims)
 }
 
+/// Checks that runs of `scenario` have the values of `metric`, and that `bound` fits them.
+pub(crate) fn check(
+    metric: &Metric,
+    bound: &Bound,
+    scenario: &Scenario,
+    registries: &Registries,
+    schema: &Schema,
+) -> Result<(), String> {
+    let plan = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
+    let links = plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
+    let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
+    let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
+    let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
+    metric.check(schema, &axes, &links, &traffic)?;
+    bound.check(&metric.by)
+}
+
 /// `scenario` with these values of its axes.
-fn set(mut scenario: Scenario, values: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
+pub(crate) fn set(mut scenario: Scenario, values: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
     for (axis, values) in values {
         let values = match values {
             Value::Array(values) => values.clone(),

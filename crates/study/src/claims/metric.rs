@@ -67,6 +67,10 @@ pub struct Measured {
     /// `relative_to`, and at both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub terms: Vec<f64>,
+    /// The values of the single seeds, in their order; empty if a seed has none, or if seeds have separate values. Not
+    /// kept in records.
+    #[serde(skip)]
+    pub seeds: Vec<f64>,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +136,27 @@ impl Metric {
     /// The unit of its values, if it has a name.
     pub fn unit(&self) -> Option<&str> {
         self.unit.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// The unit of its values: `s`, `b/s`, `bytes`, `packets`, `fraction`, `ratio`, the name of a unit of its own, or
+    /// empty for other numbers.
+    pub fn quantity(&self) -> &str {
+        let column = self.path.rsplit('.').next().unwrap_or_default();
+        let suffixes = [
+            ("_s", "s"),
+            ("_bps", "b/s"),
+            ("_bytes", "bytes"),
+            ("_packets", "packets"),
+            ("_rate", "fraction"),
+            ("_share", "fraction"),
+            ("utilization", "fraction"),
+        ];
+        let of_column = suffixes.iter().find(|(suffix, _)| column.ends_with(suffix)).map_or("", |(_, unit)| *unit);
+        match self.unit() {
+            Some(unit) => unit,
+            None if self.relative_to.is_some() || self.over.is_some() => "ratio",
+            None => of_column,
+        }
     }
 
     /// The axes whose values select its runs.
@@ -229,7 +254,7 @@ impl Metric {
         let of_seeds: Vec<f64> = seeds.iter().map(of_seed).collect::<Option<_>>().unwrap_or_default();
         let extreme = |pick: fn(f64, f64) -> f64| of_seeds.iter().copied().reduce(pick).filter(|_| of_seeds.len() > 1);
         let (min, max) = (extreme(f64::min), extreme(f64::max));
-        Measured { at, value, min, max, terms: terms.unwrap_or_default() }
+        Measured { at, value, min, max, terms: terms.unwrap_or_default(), seeds: of_seeds }
     }
 
     /// The value at `place`, and the averages that it is computed from.

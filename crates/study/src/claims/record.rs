@@ -147,6 +147,7 @@ impl Record {
             min: value.min.map(rounded),
             max: value.max.map(rounded),
             terms: value.terms.iter().copied().map(rounded).collect(),
+            seeds: Vec::new(),
         };
         Ok(Self {
             digest: digest(result.claim)?,

@@ -1,0 +1,233 @@
+//! `rampmeter evaluate`: asks the questions of RFC 9743 of a controller and of its rivals.
+
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Args as ClapArgs;
+use rampmeter_scenario::{Registries, Schema, World};
+use rampmeter_study::claims::Judge;
+use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, Schemes, page, write_builtin};
+use rampmeter_study::{Cluster, Program, Sweep};
+
+use super::cluster::Dask;
+use super::interrupt::Interrupts;
+use super::run::{from_one, world};
+use crate::failure::Failure;
+
+/// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
+const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
+
+/// The arguments of `rampmeter evaluate`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  rampmeter evaluate --controller pcp --quick              the main questions, in minutes
+  rampmeter evaluate --controller pcp --against cubic,bbr  all questions
+  rampmeter evaluate --crate DIR                           the controller of your own crate
+  rampmeter evaluate --kernel bbr --world emulated         Linux's, with real packets
+  rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse")]
+pub(crate) struct Args {
+    /// The controller, or a scheme of --schemes
+    #[arg(long, value_name = "NAME", conflicts_with = "kernel")]
+    controller: Option<String>,
+    /// A crate of your own whose command has the controller: it is built and asked
+    #[arg(long = "crate", value_name = "DIR", conflicts_with = "kernel")]
+    package: Option<PathBuf>,
+    /// A congestion control of Linux's TCP; needs --world emulated
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// The rivals: controllers, schemes of --schemes, or linux-NAME with --world emulated [default: newreno,cubic,bbr]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    against: Vec<String>,
+    /// Only the main questions, with fewer runs
+    #[arg(long)]
+    quick: bool,
+    /// simulated, or emulated: real packets in network namespaces of this machine, in real time
+    #[arg(long, default_value = "simulated")]
+    world: String,
+    /// The seeds of the runs, for example 1,2,3 [default: those of the scenarios]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
+    seeds: Vec<u64>,
+    /// An evaluation.json of this controller: list what became better or worse since, and exit 1 if something did
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
+    #[arg(long, value_name = "FILE")]
+    schemes: Option<PathBuf>,
+    /// A directory with questions.toml, its scenarios and schemes.toml, instead of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    questions: Option<PathBuf>,
+    /// The directory for the page, the results and the scenarios [default: runs/evaluate/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The number of runs in parallel [default: simulated, one per core; emulated, one]
+    #[arg(long, value_name = "N", value_parser = from_one)]
+    jobs: Option<usize>,
+    /// Run the points on the workers of this Dask scheduler, tcp://HOST:PORT (needs the Python package)
+    #[arg(long, value_name = "ADDRESS")]
+    cluster: Option<String>,
+    /// Write one JSON object to standard output instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// Whether the evaluation needs real packets.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.world == "emulated"
+    }
+}
+
+pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
+    if let Some(package) = &args.package {
+        return evaluate_crate(package);
+    }
+    let baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;
+    let interrupts = Interrupts::listen();
+    let world = world(&args.world, interrupts.stop())?;
+    let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
+    let own = own_scheme(args, registries)?;
+    let out = args.out.clone().unwrap_or_else(|| default_directory(args, &own));
+    let scenarios = out.join("scenarios");
+    let questions = write_questions(args, &scenarios)?;
+    let mut schemes = Schemes::default();
+    schemes.read(&scenarios.join("schemes.toml"))?;
+    if let Some(more) = &args.schemes {
+        schemes.read(more)?;
+    }
+    let scheme = args.kernel.as_ref().map_or(own, |kernel| schemes.need_kernel(kernel));
+    let default = || RIVALS.map(str::to_owned).to_vec();
+    let mut rivals = if args.against.is_empty() { default() } else { args.against.clone() };
+    rivals.retain(|rival| *rival != scheme);
+    for name in rivals.iter().chain([&scheme]) {
+        match name.strip_prefix("linux-") {
+            Some(kernel) if args.is_emulated() => drop(schemes.need_kernel(kernel)),
+            _ => schemes.need(name, registries).map_err(Failure::input)?,
+        }
+    }
+    fs::write(scenarios.join("schemes.toml"), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
+    let questionnaire = Questionnaire::read(&questions)?;
+    let schema = Schema::default();
+    let worlds: [&dyn World; 1] = [&*world];
+    let evaluator = Evaluator {
+        judge: Judge {
+            sweep: Sweep {
+                registries,
+                schema: &schema,
+                jobs: args.jobs,
+                stop: interrupts.stop(),
+                cluster: cluster.as_ref().map(|it| it as &dyn Cluster),
+            },
+            worlds: &worlds,
+            directory: &out.join("points"),
+            program: &Program::this()?,
+        },
+        questionnaire: &questionnaire,
+        schemes: &schemes,
+        scheme: &scheme,
+        rivals: &rivals,
+        quick: args.quick,
+        seeds: &args.seeds,
+    };
+    let kept = format!("finished runs are in {}, and the same command resumes from there", out.display());
+    let mut bar = interrupts.bar(args.json, &kept);
+    let evaluation = evaluator.run(|progress| bar.show(progress));
+    bar.clear();
+    let evaluation = evaluation.map_err(|error| Failure::from(error).if_interrupted(&kept))?;
+    let comparison = baseline.map(|before| Comparison::of(&before, &evaluation).map_err(Failure::input)).transpose()?;
+    write(&out, &evaluation)?;
+    if args.json {
+        println!("{}", serde_json::json!({ "evaluation": evaluation, "comparison": comparison }));
+    } else {
+        print!("{}", text::report(&evaluation, comparison.as_ref()));
+        println!("\npage: {}", out.join("index.html").display());
+    }
+    let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
+    Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Builds the command of a crate and runs it with the same arguments, without `--crate`.
+fn evaluate_crate(package: &Path) -> Result<ExitCode, Failure> {
+    let manifest = package.join("Cargo.toml");
+    if !manifest.is_file() {
+        let what = format!("{}: there is no such file; name the directory of a crate", manifest.display());
+        return Err(Failure::input(what));
+    }
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let mut passed = Vec::new();
+    while let Some(argument) = arguments.next() {
+        if argument == "--crate" {
+            arguments.next();
+        } else if !argument.to_string_lossy().starts_with("--crate=") {
+            passed.push(argument);
+        }
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--release", "--quiet", "--manifest-path"]).arg(&manifest).arg("--").args(passed);
+    let status = cargo.status().map_err(|error| Failure::failed(format!("cargo: {error}")))?;
+    Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(u8::try_from(code).unwrap_or(1))))
+}
+
+/// The name of the evaluated scheme: the given one, or the only controller that this command has more than `rampmeter`.
+fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
+    if let Some(name) = &args.controller {
+        return Ok(name.clone());
+    }
+    if let Some(kernel) = &args.kernel {
+        if args.is_emulated() {
+            return Ok(format!("linux-{kernel}"));
+        }
+        return Err(Failure::input("Linux's TCP needs real packets; add --world emulated"));
+    }
+    let builtin = Registries::default();
+    let is_builtin = |name: &str| builtin.controllers.list().any(|(known, _)| known == name);
+    let own: Vec<&str> = registries.controllers.list().map(|(name, _)| name).filter(|name| !is_builtin(name)).collect();
+    match own.as_slice() {
+        [name] => Ok((*name).to_owned()),
+        [] => Err(Failure::input("name what to evaluate: --controller NAME, --crate DIR or --kernel NAME")),
+        several => Err(Failure::input(format!(
+            "name one of this command's controllers with --controller: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+fn default_directory(args: &Args, name: &str) -> PathBuf {
+    let quick = if args.quick { "-quick" } else { "" };
+    let emulated = if args.is_emulated() { "-emulated" } else { "" };
+    Path::new("runs/evaluate").join(format!("{name}{quick}{emulated}"))
+}
+
+/// Writes the questions, scenarios and schemes into `directory`, and returns the file of questions.
+fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
+    let Some(own) = &args.questions else { return Ok(write_builtin(directory)?) };
+    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+    let unreadable = |error: std::io::Error| Failure::input(format!("{}: {error}", own.display()));
+    for entry in fs::read_dir(own).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_file() {
+            fs::copy(&path, directory.join(path.file_name().unwrap_or_default())).map_err(unreadable)?;
+        }
+    }
+    Ok(directory.join("questions.toml"))
+}
+
+fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let advice = "give the evaluation.json of an earlier evaluation";
+        Failure::input(format!("{}:{}: not an evaluation: {error}; {advice}", path.display(), error.line()))
+    })
+}
+
+fn write(out: &Path, evaluation: &Evaluation) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(evaluation).map_err(Failure::failed)?;
+    fs::write(out.join("evaluation.json"), json + "\n").map_err(|error| unwritable(out, &error))?;
+    fs::write(out.join("index.html"), page(evaluation)).map_err(|error| unwritable(out, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{}: cannot be written: {error}", path.display()))
+}

@@ -1,0 +1,70 @@
+//! An evaluation as text: a line for each question, what failed and why, and what changed since the baseline.
+
+use rampmeter_study::evaluation::{Answer, Answered, Change, Comparison, Evaluation, Verdict, formatted};
+
+use crate::table::table;
+
+/// The text of an evaluation.
+pub(super) fn report(evaluation: &Evaluation, comparison: Option<&Comparison>) -> String {
+    let first = ["section", "question", "bound", "verdict"].map(String::from);
+    let head: Vec<String> = first.into_iter().chain(evaluation.all_schemes().map(str::to_owned)).collect();
+    let mut rows = Vec::new();
+    for section in &evaluation.sections {
+        for question in &section.questions {
+            let own = question.of(&evaluation.scheme);
+            let verdict = own.map_or("", |answer| word(answer.verdict)).to_owned();
+            let mut row = vec![section.id.clone(), question.id.clone(), question.expect.clone(), verdict];
+            row.extend(
+                evaluation
+                    .all_schemes()
+                    .map(|scheme| question.of(scheme).map_or(String::new(), |it| cell(question, it))),
+            );
+            rows.push(row);
+        }
+    }
+    let failing = evaluation.questions().filter_map(|question| {
+        let answer = question.of(&evaluation.scheme)?;
+        let because = answer.reason.as_ref().unwrap_or(&question.because);
+        let line = format!("{:<9}{}: {} ({because})\n", word(answer.verdict), question.id, question.asks);
+        (answer.verdict != Verdict::Passes).then_some(line)
+    });
+    let counts = evaluation.all_schemes().map(|scheme| {
+        let [passes, fails, skipped] = evaluation.count(scheme);
+        format!("{scheme}: passes {passes}, fails {fails}, skipped {skipped}")
+    });
+    let counts = counts.collect::<Vec<_>>().join("; ");
+    let changes = comparison.map_or(String::new(), changes);
+    format!("{}\n{}\n{counts}\n{changes}", table(&head, &rows), failing.collect::<String>())
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passes => "passes",
+        Verdict::Fails => "fails",
+        Verdict::Skipped => "skipped",
+    }
+}
+
+/// The value that decides; marked if it does not meet the bound.
+fn cell(question: &Answered, answer: &Answer) -> String {
+    let value = answer.worst.map_or("none".to_owned(), |worst| formatted(worst, &question.unit));
+    match answer.verdict {
+        Verdict::Passes => value,
+        Verdict::Fails => format!("{value} !"),
+        Verdict::Skipped => "skipped".to_owned(),
+    }
+}
+
+fn changes(comparison: &Comparison) -> String {
+    let line = |change: &Change| {
+        let word = if change.is_worse { "worse" } else { "better" };
+        let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| formatted(value, ""));
+        let at = change.at.iter().map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ");
+        let at = if at.is_empty() { at } else { format!(" ({at})") };
+        format!("{word:<9}{}{at}: {} before, {} now\n", change.question, value(change.before), value(change.now))
+    };
+    let lines: String = comparison.changes.iter().map(line).collect();
+    let worse = comparison.changes.iter().filter(|change| change.is_worse).count();
+    let better = comparison.changes.len() - worse;
+    format!("\n{lines}of {} values, {worse} became worse and {better} better than the baseline\n", comparison.compared)
+}

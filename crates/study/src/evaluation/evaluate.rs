@@ -1,0 +1,256 @@
+//! Asks the questions: makes a claim of each question for each scheme, runs them all, and sorts the results.
+
+use std::collections::BTreeMap;
+
+use rampmeter_scenario::Scenario;
+use serde_json::Map;
+use toml::Value as Setting;
+
+use super::report::{Better, FORMAT};
+use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes, Value, Verdict};
+use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
+use crate::{Progress, StudyError};
+
+/// The axis with the schemes, and the one with the rivals beside them.
+const SCHEME: &str = "scheme";
+const OTHER: &str = "other";
+
+/// An evaluation to run.
+#[derive(Clone)]
+pub struct Evaluator<'a> {
+    /// What runs and judges the claims. Its first world is that of the evaluation.
+    pub judge: Judge<'a>,
+    /// The questions; their scenarios share the file of `schemes`.
+    pub questionnaire: &'a Questionnaire,
+    /// The definitions of the schemes.
+    pub schemes: &'a Schemes,
+    /// The scheme to evaluate.
+    pub scheme: &'a str,
+    /// The schemes to compare it with.
+    pub rivals: &'a [String],
+    /// Whether to ask fewer questions, of shorter runs.
+    pub quick: bool,
+    /// Seeds instead of those of the scenarios; empty for those.
+    pub seeds: &'a [u64],
+}
+
+/// A question to a scheme, beside a rival.
+struct Asked<'a> {
+    question: &'a Question,
+    scheme: &'a str,
+    other: Option<&'a str>,
+}
+
+impl Evaluator<'_> {
+    /// Runs the evaluation.
+    pub fn run(&self, watch: impl FnMut(Progress)) -> Result<Evaluation, StudyError> {
+        let mut asked = Vec::new();
+        let mut claims = Vec::new();
+        for question in &self.questionnaire.questions {
+            let Some(scenario) = self.scenario(question)? else { continue };
+            for (scheme, other) in self.places(question) {
+                claims.push(self.claim(question, scenario.clone(), scheme, other)?);
+                asked.push(Asked { question, scheme, other });
+            }
+        }
+        let mut runs = 0;
+        let mut watch = watch;
+        let results = self.judge.judge(&claims, |progress| {
+            runs = progress.total;
+            watch(progress);
+        })?;
+        let results: Vec<(Asked<'_>, ClaimResult<'_>)> = asked.into_iter().zip(results).collect();
+        let sections = self.questionnaire.sections.iter().map(|section| {
+            let own = self.questionnaire.questions.iter().filter(|question| question.section == section.id);
+            Part {
+                id: section.id.clone(),
+                title: section.title.clone(),
+                level: section.level,
+                asks: section.asks.clone(),
+                not_run: section.not_run.clone(),
+                questions: own.filter_map(|question| self.answered(question, &results)).collect(),
+            }
+        });
+        let definition = |name: &str| {
+            let definition = self.schemes.definition(name).map(ToString::to_string).unwrap_or_default();
+            (name.to_owned(), definition)
+        };
+        Ok(Evaluation {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scheme: self.scheme.to_owned(),
+            rivals: self.rivals.to_vec(),
+            schemes: self.all().map(definition).collect::<BTreeMap<_, _>>(),
+            world: self.world().to_owned(),
+            quick: self.quick,
+            runs,
+            sections: sections.collect(),
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.scheme).chain(self.rivals.iter().map(String::as_str))
+    }
+
+    fn world(&self) -> &str {
+        self.judge.worlds.first().map_or("simulated", |world| world.name())
+    }
+
+    /// The schemes that `question` is asked of, each with the rivals beside it.
+    fn places<'q>(&'q self, question: &'q Question) -> impl Iterator<Item = (&'q str, Option<&'q str>)> {
+        let asked = self.all().filter(|scheme| !(question.any_router && self.schemes.brings_routers(scheme)));
+        asked.flat_map(|scheme| {
+            let rivals = self.rivals.iter().map(String::as_str).filter(move |rival| *rival != scheme);
+            let rivals: Vec<_> = if question.is_about_rivals() { rivals.map(Some).collect() } else { vec![None] };
+            rivals.into_iter().map(move |other| (scheme, other))
+        })
+    }
+
+    /// The scenario of a question; `None` if a quick evaluation does not ask it.
+    fn scenario(&self, question: &Question) -> Result<Option<Scenario>, StudyError> {
+        let quick = match (self.quick, question.quick_values()) {
+            (true, None) => return Ok(None),
+            (true, Some(values)) => values,
+            (false, _) => toml::Table::new(),
+        };
+        let file = self.questionnaire.file.with_file_name(&question.scenario);
+        let mut scenario = Scenario::read(file)?;
+        let names = || self.all().map(Setting::from).collect::<Vec<_>>();
+        for axis in [SCHEME, OTHER] {
+            if scenario.axes().iter().any(|known| known.name == axis) {
+                scenario.set(axis, names())?;
+            }
+        }
+        let registries = self.judge.sweep.registries;
+        let refuse = |error: &dyn ToString| self.questionnaire.wrong(question, &error.to_string());
+        let mut values = question.set.clone();
+        values.extend(quick);
+        if !self.seeds.is_empty() {
+            let seeds = self.seeds.iter().map(|seed| Setting::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
+            values.insert("seed".into(), seeds.collect::<Vec<_>>().into());
+        }
+        claims::set(scenario, &values, registries).map(Some).map_err(|error| refuse(&error))
+    }
+
+    fn claim(
+        &self,
+        question: &Question,
+        scenario: Scenario,
+        scheme: &str,
+        other: Option<&str>,
+    ) -> Result<Claim, StudyError> {
+        let refuse = |problem: String| self.questionnaire.wrong(question, &problem);
+        let metric = question.metric(scheme, other).map_err(refuse)?;
+        let sweep = &self.judge.sweep;
+        claims::check(&metric, &question.expect, &scenario, sweep.registries, sweep.schema).map_err(refuse)?;
+        Ok(Claim {
+            id: question.id.clone(),
+            place: question.section.clone(),
+            text: question.asks.clone(),
+            paper: None,
+            metric,
+            bound: question.expect.clone(),
+            status: Status::Holds,
+            note: None,
+            world: self.world().to_owned(),
+            source: self.questionnaire.file.clone(),
+            file: self.questionnaire.file.with_file_name(&question.scenario),
+            scenario,
+            recorded: Standing::Missing,
+        })
+    }
+
+    /// The answers to `question`; `None` if it was not asked.
+    fn answered(&self, question: &Question, results: &[(Asked<'_>, ClaimResult<'_>)]) -> Option<Answered> {
+        let own: Vec<_> = results.iter().filter(|(asked, _)| asked.question.id == question.id).collect();
+        if self.quick && question.quick_values().is_none() {
+            return None;
+        }
+        let answers = self.all().map(|scheme| {
+            let of_scheme: Vec<_> = own.iter().filter(|(asked, _)| asked.scheme == scheme).collect();
+            match of_scheme.is_empty() {
+                true if question.any_router && self.schemes.brings_routers(scheme) => {
+                    skipped(scheme, "it needs routers of its own")
+                }
+                true => skipped(scheme, "there is no rival beside it"),
+                false => answer(scheme, &question.expect, &of_scheme),
+            }
+        });
+        let claim = own.first().map(|(_, result)| result.claim);
+        Some(Answered {
+            id: question.id.clone(),
+            asks: question.asks.clone(),
+            expect: claim.map_or_else(|| question.expect.to_string(), Claim::expect),
+            bound: question.expect.number(),
+            because: question.because.clone(),
+            better: better(&question.expect),
+            unit: claim.map_or("", |claim| claim.metric.quantity()).to_owned(),
+            scenario: question.scenario.display().to_string(),
+            repeat: claim.map_or_else(Vec::new, |claim| self.repeat(question, claim)),
+            answers: answers.collect(),
+        })
+    }
+
+    /// The arguments of `rampmeter` that repeat the runs of the evaluated scheme.
+    fn repeat(&self, question: &Question, claim: &Claim) -> Vec<String> {
+        let file = format!("scenarios/{}", question.scenario.display());
+        let mut arguments = vec!["run".to_owned(), file, "--set".to_owned(), format!("{SCHEME}={}", self.scheme)];
+        let text = |value: &Setting| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut given = question.set.clone();
+        given.extend(if self.quick { question.quick_values().unwrap_or_default() } else { toml::Table::new() });
+        for axis in claim.scenario.axes() {
+            let is_other = axis.name == OTHER;
+            let is_given = given.contains_key(&axis.name) || (axis.name == "seed" && !self.seeds.is_empty());
+            if is_other || is_given {
+                let values = axis.values.iter().filter(|value| !is_other || value.as_str() != Some(self.scheme));
+                let values = values.map(text).collect::<Vec<_>>().join(",");
+                arguments.extend(["--set".to_owned(), format!("{}={values}", axis.name)]);
+            }
+        }
+        if self.world() != "simulated" {
+            arguments.extend(["--world".to_owned(), self.world().to_owned()]);
+        }
+        arguments
+    }
+}
+
+fn skipped(scheme: &str, reason: &str) -> Answer {
+    let reason = Some(reason.to_owned());
+    Answer { scheme: scheme.to_owned(), verdict: Verdict::Skipped, worst: None, values: Vec::new(), reason }
+}
+
+/// The answer of `scheme`, from its results beside each rival or from its single result.
+fn answer(scheme: &str, bound: &Bound, results: &[&&(Asked<'_>, ClaimResult<'_>)]) -> Answer {
+    let reason = results.iter().find_map(|(_, result)| result.reason.clone());
+    let values = results.iter().flat_map(|(asked, result)| result.values.iter().map(|value| value_of(asked, value)));
+    let values: Vec<Value> = values.collect();
+    if results.iter().any(|(_, result)| result.holds.is_none()) {
+        return Answer { values, ..skipped(scheme, &reason.unwrap_or_default()) };
+    }
+    let worst = if bound.is_shape() {
+        let shapes = results.iter().map(|(_, result)| result.measured);
+        bound.worst(&shapes.map(|value| Measured { value, ..Measured::default() }).collect::<Vec<_>>())
+    } else {
+        let all = results.iter().flat_map(|(_, result)| result.values.iter().cloned());
+        bound.worst(&all.collect::<Vec<_>>())
+    };
+    let passes = results.iter().all(|(_, result)| result.holds == Some(true));
+    let verdict = if passes { Verdict::Passes } else { Verdict::Fails };
+    Answer { scheme: scheme.to_owned(), verdict, worst, values, reason }
+}
+
+fn value_of(asked: &Asked<'_>, measured: &Measured) -> Value {
+    let other = asked.other.map(|other| (OTHER.to_owned(), other.into()));
+    let json = |value: &Setting| serde_json::to_value(value).unwrap_or_default();
+    let places = measured.at.iter().map(|(axis, value)| (axis.clone(), json(value)));
+    let at: Map<String, serde_json::Value> = other.into_iter().chain(places).collect();
+    Value { at, value: measured.value, seeds: measured.seeds.clone() }
+}
+
+fn better(bound: &Bound) -> Option<Better> {
+    match bound {
+        Bound::AtMost(_) | Bound::Below(_) => Some(Better::Less),
+        Bound::AtLeast(_) | Bound::Above(_) => Some(Better::More),
+        _ => None,
+    }
+}

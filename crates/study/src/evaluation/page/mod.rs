@@ -1,0 +1,177 @@
+//! The evaluation as one HTML page that needs no network and no scripts.
+//!
+//! ```text
+//!   summary       what the scheme and its rivals pass; the sections × schemes grid; failures, the worst first
+//!   overview      pairs (who harms whom), goodput against delay, margins
+//!   sections      what the RFC asks; each question with its bound, a plot, the values and the command that repeats it
+//!   schemes       what the names mean
+//! ```
+//!
+//! Plots are SVG in the page. `maud` escapes all texts, for names come from files of users, and closes all elements.
+
+mod limit;
+mod marks;
+mod matrix;
+mod pairs;
+mod question;
+mod radar;
+mod scale;
+mod scatter;
+mod section;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{Answered, Evaluation, Verdict};
+
+/// What all parts of the page need.
+struct Page<'a> {
+    evaluation: &'a Evaluation,
+    /// The evaluated scheme, then its rivals.
+    schemes: Vec<&'a str>,
+}
+
+/// The page of an evaluation.
+pub fn page(evaluation: &Evaluation) -> String {
+    let page = Page { evaluation, schemes: evaluation.all_schemes().collect() };
+    let title = format!("{} by the questions of RFC 9743", evaluation.scheme);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                (PreEscaped(r#"<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>"#))
+                title { (title) }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                (marks::definitions())
+                header {
+                    h1 { strong { (evaluation.scheme) } " by the questions of RFC 9743" }
+                    (about(&page))
+                }
+                main {
+                    (summary::summary(&page))
+                    (matrix::matrices(&page))
+                    (scatter::scatters(&page))
+                    (radar::radars(&page))
+                    (section::sections(&page))
+                    (schemes(&page))
+                }
+                footer { p { "Rampmeter " (evaluation.version) ". Machine-readable: " a href="evaluation.json" { "evaluation.json" } "." } }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// What was run.
+fn about(page: &Page<'_>) -> Markup {
+    let evaluation = page.evaluation;
+    let world = match evaluation.world.as_str() {
+        "emulated" => "emulated: real packets between network namespaces",
+        world => world,
+    };
+    let extent = if evaluation.quick { "the main questions, with fewer runs" } else { "all questions" };
+    html! {
+        dl.about {
+            div { dt { "Compared with" } dd { @if evaluation.rivals.is_empty() { "no rival" } (evaluation.rivals.join(", ")) } }
+            div { dt { "World" } dd { (world) } }
+            div { dt { "Extent" } dd { (extent) } }
+            div { dt { "Runs" } dd { (evaluation.runs) } }
+            div { dt { "Version" } dd { "Rampmeter " (evaluation.version) } }
+        }
+        details.reading {
+            summary { "How to read this page" }
+            p {
+                "RFC 9743 (BCP 133) says what whoever specifies a congestion controller must, should or may assess. It "
+                "gives questions and not bounds. Each question here has a bound and says where it is from; "
+                span.tag { "judgement" } " marks those that no specification gives. Every scheme answers the same "
+                "questions on the same runs, so a verdict can be read beside those of controllers that are in use."
+            }
+            p {
+                "A scheme passes a question if all its values meet the bound. A plot has a row for each scheme: each mark "
+                "is the mean of the seeds at one place, such as a path or a rival; the filled mark decides. The small "
+                "ticks below are the single seeds. The side of the bound that fails is shaded. Point at a mark to see its place."
+            }
+        }
+    }
+}
+
+/// What the names of schemes mean.
+fn schemes(page: &Page<'_>) -> Markup {
+    html! {
+        section #schemes {
+            h2 { "Schemes" }
+            p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has them too." }
+            div.definitions-of-schemes {
+                @for (index, scheme) in page.schemes.iter().enumerate() {
+                    div {
+                        h3 { (marks::icon(index)) " " (scheme) }
+                        pre { code { (page.evaluation.schemes.get(*scheme).map_or("", |text| text.trim())) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sign of a verdict, with its word for readers that do not see it.
+fn sign(verdict: Verdict) -> Markup {
+    let (class, sign, word) = match verdict {
+        Verdict::Passes => ("pass", "✓", "passes"),
+        Verdict::Fails => ("fail", "✗", "fails"),
+        Verdict::Skipped => ("skip", "–", "skipped"),
+    };
+    html! { span.sign.(class) role="img" aria-label=(word) title=(word) { (sign) } }
+}
+
+/// A link to a question.
+fn link(question: &Answered, text: &str) -> Markup {
+    html! { a href={ "#" (anchor("q", &question.id)) } { (text) } }
+}
+
+/// The anchor of a question or section: its name, with `-` for what a link would have to encode.
+fn anchor(kind: &str, name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    format!("{kind}-{}", name.chars().map(plain).collect::<String>())
+}
+
+/// The scenario of `question` and the command that repeats its runs, below `title`.
+fn repeat(page: &Page<'_>, question: &Answered, title: &str) -> Markup {
+    let command = ["rampmeter"].into_iter().chain(question.repeat.iter().map(String::as_str));
+    let command = command.map(quoted).collect::<Vec<_>>().join(" ");
+    let scenario = format!("scenarios/{}", question.scenario);
+    html! {
+        details.repeat {
+            summary { (title) }
+            p {
+                "Scenario: " a href=(encoded(&scenario)) { (scenario) } ". In the directory of this page:"
+            }
+            pre { code { (command) } }
+            @if let Some(rival) = page.evaluation.rivals.first() {
+                p { "For a rival, write for example " code { (quoted(&format!("scheme={rival}"))) } "." }
+            }
+        }
+    }
+}
+
+/// An argument as a shell reads it.
+fn quoted(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+/// A path as a link: relative, whatever its name begins with.
+fn encoded(path: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    path.bytes().map(encode).collect()
+}

@@ -1,0 +1,206 @@
+//! `questions.toml`: what an evaluation asks, by the sections of RFC 9743.
+//!
+//! ```toml
+//! [[section]]
+//! id = "5.1.2"
+//! title = "Protection against bufferbloat"
+//! level = "should"                            # how the RFC asks: must, should or may
+//! asks = "..."                                # in our words
+//!
+//! [[question]]
+//! id = "standing-queue"
+//! section = "5.1.2"
+//! asks = "How long is the queue that one flow keeps in a deep buffer?"
+//! scenario = "alone.toml"                     # beside this file; its axis `scheme` has the schemes, `other` the rivals
+//! set = { buffer = "deep" }
+//! quick = { seed = [1, 2] }                   # as in a claim: false, true or values
+//! metric = { mean = "links.bottleneck.queue_mean_share" }
+//! expect = { at_most = 0.5 }
+//! because = "judgement: ..."                  # where the bound is from
+//! ```
+//!
+//! A question about the axis `other` is asked for each rival. In the values of its metric `"$scheme"` is the scheme and
+//! `"$other"` the rival.
+
+use std::path::{Path, PathBuf};
+
+use rampmeter_scenario::ScenarioError;
+use serde::{Deserialize, Serialize};
+use toml::{Spanned, Table, Value};
+
+use crate::StudyError;
+use crate::claims::{Bound, Metric, Quick};
+
+/// How the RFC asks for the answers of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// They must be given.
+    Must,
+    /// They should be given.
+    Should,
+    /// They may be given.
+    May,
+}
+
+/// A section of the RFC.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Its number.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// How it asks.
+    pub level: Level,
+    /// What it asks, in our words.
+    pub asks: String,
+    /// Why no runs answer it; `None` if there are questions.
+    pub not_run: Option<String>,
+}
+
+/// A question of a section.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// Its name, unique.
+    pub id: String,
+    /// The number of its section.
+    pub section: String,
+    /// Its text.
+    pub asks: String,
+    /// The scenario's file, beside the questions.
+    pub scenario: PathBuf,
+    /// The values of the scenario's axes.
+    #[serde(default)]
+    pub set: Table,
+    /// Whether a quick evaluation asks it, and of which runs.
+    #[serde(default)]
+    pub(crate) quick: Quick,
+    metric: Table,
+    /// The bound.
+    pub expect: Bound,
+    /// Where the bound is from; what is judgement begins with that word.
+    pub because: String,
+    /// Whether it asks about any router. Then schemes that bring their own are not asked.
+    #[serde(default)]
+    pub any_router: bool,
+    #[serde(skip)]
+    line: usize,
+}
+
+impl Question {
+    /// Whether it is asked for each rival.
+    pub fn is_about_rivals(&self) -> bool {
+        let mut texts = Vec::new();
+        self.metric.values().for_each(|value| collect(value, &mut texts));
+        texts.contains(&"$other")
+    }
+
+    /// The metric for `scheme`, beside `other`.
+    pub(crate) fn metric(&self, scheme: &str, other: Option<&str>) -> Result<Metric, String> {
+        let mut metric = self.metric.clone();
+        let place = metric.entry("where").or_insert_with(|| Table::new().into());
+        if let Some(place) = place.as_table_mut() {
+            place.entry("scheme").or_insert_with(|| "$scheme".into());
+        }
+        let names: Vec<(&str, &str)> =
+            [("$scheme", scheme)].into_iter().chain(other.map(|it| ("$other", it))).collect();
+        metric.iter_mut().for_each(|(_, value)| substitute(value, &names));
+        metric.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
+    }
+
+    /// The values of the axes for a quick evaluation; `None` if it does not ask this question.
+    pub(crate) fn quick_values(&self) -> Option<Table> {
+        match &self.quick {
+            Quick::Plain(false) => None,
+            Quick::Plain(true) => Some(Table::new()),
+            Quick::With(values) => Some(values.clone()),
+        }
+    }
+}
+
+/// The questions of an evaluation.
+#[derive(Debug, Clone)]
+pub struct Questionnaire {
+    /// Its file.
+    pub file: PathBuf,
+    /// The sections, in the order of the RFC.
+    pub sections: Vec<Section>,
+    /// The questions, in the order of the file.
+    pub questions: Vec<Question>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    section: Vec<Spanned<Section>>,
+    question: Vec<Spanned<Question>>,
+}
+
+impl Questionnaire {
+    /// Reads the questions in `file`.
+    pub fn read(file: &Path) -> Result<Self, StudyError> {
+        let name = file.display().to_string();
+        let text =
+            std::fs::read_to_string(file).map_err(|error| ScenarioError::Unreadable { file: name.clone(), error })?;
+        let line_of = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
+        let wrong =
+            |line: usize, problem: String| StudyError::from(ScenarioError::Wrong { file: name.clone(), line, problem });
+        let parsed: File = toml::from_str(&text).map_err(|error| {
+            let line = line_of(error.span().map_or(0, |span| span.start));
+            wrong(line, error.message().replace('\n', " "))
+        })?;
+        let mut questions: Vec<Question> = Vec::new();
+        for question in parsed.question {
+            let line = line_of(question.span().start);
+            let question = Question { line, ..question.into_inner() };
+            if questions.iter().any(|other| other.id == question.id) {
+                return Err(wrong(line, format!("there are two questions called `{}`; rename one", question.id)));
+            }
+            if !parsed.section.iter().any(|section| section.get_ref().id == question.section) {
+                let advice = "add a [[section]] with this id";
+                let what = format!("question `{}`: there is no section {}; {advice}", question.id, question.section);
+                return Err(wrong(line, what));
+            }
+            questions.push(question);
+        }
+        for section in &parsed.section {
+            let Section { id, not_run, .. } = section.get_ref();
+            if not_run.is_some() == questions.iter().any(|question| question.section == *id) {
+                let advice = "a section has questions, or says in `not_run` why it has none";
+                return Err(wrong(line_of(section.span().start), format!("section {id}: {advice}")));
+            }
+        }
+        let sections = parsed.section.into_iter().map(Spanned::into_inner).collect();
+        Ok(Self { file: file.to_owned(), sections, questions })
+    }
+
+    /// An error in `question`.
+    pub(crate) fn wrong(&self, question: &Question, problem: &str) -> StudyError {
+        let problem = format!("question `{}`: {problem}", question.id);
+        ScenarioError::Wrong { file: self.file.display().to_string(), line: question.line, problem }.into()
+    }
+}
+
+fn collect<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(array) => array.iter().for_each(|value| collect(value, texts)),
+        Value::Table(table) => table.values().for_each(|value| collect(value, texts)),
+        _ => {}
+    }
+}
+
+fn substitute(value: &mut Value, names: &[(&str, &str)]) {
+    match value {
+        Value::String(text) => {
+            if let Some((_, name)) = names.iter().find(|(placeholder, _)| placeholder == text) {
+                *text = (*name).to_owned();
+            }
+        }
+        Value::Array(array) => array.iter_mut().for_each(|value| substitute(value, names)),
+        Value::Table(table) => table.iter_mut().for_each(|(_, value)| substitute(value, names)),
+        _ => {}
+    }
+}

@@ -1,0 +1,76 @@
+//! `schemes.toml`: what the names of schemes mean in an evaluation.
+//!
+//! The file has a `[scheme.NAME]` table for each scheme that is more than a controller with its defaults: VCP needs its
+//! router. Any other controller is the scheme `{ controller = "NAME" }`.
+
+use std::path::Path;
+
+use rampmeter_scenario::{Registries, ScenarioError};
+use rampmeter_units::Known;
+use toml::{Table, Value};
+
+use crate::StudyError;
+
+/// Definitions of schemes: `[scheme.NAME]` tables.
+#[derive(Debug, Clone, Default)]
+pub struct Schemes(Table);
+
+impl Schemes {
+    /// Adds the schemes of `file`, which replace those of the same name.
+    pub fn read(&mut self, file: &Path) -> Result<(), StudyError> {
+        let name = || file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| ScenarioError::Unreadable { file: name(), error })?;
+        let wrong = |at: usize, problem: String| {
+            let line = 1 + text[..at.min(text.len())].matches('\n').count();
+            ScenarioError::Wrong { file: name(), line, problem }
+        };
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
+            wrong(error.span().map_or(0, |span| span.start), error.message().replace('\n', " "))
+        })?;
+        match (table.remove("scheme"), table.is_empty()) {
+            (Some(Value::Table(schemes)), true) => self.0.extend(schemes),
+            _ => return Err(wrong(0, "a file of schemes has [scheme.NAME] tables, and nothing else".into()).into()),
+        }
+        Ok(())
+    }
+
+    /// Adds the scheme called `name` if it is not there: the controller of that name with its defaults. An error says
+    /// what there is.
+    pub fn need(&mut self, name: &str, registries: &Registries) -> Result<(), String> {
+        let controllers: Vec<&str> = registries.controllers.list().map(|(name, _)| name).collect();
+        if !self.0.contains_key(name) && !controllers.contains(&name) {
+            let schemes = self.0.keys().map(String::as_str).filter(|name| !controllers.contains(name));
+            let known = Known::near(name, schemes.chain(controllers.iter().copied()));
+            return Err(format!("no controller and no scheme is called `{name}`; {known}"));
+        }
+        self.add("controller", name, name);
+        Ok(())
+    }
+
+    /// Adds Linux's TCP with the congestion control `algorithm`, and returns the scheme's name.
+    pub fn need_kernel(&mut self, algorithm: &str) -> String {
+        let name = format!("linux-{algorithm}");
+        self.add("kernel", algorithm, &name);
+        name
+    }
+
+    /// Adds `{ key = "value" }` if there is no scheme called `name`.
+    fn add(&mut self, key: &str, value: &str, name: &str) {
+        self.0.entry(name).or_insert_with(|| Table::from_iter([(key.to_owned(), Value::from(value))]).into());
+    }
+
+    /// The text of a file of schemes.
+    pub fn text(&self) -> String {
+        Table::from_iter([("scheme".to_owned(), Value::Table(self.0.clone()))]).to_string()
+    }
+
+    /// The definition of the scheme called `name`.
+    pub fn definition(&self, name: &str) -> Option<&Table> {
+        self.0.get(name)?.as_table()
+    }
+
+    /// Whether the scheme called `name` needs routers of its own.
+    pub fn brings_routers(&self, name: &str) -> bool {
+        self.definition(name).is_some_and(|scheme| scheme.contains_key("routers"))
+    }
+}
