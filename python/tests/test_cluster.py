@@ -85,7 +85,6 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, cluster: LocalClus
     os.kill(victim, signal.SIGKILL)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert victim not in client.run(os.getpid).values()
     rampmeter.run(file, out=here)
     same_tables(here, there)
 
