@@ -61,6 +61,7 @@ pub mod bbr;
 pub mod bbr1;
 pub mod bic;
 pub mod cm;
+pub mod copa;
 pub mod cubic;
 pub mod cubic_2005;
 pub mod dctcp;

@@ -123,6 +123,7 @@ controllers! {
     Bic: crate::bic::Bic, "bic", "BIC: a binary search for the window (INFOCOM 2004)";
     Cubic: crate::cubic::Cubic, "cubic", "CUBIC: a cubic curve of the time since the last loss (RFC 9438)";
     Bbr: crate::bbr::Bbr, "bbr", "BBRv3: a model of the path's bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
+    Copa: crate::copa::Copa, "copa", "Copa: a rate that is inverse to the queueing delay (NSDI 2018)";
     Bbr1: crate::bbr1::Bbr1, "bbr1", "BBRv1: the same without a reaction to losses (ACM Queue 2016)";
     Cubic2005: crate::cubic_2005::Cubic2005, "cubic-2005", "CUBIC as it was proposed (PFLDnet 2005)";
     Fast: crate::fast::Fast, "fast", "FAST TCP: keeps a fixed number of its packets in the queue (INFOCOM 2004)";
@@ -152,7 +153,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_suggests_the_nearest_or_all() {
-        for (name, known) in [("renno", "did you mean `reno`?"), ("compound", "there are bbr, bbr1, bic, cm, cubic, ")]
+        for (name, known) in
+            [("renno", "did you mean `reno`?"), ("compound", "there are bbr, bbr1, bic, cm, copa, cubic, ")]
         {
             let error = Registry::default().factory(name, &toml::Table::new()).err().unwrap().to_string();
             assert!(error.contains(name) && error.contains(known), "{error}");
