@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from tempfile import TemporaryFile
@@ -81,7 +82,8 @@ def _serve() -> None:
     engine.enter_user_namespace()
     answer: tuple[str | None, str] = (None, "")
     try:
-        engine.run(path, "emulated", axes, jobs, out, resume, file, lambda *progress: _say("progress", *progress))
+        watch = partial(_say, "progress")
+        engine.run(path, "emulated", axes, jobs, out, resume, file, watch, None)
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
     _say("answer", *answer)
