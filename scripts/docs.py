@@ -24,7 +24,14 @@ CONTROLLERS = "docs/controllers.md"
 
 NAV = {
     "Start": ["README.md", "docs/tutorial.md"],
-    "Reference": ["docs/scenario.md", CONTROLLERS, "docs/routers.md", "docs/workloads.md", "docs/output.md"],
+    "Reference": [
+        "docs/scenario.md",
+        CONTROLLERS,
+        "docs/routers.md",
+        "docs/workloads.md",
+        "docs/evaluation.md",
+        "docs/output.md",
+    ],
     "Real networks": ["docs/files.md", "docs/wire.md", "docs/tunnel.md", "docs/operations.md", "docs/security.md"],
     "Papers": [
         "docs/claims.md",

@@ -174,7 +174,9 @@ pub fn formatted(value: f64, unit: &str) -> String {
         format!("{value:.*}", usize::try_from(places).unwrap_or(0))
     };
     let scaled = |steps: &[(f64, &str)]| {
-        let (size, name) = steps.iter().rev().find(|(size, _)| value.abs() >= *size).unwrap_or(&steps[0]);
+        // Zero has the plain unit.
+        let fits = |size: f64| value.abs() >= size || (value == 0.0 && size == 1.0);
+        let (size, name) = steps.iter().rev().find(|(size, _)| fits(*size)).unwrap_or(&steps[0]);
         format!("{} {name}", digits(value / size))
     };
     match unit {
@@ -184,5 +186,27 @@ pub fn formatted(value: f64, unit: &str) -> String {
         "bytes" => scaled(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")]),
         "" | "ratio" => digits(value),
         name => format!("{} {name}", digits(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_three_digits_and_a_fitting_unit() {
+        let cases = [
+            (0.0, "s", "0 s"),
+            (0.0123, "s", "12.3 ms"),
+            (1.5e-9, "s", "0.00150 µs"),
+            (4_560_000.0, "b/s", "4.56 Mb/s"),
+            (0.045, "fraction", "4.50%"),
+            (-0.000_198, "fraction", "-0.0198%"),
+            (0.321, "ratio", "0.321"),
+            (1578.0, "packets", "1578 packets"),
+        ];
+        for (value, unit, text) in cases {
+            assert_eq!(formatted(value, unit), text);
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn matrices(page: &Page<'_>) -> Markup {
                     span.key.h4 { "beyond" } " " span.key.h6 { "more than twice as bad" }
                 }
                 // As wide as the matrices, so that there are as many beside each other as there is room for.
-                div.cards style={ "--width:" (8 + 4 * page.evaluation.rivals.len()) "rem" } { @for (part, question) in questions { (matrix(page, part, question)) } }
+                div.cards style={ "--width:" (11 + 4 * page.evaluation.rivals.len()) "rem" } { @for (part, question) in questions { (matrix(page, part, question)) } }
             }
         }
     }

@@ -30,7 +30,7 @@ impl Scale {
                 Self { low: if low > 0.0 { low } else { positive / 3.0 }, high, is_log: true }
             }
             _ => {
-                let low = if low > 0.0 && low < 0.5 * high { 0.0 } else { low };
+                let low = if low > 0.0 && low <= 0.5 * high { 0.0 } else { low };
                 let span = if high > low { high - low } else { low.abs().max(1.0) };
                 Self { low, high: low + span, is_log: false }
             }

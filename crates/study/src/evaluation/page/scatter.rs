@@ -13,6 +13,10 @@ use crate::evaluation::formatted;
 const HEIGHT: f64 = 360.0;
 const AXIS: f64 = 22.0;
 
+/// The room of a name, in percent and in pixels.
+const LABEL_WIDTH: f64 = 9.0;
+const LABEL_HEIGHT: f64 = 15.0;
+
 /// A plot for each pair of units; nothing if no questions are a pair.
 pub(super) fn scatters(page: &Page<'_>) -> Markup {
     let groups = pairs(page);
@@ -75,10 +79,8 @@ fn scatter(page: &Page<'_>, group: &[Pair<'_>]) -> Markup {
                             }
                         }
                     }
-                    @for (index, scheme) in page.schemes.iter().enumerate().rev() {
-                        @if let Some((left, top)) = medians(&positions(scheme)) {
-                            text.name.(class(index)).end[left > 80.0] x={ (short(left)) "%" } y={ (short(top)) "%" } dy="-8" { (scheme) }
-                        }
+                    @for (index, (left, top)) in labels(page.schemes.iter().map(|scheme| medians(&positions(scheme)))) {
+                        text.name.(class(index)).end[left > 80.0] x={ (short(left)) "%" } y=(short(top)) { (page.schemes[index]) }
                     }
                 }
                 @for value in x.ticks(6) {
@@ -112,6 +114,21 @@ fn medians(points: &[Position]) -> Option<Position> {
     median(xs).zip(median(ys))
 }
 
+/// Where the names of the schemes are, in percent from the left and in pixels from the top: above their medians, or
+/// below a name that is there already.
+fn labels(medians: impl Iterator<Item = Option<Position>>) -> Vec<(usize, Position)> {
+    let mut labels: Vec<(usize, Position)> = Vec::new();
+    for (index, median) in medians.enumerate() {
+        let Some((left, top)) = median else { continue };
+        let mut top = top * HEIGHT / 100.0 - 8.0;
+        while labels.iter().any(|(_, (x, y))| (x - left).abs() < LABEL_WIDTH && (y - top).abs() < LABEL_HEIGHT) {
+            top += LABEL_HEIGHT;
+        }
+        labels.push((index, (left, top)));
+    }
+    labels
+}
+
 /// The convex hull, by Andrew's monotone chains.
 fn hull(mut points: Vec<Position>) -> Vec<Position> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -135,6 +152,19 @@ fn hull(mut points: Vec<Position>) -> Vec<Position> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let medians = [Some((50.0, 10.0)), Some((51.0, 10.0)), None, Some((52.0, 14.0)), Some((90.0, 10.0))];
+        let labels = labels(medians.into_iter());
+        assert_eq!(labels.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        for (index, (left, top)) in &labels {
+            let others = labels.iter().filter(|(other, _)| other != index);
+            let is_covered =
+                |(_, (x, y)): &(usize, Position)| (x - left).abs() < LABEL_WIDTH && (y - top).abs() < LABEL_HEIGHT;
+            assert_eq!(others.filter(|other| is_covered(other)).count(), 0);
+        }
+    }
 
     #[test]
     fn a_hull_has_only_the_outer_points() {
