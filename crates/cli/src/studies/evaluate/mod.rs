@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args as ClapArgs;
-use rampmeter_scenario::{Registries, Schema, World};
+use rampmeter_scenario::{Registries, ScenarioError, Schema, World};
 use rampmeter_study::claims::Judge;
 use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, Schemes, page, write_builtin};
-use rampmeter_study::{Cluster, Program, Sweep};
+use rampmeter_study::{Cluster, Program, StudyError, Sweep};
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
@@ -19,6 +19,9 @@ use crate::failure::Failure;
 
 /// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
 const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
+
+/// The file of schemes, beside the scenarios.
+const SCHEMES: &str = "schemes.toml";
 
 /// The arguments of `rampmeter evaluate`.
 #[derive(Debug, ClapArgs)]
@@ -93,7 +96,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let scenarios = out.join("scenarios");
     let questions = write_questions(args, &scenarios)?;
     let mut schemes = Schemes::default();
-    schemes.read(&scenarios.join("schemes.toml"))?;
+    schemes.read(&args.questions.as_ref().unwrap_or(&scenarios).join(SCHEMES))?;
     if let Some(more) = &args.schemes {
         schemes.read(more)?;
     }
@@ -107,8 +110,9 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
             _ => schemes.need(name, registries).map_err(Failure::input)?,
         }
     }
-    fs::write(scenarios.join("schemes.toml"), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
-    let questionnaire = Questionnaire::read(&questions)?;
+    fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
+    let in_original = |error| in_original(error, &scenarios, args.questions.as_deref());
+    let questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
     let schema = Schema::default();
     let worlds: [&dyn World; 1] = [&*world];
     let evaluator = Evaluator {
@@ -135,7 +139,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let mut bar = interrupts.bar(args.json, &kept);
     let evaluation = evaluator.run(|progress| bar.show(progress));
     bar.clear();
-    let evaluation = evaluation.map_err(|error| Failure::from(error).if_interrupted(&kept))?;
+    let evaluation = evaluation.map_err(|error| Failure::from(in_original(error)).if_interrupted(&kept))?;
     let comparison = baseline.map(|before| Comparison::of(&before, &evaluation).map_err(Failure::input)).transpose()?;
     write(&out, &evaluation)?;
     if args.json {
@@ -212,6 +216,22 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
         }
     }
     Ok(directory.join("questions.toml"))
+}
+
+/// An error in a copy of the user's file names that file. The file of schemes is no copy: it has all schemes of this
+/// evaluation.
+fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>) -> StudyError {
+    use ScenarioError::{Set, Unreadable, Wrong};
+    if let (StudyError::Scenario(Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }), Some(originals)) =
+        (&mut error, originals)
+    {
+        if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies).map(Path::to_owned) {
+            if name != Path::new(SCHEMES) {
+                *file = originals.join(name).display().to_string();
+            }
+        }
+    }
+    error
 }
 
 fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {

@@ -1,0 +1,72 @@
+//! `rampmeter evaluate --questions DIR`: errors name the files in DIR, and results do not depend on the number of threads.
+
+use std::fs;
+
+use crate::common::{SMALL, Workspace, text};
+
+const QUESTIONS: &str = r#"
+[[section]]
+id = "6.1"
+title = "Wired paths"
+level = "should"
+asks = "How long do transfers take?"
+
+[[question]]
+id = "completion"
+section = "6.1"
+asks = "How long does a transfer of 100 kB take?"
+scenario = "small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s" }
+expect = { at_most = 1 }
+because = "judgement: ten round trips are 0.24 s"
+"#;
+
+/// A workspace with one question in the directory `mine`.
+fn asking(name: &str) -> Workspace {
+    let workspace = Workspace::new(name);
+    let mine = workspace.0.join("mine");
+    fs::create_dir(&mine).unwrap();
+    let scenario = SMALL.replacen("duration", "schemes = \"schemes.toml\"\nduration", 1);
+    let scenario = scenario.replacen("[scheme.tcp]\ncontroller = \"newreno\"\n", "", 1);
+    fs::write(mine.join("small.toml"), scenario).unwrap();
+    fs::write(mine.join("schemes.toml"), "[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
+    fs::write(mine.join("questions.toml"), QUESTIONS).unwrap();
+    workspace
+}
+
+const EVALUATE: [&str; 7] = ["evaluate", "--controller", "cubic", "--against", "tcp", "--questions", "mine"];
+
+#[test]
+fn an_error_in_own_questions_names_the_file_of_the_user() {
+    for (file, right, wrong, expected) in [
+        ("questions.toml", "at_most", "at_mst", "mine/questions.toml:15: "),
+        ("questions.toml", "fct_mean_s", "fct_men_s", "mine/questions.toml:8: question `completion`: "),
+        ("questions.toml", "small.toml", "smal.toml", "mine/smal.toml: cannot be read"),
+        ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:15: "),
+        ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:9: "),
+        ("schemes.toml", "controller", "= controller", "mine/schemes.toml:2: "),
+    ] {
+        let workspace = asking("own_questions");
+        let path = workspace.0.join("mine").join(file);
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(&path, before.replacen(right, wrong, 1)).unwrap();
+        let output = workspace.rampmeter(&EVALUATE);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {message}");
+        assert!(message.starts_with(&format!("rampmeter: {expected}")), "{wrong}: {message}");
+        assert_eq!(message.lines().count(), 1, "{wrong}: {message}");
+    }
+}
+
+#[test]
+fn an_evaluation_is_identical_with_one_thread_and_with_two() {
+    let workspace = asking("evaluation_threads");
+    let results = ["1", "2"].map(|jobs| {
+        let output = workspace.rampmeter(&[&EVALUATE[..], &["--jobs", jobs, "--out", jobs]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let read = |file: &str| fs::read(workspace.0.join(jobs).join(file)).unwrap();
+        (read("evaluation.json"), read("index.html"))
+    });
+    assert!(results[0] == results[1]);
+}
