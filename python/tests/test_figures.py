@@ -27,6 +27,8 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.5": {"load": [0.15, 0.3]},
     "pcp.6": {"load": [0.15, 0.3]},
     "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
+    "pcp.9": {"rtt": ["25 ms", "100 ms"]},
+    "pcp.10": {"packets": [20, 200]},
     "pcp.11": {"loss": [0.0, 0.02]},
     "pcp.tradeoffs": {"settings": ["default", "target_10"]},
     "pcp.access-paths": {"path": ["dsl"], "size": ["30kB", "300kB"], "competing": ["none", "cubic"]},
@@ -301,13 +303,13 @@ def test_an_unknown_figure_is_refused_with_all_names() -> None:
 
 
 def test_the_studies_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = FIGURES["pcp.4"]
+    figure = FIGURES["stable.operation"]
     scenario = tmp_path / "theirs" / figure.scenarios[0]
     scenario.parent.mkdir(parents=True)
     shortened(studies() / figure.scenarios[0], scenario.parent)
-    command = [sys.executable, "-m", "rampmeter.figures", "pcp.4", "--seeds", "1", "--studies", "theirs"]
+    command = [sys.executable, "-m", "rampmeter.figures", "stable.operation", "--seeds", "1", "--studies", "theirs"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.stdout.splitlines() == ["runs/figures/pcp.4.png", "runs/figures/pcp.4.svg"], result.stderr
+    assert result.stdout.splitlines() == ["runs/figures/stable.operation.png", "runs/figures/stable.operation.svg"], result.stderr
 
     (tmp_path / "studies" / "pcp").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
