@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = files! {
     "short.toml"
     "short_beside_long.toml"
     "silence.toml"
+    "start.toml"
     "transients.toml"
     "tunnel.toml"
     "wireless.toml"
