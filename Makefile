@@ -120,6 +120,10 @@ bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and
 bench-cluster: python ## throughput of sweeps on a Dask cluster of this machine, compared with threads
 	$(PYTHON) scripts/bench_cluster.py
 
+.PHONY: bench-gate
+bench-gate: build venv ## false alarms of `evaluate --baseline` in 20 evaluations, and regressions to find: GATE=--help
+	$(PYTHON) scripts/bench_gate.py $(RAMPMETER) $(GATE)
+
 .PHONY: soak
 soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
 	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)
