@@ -32,7 +32,14 @@ NAV = {
         "docs/evaluation.md",
         "docs/output.md",
     ],
-    "Real networks": ["docs/files.md", "docs/wire.md", "docs/tunnel.md", "docs/operations.md", "docs/security.md"],
+    "Real networks": [
+        "docs/files.md",
+        "docs/wire.md",
+        "docs/tunnel.md",
+        "docs/python.md",
+        "docs/operations.md",
+        "docs/security.md",
+    ],
     "Papers": [
         "docs/claims.md",
         "docs/verification.md",

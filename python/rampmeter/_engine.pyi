@@ -1,7 +1,9 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 from rampmeter.running import Value
+from rampmeter.transfers import Report
 
 __version__: str
 BUILD: str
@@ -46,3 +48,101 @@ class CmClient:
     def fileno(self) -> int: ...
 
 def cm_strerror(code: int) -> str | None: ...
+
+class ContactError(OSError):
+    kind: Literal[
+        "unknown_host",
+        "connection_refused",
+        "no_route",
+        "no_answer",
+        "small_path",
+        "busy",
+        "key_changed",
+        "not_authorized",
+        "key_file",
+        "port_in_use",
+        "cannot_listen",
+    ]
+
+class TransferError(OSError):
+    kind: Literal[
+        "not_found",
+        "refused",
+        "timed_out",
+        "aborted",
+        "server_stopped",
+        "stopped",
+        "damaged",
+        "other_content",
+        "too_large",
+        "in_use",
+        "protocol",
+        "some_failed",
+    ]
+    report: Report
+
+class Operation:
+    def wait(self, timeout: float | None) -> tuple[bool, Any]: ...
+    def poll(self, wakeups: Wakeups, token: int) -> tuple[bool, Any]: ...
+    def cancel(self) -> None: ...
+
+class Wakeups:
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def take(self) -> list[int]: ...
+
+class Session:
+    def peer_key(self) -> str: ...
+    def open(self) -> Operation: ...
+    def close(self) -> None: ...
+
+class Stream:
+    def session(self) -> Session: ...
+    def set_weight(self, weight: float) -> None: ...
+    def read(self, size: int | None) -> Operation: ...
+    def write(self, data: bytes) -> Operation: ...
+    def write_eof(self) -> None: ...
+    def close(self, finish: bool) -> None: ...
+
+class Connection:
+    def address(self) -> str: ...
+    def is_new_server(self) -> bool: ...
+    def session(self) -> Session: ...
+    def accept(self) -> Operation: ...
+    def close(self) -> Operation: ...
+
+class Listener:
+    def address(self) -> str: ...
+    def key(self) -> str: ...
+    def accept(self) -> Operation: ...
+    def close(self) -> Operation: ...
+
+class Transfer:
+    def __init__(
+        self,
+        url: str,
+        out: str | os.PathLike[str] | None,
+        key: str | None,
+        identity: str | os.PathLike[str] | None,
+        blake3: str | None,
+        controller: str | None,
+        max_size: int | None,
+        resume: bool,
+        retry: int,
+        timeout: float,
+    ) -> None: ...
+    def progress(self) -> tuple[int, int | None]: ...
+    def stop(self) -> None: ...
+    def report(self) -> Operation: ...
+
+def connect(
+    address: str, key: str | None, identity: str | os.PathLike[str] | None, controller: str, timeout: float
+) -> Operation: ...
+def listen(
+    address: str,
+    identity: str | os.PathLike[str] | None,
+    clients: list[str] | None,
+    controller: str,
+    max_sessions: int,
+    max_streams: int,
+) -> Operation: ...

@@ -18,3 +18,10 @@ def rampmeter_command() -> Path:
     if not command.exists():
         pytest.skip(f"{command} is not there: run `make build`, or name the command in RAMPMETER")
     return command
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the user's keys, which does not exist yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config/rampmeter"

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
 };
@@ -122,6 +123,64 @@ fn readers_that_read_nothing_do_not_stall_others() {
         assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
         std::thread::sleep(Duration::from_millis(300));
     }
+}
+
+/// Mounts a file system that never answers at this directory, as a network file system whose server is away. It ends
+/// with the file; only this thread and those that it starts see it.
+fn mount_without_answers(at: &Path) -> nix::Result<std::fs::File> {
+    use nix::mount::{MsFlags, mount};
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    let device = device.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
+    mount(Some("none"), at, Some("fuse"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options.as_str()))?;
+    Ok(device)
+}
+
+/// A mount namespace for this thread and those that it starts.
+fn own_mounts() -> nix::Result<()> {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    let none: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+}
+
+#[test]
+fn a_disk_that_does_not_answer_delays_only_who_waits_for_it() {
+    let own = own_mounts();
+    let site = Site::new(100);
+    let content = site.write("file", 300_000);
+    let stuck = site.files().join("stuck");
+    std::fs::create_dir(&stuck).unwrap();
+    let device = match own.and_then(|()| mount_without_answers(&stuck)) {
+        Ok(device) => device,
+        Err(error) => return eprintln!("skipped: a file system in user space needs root and /dev/fuse ({error})"),
+    };
+    // Three of the four threads wait for the disk.
+    let mut waiting: Vec<_> = (0..3).map(|n| site.request(&format!("/stuck/{n}"), "")).collect();
+    let begin = Instant::now();
+    for _ in 0..3 {
+        assert!(site.get("/file", "").1 == content);
+    }
+    // All wait. What needs no file is answered.
+    waiting.extend((0..3).map(|n| site.request(&format!("/stuck/{n}"), "")));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut socket = TcpStream::connect(site.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.write_all(b"POST /file HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    // The disk fails: those who have waited get an error, and the threads are free again.
+    drop(device);
+    for mut socket in waiting {
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 ") && !answer.starts_with("HTTP/1.1 2"), "{answer}");
+    }
+    assert!(site.get("/file", "").1 == content);
+    nix::mount::umount2(&stuck, nix::mount::MntFlags::MNT_DETACH).unwrap();
 }
 
 #[test]

@@ -16,13 +16,10 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
         return Ok(());
     }
     let known = Known::near(name, registry.list().map(|(name, _)| name).filter(|name| needs_no_settings(name)));
-    let problem = match registry.reacts_to_congestion(name) {
-        Some(_) => {
-            format!(
-                "controller `{name}` cannot be used here: it needs settings, which only a scenario can give; {known}"
-            )
-        }
-        None => format!("no controller is called `{name}`; {known}"),
+    let problem = if registry.has(name) {
+        format!("controller `{name}` cannot be used here: it needs settings, which only a scenario can give; {known}")
+    } else {
+        format!("no controller is called `{name}`; {known}")
     };
     Err(Failure::input(problem))
 }

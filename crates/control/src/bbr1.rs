@@ -239,9 +239,6 @@ impl Bbr1 {
 impl Algorithm for Bbr1 {
     type Config = Config;
 
-    /// It keeps its rate whatever is lost, which a server does not let unknown peers choose.
-    const REACTS_TO_CONGESTION: bool = false;
-
     fn new(config: &Config, random: Stream) -> Self {
         Self {
             config: config.clone(),

@@ -250,10 +250,6 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// Its settings; their `Default` has the values of the paper.
     type Config: Settings + Default;
 
-    /// Whether it reduces its rate during congestion, based on its own observations. A server uses only such
-    /// controllers for unknown peers, because with another one a peer could make the server flood a path.
-    const REACTS_TO_CONGESTION: bool = true;
-
     /// The information that it needs beyond what programs report to a host's Congestion Manager (bytes, losses, a
     /// round-trip time), and how it behaves without that information, as a message for the user.
     const NEEDS: Option<&'static str> = None;

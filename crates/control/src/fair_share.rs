@@ -119,9 +119,6 @@ impl FairShare {
 impl Algorithm for FairShare {
     type Config = Config;
 
-    /// It follows router feedback, which an untrusted peer can forge.
-    const REACTS_TO_CONGESTION: bool = false;
-
     const NEEDS: Option<&'static str> = Some("needs fair-share routers; without them it sends almost nothing");
 
     fn new(config: &Config, _random: Stream) -> Self {

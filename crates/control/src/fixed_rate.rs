@@ -34,8 +34,6 @@ pub struct FixedRate {
 impl Algorithm for FixedRate {
     type Config = Config;
 
-    const REACTS_TO_CONGESTION: bool = false;
-
     const NEEDS: Option<&'static str> = Some("sends at a constant rate and ignores the reports of programs");
 
     fn new(config: &Config, _random: Stream) -> Self {

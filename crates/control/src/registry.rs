@@ -19,7 +19,6 @@ pub struct Registry(units::Registry<Factory, Facts>);
 
 #[derive(Debug, Clone)]
 struct Facts {
-    reacts_to_congestion: bool,
     needs: Option<&'static str>,
 }
 
@@ -31,7 +30,7 @@ impl Registry {
     }
 
     fn insert<A: Algorithm>(self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
-        let facts = Facts { reacts_to_congestion: A::REACTS_TO_CONGESTION, needs: A::NEEDS };
+        let facts = Facts { needs: A::NEEDS };
         let factory = move |config| -> Factory { Arc::new(move |random| wrap(A::new(&config, random))) };
         Self(self.0.insert(name, about, facts, factory))
     }
@@ -41,10 +40,9 @@ impl Registry {
         self.0.make(name, settings)
     }
 
-    /// Whether the controller `name` reduces its rate during congestion ([`Algorithm::REACTS_TO_CONGESTION`]). `None`
-    /// if there is none.
-    pub fn reacts_to_congestion(&self, name: &str) -> Option<bool> {
-        self.0.facts(name).map(|facts| facts.reacts_to_congestion)
+    /// Whether there is a controller of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.facts(name).is_some()
     }
 
     /// The information that the controller `name` needs and programs do not report ([`Algorithm::NEEDS`]).

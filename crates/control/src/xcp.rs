@@ -115,9 +115,6 @@ impl Xcp {
 impl Algorithm for Xcp {
     type Config = Config;
 
-    /// It follows router feedback, which an untrusted peer can forge.
-    const REACTS_TO_CONGESTION: bool = false;
-
     const NEEDS: Option<&'static str> = Some("needs XCP routers; without them it behaves as NewReno");
 
     fn new(config: &Config, random: Stream) -> Self {

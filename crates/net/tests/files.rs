@@ -10,8 +10,35 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
-use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, Refusal, ServeOptions, Server, get};
+use rampmeter_net::files::{
+    ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
+};
 use rampmeter_net::{ContactError, HistoryFile, Limits};
+
+#[test]
+fn progress_ends_with_all_bytes_of_a_size_that_becomes_known() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("a"), noise(700_000, 1)).unwrap();
+    fs::write(from.path().join("b"), noise(500_000, 2)).unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    for (names, size) in [(&["a"][..], 700_000), (&["a", "b"], 1_200_000)] {
+        let (sender, reports) = channel();
+        let options = options(server.address, names[0], to.path());
+        let client = ClientOptions {
+            on_progress: Some(ProgressHandler::new(move |progress| sender.send(progress.clone()).unwrap())),
+            ..options.client
+        };
+        let urls = names.iter().map(|name| format!("{}/{name}", server.address)).collect();
+        get(&GetOptions { urls, fresh: true, client, ..options }).unwrap();
+        let mut last = (0, None);
+        for report in reports.try_iter() {
+            let Progress::Moved { bytes, total, .. } = report else { panic!("{report:?}") };
+            assert!(bytes >= last.0 && total.is_none_or(|total| bytes <= total && total <= size), "{report:?}");
+            last = (bytes, total);
+        }
+        assert_eq!(last, (size, Some(size)));
+    }
+}
 
 #[test]
 fn files_of_any_size_arrive_complete() {

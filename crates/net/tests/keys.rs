@@ -5,10 +5,13 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, get};
+use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream;
@@ -123,6 +126,38 @@ fn a_transfer_survives_a_change_of_its_clients_address() {
     client.join().unwrap().unwrap();
     assert_eq!(fs::read(to.path().join("f")).unwrap(), noise(2_000_000, 1));
     assert_eq!(server.next_served().ended, "finished");
+}
+
+#[test]
+fn a_client_keeps_its_controller_at_a_new_address() {
+    let (from, to) = directories(20_000_000);
+    let monitor = Monitor::new("serve");
+    let server = TestServer::start(from.path(), |options| {
+        options.client_rate = Some(rampmeter_units::Rate::from_bps(16_000_000));
+        options.monitor = Some(monitor.clone());
+    });
+    let relay = Relay::start(server.address, RelayMode::Forward);
+    let (part, stop) = (to.path().join("f.part"), Arc::new(AtomicBool::new(false)));
+    let getting = std::thread::spawn({
+        let client = ClientOptions { controller: Some("cubic".into()), stop: Arc::clone(&stop), ..client() };
+        let options = GetOptions { client, ..options(relay.address, "f", &to.path().join("f")) };
+        move || get(&options)
+    });
+    // The state that the server publishes next, once the client has more bytes.
+    let controller_after = |bytes| {
+        wait_for(&part, bytes);
+        let published = monitor.snapshot().uptime_s;
+        while monitor.snapshot().uptime_s == published {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        monitor.snapshot().status.paths.first().map(|path| path.controller.clone())
+    };
+    assert_eq!(controller_after(100_000).as_deref(), Some("cubic"));
+    relay.move_to("127.0.0.2");
+    let now = fs::metadata(&part).unwrap().len();
+    assert_eq!(controller_after(now + 500_000).as_deref(), Some("cubic"), "at its new address");
+    stop.store(true, Ordering::Relaxed);
+    assert!(getting.join().unwrap().is_err(), "it was stopped");
 }
 
 /// The relay stands for an address that a restarted server has again.

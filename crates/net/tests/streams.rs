@@ -265,9 +265,10 @@ async fn a_session_keeps_its_controller_at_a_new_address() {
 
 #[tokio::test]
 async fn the_end_of_a_server_ends_its_sessions() {
-    let (mut server, client) = pair().await;
+    let (mut server, mut client) = pair().await;
     let (mut ours, _theirs) = open(&client, &mut server).await;
     server.close().await;
+    assert!(timeout(SECONDS, client.accept()).await.unwrap().is_none());
     assert!(timeout(SECONDS, ours.read_u8()).await.unwrap().is_err());
     timeout(SECONDS, client.session().ended()).await.unwrap();
     let error = timeout(SECONDS, client.open()).await.unwrap().unwrap_err();
@@ -292,6 +293,18 @@ async fn a_client_says_why_it_cannot_connect() {
     assert!(matches!(error, ContactError::ConnectionRefused(_)), "{error}");
     let error = connect("nowhere".into(), ClientOptions::default()).await;
     assert!(matches!(error, ContactError::BadAddress { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_waits_for_an_answer_for_its_timeout() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let key = KeyPair::generate(&mut Random::from_seed(5)).public();
+    let options = ClientOptions { timeout: rampmeter_units::Duration::from_millis(100), ..ClientOptions::default() };
+    let began = std::time::Instant::now();
+    let url = format!("{}?key={key}", silent.local_addr().unwrap());
+    let error = timeout(SECONDS, Client::connect(&url, options)).await.unwrap().unwrap_err();
+    assert!(matches!(error, ContactError::NoAnswer(_)), "{error}");
+    assert!(began.elapsed() >= std::time::Duration::from_millis(100));
 }
 
 #[tokio::test]

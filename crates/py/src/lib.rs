@@ -1,10 +1,11 @@
 //! `rampmeter._engine`: runs scenarios in the calling process (`python/rampmeter/emulation.py` starts one for real
-//! packets), and the client of this host's Congestion Manager.
+//! packets), the client of this host's Congestion Manager, and files and streams on real networks.
 //!
 //! This module only converts: values come in as Python's types, results stay in a run directory, and Python's lock is
 //! released during a run. `python/rampmeter` has the typed and documented interface.
 
 mod cm;
+mod net;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,6 +182,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("WorldError", module.py().get_type::<WorldError>())?;
     module.add("CmError", module.py().get_type::<cm::CmError>())?;
     module.add_class::<cm::CmClient>()?;
+    net::add(module)?;
     module.add_function(wrap_pyfunction!(cm::cm_strerror, module)?)?;
     module.add_function(wrap_pyfunction!(enter_user_namespace, module)?)?;
     module.add_function(wrap_pyfunction!(run_points, module)?)?;

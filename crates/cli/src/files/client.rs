@@ -12,6 +12,7 @@ use rampmeter_net::{Trust, keys};
 use rampmeter_session::PublicKey;
 use rampmeter_units::{Bytes, Duration};
 
+use super::bar::bar;
 use super::print::{many_files, one_file, warn_of_first_contact};
 use super::{default_key, serve};
 use crate::failure::Failure;
@@ -49,7 +50,8 @@ struct SessionArgs {
 }
 
 impl SessionArgs {
-    fn options(&self, controller: Option<&String>, registry: &Registry) -> Result<ClientOptions, Failure> {
+    /// `title` is that of the progress bar.
+    fn options(&self, controller: Option<&String>, registry: &Registry, title: &str) -> Result<ClientOptions, Failure> {
         let defaults = ClientOptions::default();
         let identity = match &self.identity {
             Some(path) => Some(keys::read_key(path)?),
@@ -62,7 +64,7 @@ impl SessionArgs {
             registry: registry.clone(),
             jobs: self.jobs,
             retry: self.retry,
-            progress: !self.json,
+            on_progress: (!self.json).then(|| bar(title)),
             peer_timeout: self.timeout,
             stop: stop_flag(),
             ..ClientOptions::default()
@@ -164,40 +166,43 @@ fn hash(text: &str) -> Result<[u8; 32], String> {
 }
 
 pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let first = without_key(&args.urls[0]).display().to_string();
+    let is_one = args.urls.len() == 1 && !first.ends_with('/');
+    let title = if args.urls.len() == 1 { first } else { format!("{} names", args.urls.len()) };
     let report = files::get(&GetOptions {
         urls: args.urls.clone(),
         out: args.out.clone(),
         fresh: args.fresh,
         blake3: args.blake3,
         max_size: args.max_size,
-        client: args.session.options(args.controller.as_ref(), registry)?,
+        client: args.session.options(args.controller.as_ref(), registry, &title)?,
     });
     let place = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
-    let is_one = args.urls.len() == 1 && !args.urls[0].split("?key=").next().is_some_and(|url| url.ends_with('/'));
     finish(report, args.session.json, &place, is_one)
 }
 
 pub(crate) fn put(args: &PutArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let place = without_key(&args.url);
     let report = files::put(&PutOptions {
         sources: args.sources.clone(),
         url: args.url.clone(),
         overwrite: args.overwrite,
         fresh: args.fresh,
         hidden: args.hidden,
-        client: args.session.options(args.controller.as_ref(), registry)?,
+        client: args.session.options(args.controller.as_ref(), registry, &place.display().to_string())?,
     });
-    let place = without_key(&args.url);
     finish(report, args.session.json, &place, args.sources.len() == 1 && args.sources[0].is_file())
 }
 
 pub(crate) fn sync(args: &SyncArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let place = without_key(&args.to);
     let report = files::sync(&SyncOptions {
         from: args.from.clone(),
         to: args.to.clone(),
         delete: args.delete,
         dry_run: args.dry_run,
         hidden: args.hidden,
-        client: args.session.options(args.controller.as_ref(), registry)?,
+        client: args.session.options(args.controller.as_ref(), registry, &place.display().to_string())?,
     });
     if let (Ok(report), true, false) = (&report, args.dry_run, args.session.json) {
         for file in &report.files {
@@ -208,7 +213,7 @@ pub(crate) fn sync(args: &SyncArgs, registry: &Registry) -> Result<ExitCode, Fai
             }
         }
     }
-    finish(report, args.session.json, &without_key(&args.to), false)
+    finish(report, args.session.json, &place, false)
 }
 
 fn without_key(url: &str) -> PathBuf {

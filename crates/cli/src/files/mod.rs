@@ -1,5 +1,6 @@
 //! Files over UDP, with one of Rampmeter's controllers: `rampmeter serve`, `get`, `put`, `sync` and `key`.
 
+mod bar;
 mod client;
 mod print;
 mod serve;

@@ -44,6 +44,7 @@ pub use client::{ClientOptions, FileReport, FileResult, GetOptions, PutOptions, 
 pub use directory::Directory;
 pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
+pub use progress::{Progress, ProgressHandler};
 pub use protocol::Refusal;
 #[cfg(feature = "tunnel")]
 pub(crate) use server::ControllerPolicy;

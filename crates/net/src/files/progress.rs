@@ -1,56 +1,51 @@
-//! The progress bar over all files. Nothing is drawn unless standard error is a terminal.
+//! What a client reports while it moves files.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
+use std::sync::Arc;
+
 use rampmeter_units::Duration;
 
-/// A progress bar, perhaps hidden.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    bar: ProgressBar,
-    total: Option<u64>,
+/// Something that happened to a transfer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Bytes were moved.
+    Moved {
+        /// The bytes so far of all files, those of earlier transfers included.
+        bytes: u64,
+        /// Their size, if it is known.
+        total: Option<u64>,
+        /// The smoothed round-trip time.
+        rtt: Duration,
+        /// The fraction of the sender's packets that did not arrive.
+        loss: f64,
+    },
+    /// An attempt failed.
+    Failed {
+        /// Why.
+        reason: String,
+        /// The time until the next attempt.
+        wait: Duration,
+    },
 }
 
-impl Progress {
-    pub(crate) fn new(shown: bool, title: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if !shown {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        let form = "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} {msg}";
-        if let Ok(style) = ProgressStyle::with_template(form) {
-            bar.set_style(style);
-        }
-        bar.set_prefix(title.to_owned());
-        Self { bar, total: None }
+/// Receives the progress of a transfer, many times a second, in the thread that moves the files: it should not block.
+#[derive(Clone)]
+pub struct ProgressHandler(Arc<dyn Fn(&Progress) + Send + Sync>);
+
+impl ProgressHandler {
+    /// Calls `handle`.
+    pub fn new(handle: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(handle))
     }
 
-    /// Shows the bytes moved so far, of a total that may become known later.
-    pub(crate) fn show(&mut self, moved: u64, total: Option<u64>, rtt: Duration, loss: f64) {
-        if self.bar.is_hidden() {
-            return;
-        }
-        if let Some(total) = total.filter(|_| total != self.total) {
-            self.bar.set_length(total);
-            // What earlier transfers had moved says nothing about the rate.
-            if self.total.is_none() {
-                self.bar.reset_eta();
-            }
-            self.total = Some(total);
-        }
-        self.bar.set_position(moved);
-        self.bar.set_message(format!("RTT {:.1} ms, loss {:.2}%", rtt.as_secs_f64() * 1e3, loss * 100.0));
-    }
-
-    /// Prints a line above the bar, if the bar is drawn.
-    pub(crate) fn note(&self, text: &str) {
-        if !self.bar.is_hidden() {
-            self.bar.println(format!("rampmeter: {text}"));
-        }
+    pub(crate) fn call(&self, progress: &Progress) {
+        (self.0)(progress);
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+impl fmt::Debug for ProgressHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProgressHandler").finish()
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rampmeter_control::Registry;
 use rampmeter_session::{Config as SessionConfig, KeyPair, Sessions};
 use rampmeter_transport::Config;
-use rampmeter_units::{Bytes, Time};
-use tokio::sync::{mpsc, oneshot};
+use rampmeter_units::{Bytes, Duration, Time};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
 use super::engine::{Engine, Settings};
@@ -15,7 +15,7 @@ use super::error::StreamError;
 use super::link::{Command, Link};
 use super::session::Session;
 use super::stream::Stream;
-use super::{default_limits, default_transport, endpoint};
+use super::{default_limits, default_transport, ended, endpoint};
 use crate::contact::{ContactError, ServerAddress, Trust, Trusted};
 use crate::driver::EventLoop;
 use crate::files::{max_datagram, os_random};
@@ -43,6 +43,8 @@ pub struct ClientOptions {
     pub spare: usize,
     /// The maximum number of streams that the server has opened.
     pub max_streams: usize,
+    /// The maximum wait for an answer at each of the server's addresses.
+    pub timeout: Duration,
     /// The maximum sum of the receive windows of all streams.
     pub memory: Bytes,
     /// Where it puts its state once a second.
@@ -60,6 +62,7 @@ impl Default for ClientOptions {
             transport: default_transport(),
             spare: 1,
             max_streams: 256,
+            timeout: Duration::from_secs(10),
             memory: Bytes::new(1 << 30),
             monitor: None,
         }
@@ -75,7 +78,7 @@ pub struct Client {
     incoming: mpsc::UnboundedReceiver<Stream>,
     link: Arc<Link>,
     /// Closed when the thread has ended.
-    done: oneshot::Receiver<()>,
+    done: watch::Receiver<()>,
 }
 
 impl Client {
@@ -88,7 +91,7 @@ impl Client {
         let (incoming_sender, incoming) = mpsc::unbounded_channel();
         let (reply, connected) = oneshot::channel();
         let (link_sender, link) = oneshot::channel();
-        let (done_sender, done) = oneshot::channel();
+        let (done_sender, done) = watch::channel(());
         let body = move || {
             let _done = done_sender;
             let started = || -> Result<_, ContactError> {
@@ -115,16 +118,17 @@ impl Client {
                 Ok((mut engine, link, address, others)) => {
                     drop(link_sender.send(link));
                     let (deadline, is_new_server) = (Time::MAX, false);
-                    engine.dial(Dial { trusted, address, others, deadline, is_new_server, reply });
+                    let timeout = options.timeout;
+                    engine.dial(Dial { trusted, address, others, timeout, deadline, is_new_server, reply });
                     engine.run();
                 }
                 Err(error) => drop(reply.send(Err(error))),
             }
         };
         std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
-        let ended = || ContactError::System(std::io::Error::other("the thread of the session has ended"));
-        let Connected { session, address, is_new_server } = connected.await.map_err(|_| ended())??;
-        let link = link.await.map_err(|_| ended())?;
+        let failed = || ContactError::System(std::io::Error::other("the thread of the session has ended"));
+        let Connected { session, address, is_new_server } = connected.await.map_err(|_| failed())??;
+        let link = link.await.map_err(|_| failed())?;
         Ok(Self { session, address, is_new_server, incoming, link, done })
     }
 
@@ -154,9 +158,11 @@ impl Client {
     }
 
     /// Ends the session once everything that finished streams have written is delivered, after five seconds at most.
-    pub async fn close(mut self) {
+    ///
+    /// It begins at once; the future waits for the end.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.link.push(Command::Stop);
-        let _ = (&mut self.done).await;
+        ended(self.done.clone())
     }
 }
 

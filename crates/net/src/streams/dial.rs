@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rampmeter_units::Time;
+use rampmeter_units::{Duration, Time};
 use tokio::sync::oneshot;
 
 use super::session::Session;
@@ -15,6 +15,8 @@ pub(super) struct Dial {
     pub(super) address: SocketAddr,
     /// Addresses to be tried after this one.
     pub(super) others: Vec<SocketAddr>,
+    /// The duration of an attempt at one address.
+    pub(super) timeout: Duration,
     /// When the present attempt ends.
     pub(super) deadline: Time,
     pub(super) is_new_server: bool,

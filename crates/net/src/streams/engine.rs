@@ -125,7 +125,7 @@ impl Engine {
     pub(super) fn run(mut self) {
         while !self.is_stopped() {
             let now = self.net.now();
-            let until = if self.link.may_wait() { self.next_sweep } else { now };
+            let until = if self.link.may_wait() { self.next_sweep.min(self.dial_deadline()) } else { now };
             let result = self.net.run_once(until);
             let commands = self.link.take();
             if let Err(error) = result {
@@ -139,6 +139,7 @@ impl Engine {
                 self.on_command(command);
             }
             let now = self.net.now();
+            self.check_dial(now);
             if self.next_sweep <= now {
                 self.next_sweep = now + SWEEP;
                 self.sweep(now);
@@ -391,12 +392,15 @@ impl Engine {
     }
 
     fn end_session(&mut self, id: SessionId, end: SessionEnd) {
-        let of_session = self.streams.values().filter(|entry| entry.session == id);
+        let of_session = self.streams.values_mut().filter(|entry| entry.session == id);
         of_session.for_each(|entry| entry.set_end(StreamEnd::Session(end)));
         if let Some(member) = self.sessions.get_mut(&id) {
             member.ended.send_replace(Some(end));
             member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
         }
         self.forget(id);
+        if self.server.is_some() && self.dial.is_none() {
+            self.stop_at = Some(self.net.now()); // a client has no other session
+        }
     }
 }

@@ -47,11 +47,13 @@ pub(super) struct Entry {
     /// Bytes read since this time.
     read: (u64, Time),
     finished: bool,
+    /// Why its session has ended.
+    session_end: Option<StreamEnd>,
 }
 
 impl Entry {
     pub(super) fn new(now: Time, session: SessionId, pipe: Arc<Pipe>) -> Self {
-        Self { session, pipe, window: FIRST_WINDOW, read: (0, now), finished: false }
+        Self { session, pipe, window: FIRST_WINDOW, read: (0, now), finished: false, session_end: None }
     }
 
     /// Moves what can be moved. `class` has the streams of its session.
@@ -149,16 +151,16 @@ impl Entry {
         // Without a limit: it is in memory already, and no more follows.
         host.read(now, id, &mut state.incoming);
         (state.ended, state.has_more) = (host.is_read_to_end(id), false);
-        state.end.get_or_insert(end);
+        state.end = self.session_end.or(Some(end));
         let woken = state.woken();
         drop(state);
         woken.wake();
         windows.sum -= self.window;
     }
 
-    /// Its session has ended.
-    pub(super) fn set_end(&self, end: StreamEnd) {
-        self.pipe.lock().end.get_or_insert(end);
+    /// Its session has ended; its connection ends next, once what has arrived is in the pipe.
+    pub(super) fn set_end(&mut self, end: StreamEnd) {
+        self.session_end.get_or_insert(end);
     }
 }
 

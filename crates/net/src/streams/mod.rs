@@ -60,6 +60,7 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{Grouping, Scheduling, Sharing};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Duration, Stream as Random};
+use tokio::sync::watch;
 
 pub use client::{Client, ClientOptions};
 pub use error::StreamError;
@@ -83,6 +84,11 @@ pub fn default_transport() -> Config {
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
     Limits { send_buffer: 16 << 20, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+}
+
+/// Waits until the thread that has the sender has ended.
+async fn ended(mut thread: watch::Receiver<()>) {
+    while thread.changed().await.is_ok() {}
 }
 
 /// What makes an endpoint whose connections to one host share a macroflow, under the controller of this name.

@@ -8,12 +8,12 @@ use rampmeter_control::Registry;
 use rampmeter_session::{Clients, KeyPair, PublicKey, Sessions, Suite};
 use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::engine::{Engine, Settings};
 use super::link::{Command, Link};
 use super::stream::Stream;
-use super::{DEFAULT_PORT, default_limits, default_transport, endpoint};
+use super::{DEFAULT_PORT, default_limits, default_transport, ended, endpoint};
 use crate::contact::ContactError;
 use crate::driver::EventLoop;
 use crate::files::{max_datagram, os_random};
@@ -83,7 +83,7 @@ pub struct Server {
     incoming: mpsc::UnboundedReceiver<Stream>,
     link: Arc<Link>,
     /// Closed when the thread has ended.
-    done: oneshot::Receiver<()>,
+    done: watch::Receiver<()>,
 }
 
 impl Server {
@@ -100,7 +100,7 @@ impl Server {
         let key = options.identity.public();
         let (incoming_sender, incoming) = mpsc::unbounded_channel();
         let (link_sender, link) = oneshot::channel();
-        let (done_sender, done) = oneshot::channel();
+        let (done_sender, done) = watch::channel(());
         let body = move || {
             let _done = done_sender;
             let started = || -> Result<_, ContactError> {
@@ -138,8 +138,8 @@ impl Server {
             }
         };
         std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
-        let ended = || ContactError::System(std::io::Error::other("the thread of the server has ended"));
-        let link = link.await.map_err(|_| ended())??;
+        let failed = || ContactError::System(std::io::Error::other("the thread of the server has ended"));
+        let link = link.await.map_err(|_| failed())??;
         Ok(Self { address, key, incoming, link, done })
     }
 
@@ -159,9 +159,11 @@ impl Server {
     }
 
     /// Ends all sessions once everything that finished streams have written is delivered, after five seconds at most.
-    pub async fn close(mut self) {
+    ///
+    /// It begins at once; the future waits for the end.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.link.push(Command::Stop);
-        let _ = (&mut self.done).await;
+        ended(self.done.clone())
     }
 }
 

@@ -76,8 +76,7 @@ impl Session {
     }
 
     /// Waits until the other host answers, or does not answer any more. False if the session has ended.
-    #[cfg(feature = "tunnel")]
-    pub(crate) async fn answers(&self, answers: bool) -> bool {
+    pub async fn answers(&self, answers: bool) -> bool {
         self.0.answers.clone().wait_for(|now| *now == answers).await.is_ok() && self.0.ended.borrow().is_none()
     }
 

@@ -86,7 +86,7 @@ pub fn options(address: SocketAddr, name: &str, out: &Path) -> GetOptions {
 
 /// The options of a client of a test server.
 pub fn client() -> ClientOptions {
-    ClientOptions { trust: Trust::Key(identity().public()), progress: false, ..ClientOptions::default() }
+    ClientOptions { trust: Trust::Key(identity().public()), ..ClientOptions::default() }
 }
 
 pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<Report, NetError> {

@@ -45,11 +45,13 @@ pub(super) struct Engine<'a> {
     returned: Vec<(usize, Task)>,
     next_heartbeat: Time,
     attempts: u32,
-    progress: Progress,
     /// Bytes of files moved, earlier transfers' included, of all tasks so far.
     moved: u64,
     /// What all tasks so far will move, if known.
     total: Option<u64>,
+    /// The bytes of complete files, and the number of tasks that no connection has.
+    complete: u64,
+    queued: usize,
     started: std::time::Instant,
     /// When the last task ended.
     ended: std::time::Instant,
@@ -75,7 +77,6 @@ impl<'a> Engine<'a> {
         trusted: &'a Trusted,
         url: &Url,
         sends: bool,
-        title: &str,
     ) -> Result<Self, NetError> {
         check_options(options)?;
         Ok(Self {
@@ -90,9 +91,10 @@ impl<'a> Engine<'a> {
             returned: Vec::new(),
             next_heartbeat: Time::MAX,
             attempts: 0,
-            progress: Progress::new(options.progress, title),
             moved: 0,
             total: Some(0),
+            complete: 0,
+            queued: 0,
             started: std::time::Instant::now(),
             ended: std::time::Instant::now(),
             facts: Facts::default(),
@@ -142,7 +144,9 @@ impl<'a> Engine<'a> {
     fn wait_to_retry(&mut self, error: &NetError) -> Result<(), NetError> {
         let wait = (FIRST_RETRY * (1u64 << self.attempts.min(16))).min(MAX_RETRY);
         self.attempts += 1;
-        self.progress.note(&format!("{error}; trying again in {} s", wait.as_secs_f64()));
+        if let Some(on_progress) = &self.options.on_progress {
+            on_progress.call(&Progress::Failed { reason: error.to_string(), wait });
+        }
         let until = std::time::Instant::now() + std::time::Duration::from_nanos(wait.as_nanos());
         while std::time::Instant::now() < until {
             if self.options.stop.load(Ordering::Relaxed) {
@@ -223,8 +227,10 @@ impl<'a> Engine<'a> {
                 if let Err(error @ NetError::DiskFull(_)) = result {
                     return Err(error);
                 }
+                self.complete += bytes_of(&result);
                 results[index] = Some(result);
             }
+            self.queued = queue.len();
             if queue.is_empty() && self.returned.is_empty() && self.lanes.iter().all(Lane::is_idle) {
                 return Ok(());
             }
@@ -322,11 +328,11 @@ impl<'a> Engine<'a> {
                 LinkEvent::Restarted => return Err(NetError::Restarted(address, Received::default())),
             }
         }
-        self.show_progress();
+        self.report_progress();
         Ok(true)
     }
 
-    fn show_progress(&mut self) {
+    fn report_progress(&mut self) {
         let Some(link) = &self.link else { return };
         self.facts.address = Some(link.address);
         self.facts.is_new_server |= link.is_new_server;
@@ -336,14 +342,18 @@ impl<'a> Engine<'a> {
             self.facts.rtt = (min_rtt, rtt);
             self.facts.loss = loss;
         }
+        let Some(on_progress) = &self.options.on_progress else { return };
         // Sizes that only the server knows are known once it sends the file.
-        let total = self.total.or_else(|| self.lanes.iter().map(|lane| lane.partial().1).sum());
-        self.progress.show(self.moved, total, self.facts.rtt.1, self.facts.loss);
+        let sizes = |total: u64, lane: &Lane| Some(total + lane.partial().1?);
+        let sum = || self.lanes.iter().try_fold(self.complete, sizes).filter(|_| self.queued == 0);
+        let total = self.total.or_else(sum);
+        let (rtt, loss) = (self.facts.rtt.1, self.facts.loss);
+        on_progress.call(&Progress::Moved { bytes: self.moved, total, rtt, loss });
     }
 
     /// Ends the session.
     pub(super) fn finish(&mut self) -> Result<(), NetError> {
-        self.show_progress();
+        self.report_progress();
         match &mut self.link {
             Some(link) => link.finish(),
             None => Ok(()),

@@ -126,7 +126,7 @@ fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Re
     };
     // Before the connection, so that an output that cannot be written is noticed first.
     let part = Part::open(&path, !options.fresh)?;
-    let mut engine = Engine::new(&options.client, trusted, url, false, last(name))?;
+    let mut engine = Engine::new(&options.client, trusted, url, false)?;
     let task = Task::Get(get_task(options, name, Target::Open(Box::new(part)), None));
     let result = engine.run(vec![task])?.pop().ok_or(ContactError::UnknownHost(url.server.text.clone()))?;
     engine.finish()?;
@@ -140,7 +140,7 @@ fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]
         return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
     let directory = make_directory(&out)?;
-    let mut engine = Engine::new(&options.client, trusted, url, false, &format!("{} names", names.len()))?;
+    let mut engine = Engine::new(&options.client, trusted, url, false)?;
     let (listed, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_directory(name));
     let lists = listed.iter().map(|name| Task::List { name: name.trim_end_matches('/').to_owned() }).collect();
     let below = |local: String| Target::Below(Arc::clone(&directory), out.clone(), local);

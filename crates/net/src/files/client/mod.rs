@@ -27,7 +27,7 @@ use rampmeter_session::KeyPair;
 use rampmeter_transport::Config;
 use rampmeter_units::Duration;
 
-use super::default_transport;
+use super::{ProgressHandler, default_transport};
 use crate::contact::Trust;
 
 pub use get::{GetOptions, get};
@@ -50,8 +50,8 @@ pub struct ClientOptions {
     pub jobs: usize,
     /// How often to try again after an error that may be temporary, with longer waits from one to the next.
     pub retry: u32,
-    /// Show a progress bar if standard error is a terminal.
-    pub progress: bool,
+    /// Receives the progress of the transfer.
+    pub on_progress: Option<ProgressHandler>,
     /// The transport settings of connections.
     pub transport: Config,
     /// The time without packets after which the server counts as unreachable.
@@ -69,7 +69,7 @@ impl Default for ClientOptions {
             registry: Registry::default(),
             jobs: 4,
             retry: 0,
-            progress: true,
+            on_progress: None,
             transport: default_transport(),
             peer_timeout: Duration::from_secs(10),
             stop: Arc::default(),

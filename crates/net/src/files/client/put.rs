@@ -78,7 +78,7 @@ pub fn put(options: &PutOptions) -> Result<Report, NetError> {
     }
     let (mut planned, skipped) = plan(options, &url.name)?;
     let is_one = matches!(&options.sources[..], [one] if one.is_file());
-    let mut engine = Engine::new(&options.client, &trusted, &url, true, &format!("{} files", planned.len()))?;
+    let mut engine = Engine::new(&options.client, &trusted, &url, true)?;
     let mut reports = Vec::new();
     if !is_one && !options.fresh {
         let there: std::collections::BTreeMap<_, _> =

@@ -123,7 +123,7 @@ fn report_plan(
 
 fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetError> {
     let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
-    let mut engine = Engine::new(&options.client, &trusted, url, false, &path.display().to_string())?;
+    let mut engine = Engine::new(&options.client, &trusted, url, false)?;
     let (from, skipped) = remote_files(&mut engine, &url.name, &[])?;
     let from: Vec<_> = from.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
     if options.dry_run && !path.exists() {
@@ -182,7 +182,7 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
     let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
     let directory = Arc::new(Directory::open(path, options.hidden).map_err(unreadable)?);
     let (from, skipped) = local_files(&directory, path)?;
-    let mut engine = Engine::new(&options.client, &trusted, url, true, &path.display().to_string())?;
+    let mut engine = Engine::new(&options.client, &trusted, url, true)?;
     let (to, _) = remote_files(&mut engine, &url.name, &[Refusal::NoSuchFile])?;
     let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
     let plan = compare(&mut engine, from, to, &directory, &url.name)?;

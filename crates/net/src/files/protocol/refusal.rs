@@ -30,8 +30,8 @@ pub enum Refusal {
     /// The server has no controller of that name.
     #[error("it has no controller of that name: `rampmeter controllers` there lists them")]
     NoSuchController = 8,
-    /// The controller does not react to congestion, so clients may not choose it.
-    #[error("it allows only controllers that react to congestion: write another")]
+    /// Clients may not choose this controller.
+    #[error("it lends clients only controllers that are safe on the Internet, such as cubic or pcp: write another")]
     ControllerNotAllowed = 9,
     /// The name is not a directory's.
     #[error("that is not a directory: write its name without a `/` at the end to get a file")]

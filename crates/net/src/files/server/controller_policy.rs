@@ -1,8 +1,7 @@
-//! The controllers that clients may choose for their files.
+//! The controllers that clients may choose for what a server sends.
 //!
 //! A client sends only the name of a controller, no settings. The server's own controller has the server's settings;
-//! any other has its paper's, and is allowed only if it reduces its rate under congestion, so that no client can make a
-//! server flood a path.
+//! any other has its paper's, and is lent only if it is in [`LENT`].
 
 use std::sync::Arc;
 
@@ -10,6 +9,21 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_units::Stream;
 
 use super::Refusal;
+
+/// The controllers that are lent to clients: those that are safe beside other traffic on paths that nobody manages, and
+/// that a receiver cannot drive with what it reports.
+///
+/// Each is specified for the Internet (`reno` and `newreno` RFC 5681 and 6582, `cubic` RFC 9438, `hstcp` RFC 3649), or
+/// has been in use there for years (`bbr`, `ledbat`, `vegas`), or reduces its rate at least as much as these do by its
+/// measurements beside them (`cm`, `pcp`, `vcp-end-to-end`: `docs/controllers.md`). Not lent are
+///
+/// - `fixed-rate` and `bbr1`, which keep their rate whatever is lost;
+/// - `dctcp`, which is for networks under one administration only (RFC 8257 section 6), and `prague`: behind a queue that
+///   marks as RFC 3168 says, both reduce their windows too little, and a server does not know the queues of a path;
+/// - `vcp`, `vcp-plus`, `xcp`, `fair-share` and `stable`, which follow marks or feedback of their own routers;
+/// - `vivace`, which keeps its rate at losses of several per cent, `bic`, `copa`, `fast`, `htcp`, `scalable`, `cubic-2005`
+///   and `pcp-paper`, which no document specifies for the Internet, and controllers of other crates.
+const LENT: [&str; 10] = ["bbr", "cm", "cubic", "hstcp", "ledbat", "newreno", "pcp", "reno", "vcp-end-to-end", "vegas"];
 
 /// Makes controllers.
 pub(super) type Make = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
@@ -44,7 +58,10 @@ impl ControllerPolicy {
         if name == self.own {
             return Ok((self.make_own)(seed));
         }
-        if !self.registry.reacts_to_congestion(name).ok_or(Refusal::NoSuchController)? {
+        if !self.registry.has(name) {
+            return Err(Refusal::NoSuchController);
+        }
+        if !LENT.contains(&name) {
             return Err(Refusal::ControllerNotAllowed);
         }
         let make = self.registry.factory(name, &toml::Table::new()).map_err(|_| Refusal::ControllerNotAllowed)?;
@@ -56,30 +73,37 @@ impl ControllerPolicy {
 mod tests {
     use super::*;
 
+    fn policy(registry: &Registry, own: &str, settings: &str) -> ControllerPolicy {
+        let make_own = registry.factory(own, &settings.parse().unwrap()).unwrap();
+        ControllerPolicy::new(own, make_own, registry, Stream::from_seed(1))
+    }
+
     #[test]
-    fn clients_get_responsive_controllers_and_the_servers_own() {
+    fn clients_get_what_is_safe_on_the_internet_and_the_servers_own() {
         let registry = Registry::default();
-        let policy = |own: &str, settings: &str| {
-            let make_own = registry.factory(own, &settings.parse().unwrap()).unwrap();
-            ControllerPolicy::new(own, make_own, &registry, Stream::from_seed(1))
-        };
-        let mut newreno = policy("newreno", "");
-        assert!(matches!(newreno.select("newreno"), Ok(AnyController::NewReno(_))));
-        assert!(matches!(newreno.select("pcp"), Ok(AnyController::Pcp(_))));
-        assert!(matches!(newreno.select("reno"), Ok(AnyController::Reno(_))));
-        for (name, refusal) in [
-            ("fixed-rate", Refusal::ControllerNotAllowed),
-            ("fair-share", Refusal::ControllerNotAllowed),
-            ("bbr1", Refusal::ControllerNotAllowed),
-            ("compound", Refusal::NoSuchController),
-            ("", Refusal::NoSuchController),
-        ] {
-            assert_eq!(newreno.select(name).err(), Some(refusal), "{name}");
+        let mut newreno = policy(&registry, "newreno", "");
+        let lent: Vec<&str> =
+            registry.list().map(|(name, _)| name).filter(|name| newreno.select(name).is_ok()).collect();
+        assert_eq!(lent, LENT);
+        for name in ["fixed-rate", "dctcp", "prague", "fair-share", "xcp", "bbr1", "scalable"] {
+            assert_eq!(newreno.select(name).err(), Some(Refusal::ControllerNotAllowed), "{name}");
         }
-        let mut fixed = policy("fixed-rate", "rate = '1 Mb/s'");
-        assert!(
-            matches!(fixed.select("fixed-rate"), Ok(AnyController::FixedRate(_))),
-            "the server's operator chose it"
-        );
+        for name in ["compound", ""] {
+            assert_eq!(newreno.select(name).err(), Some(Refusal::NoSuchController), "{name}");
+        }
+        for (own, settings) in [("fixed-rate", "rate = '1 Mb/s'"), ("prague", "")] {
+            let chosen = policy(&registry, own, settings).select(own).unwrap();
+            assert_eq!(chosen.name(), own, "the server's operator chose it");
+        }
+    }
+
+    #[test]
+    fn the_page_on_files_lists_what_is_lent() {
+        let page = include_str!("../../../../../docs/files.md");
+        let names = LENT.map(|name| format!("`{name}`"));
+        let (last, others) = names.split_last().unwrap();
+        let listed = format!("{} and {last}", others.join(", "));
+        let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&listed), "docs/files.md does not have: {listed}");
     }
 }

@@ -74,6 +74,20 @@ impl Shared {
         }
         Ok(macroflow.controller.clone())
     }
+
+    /// The client of `session` has another address, and its macroflow a new controller of the server's: the client gets
+    /// the one that it has asked for again.
+    pub(super) fn on_moved(&mut self, now: Time, host: &mut Host<AnyController>, session: SessionId) {
+        let Some(macroflow) =
+            self.macroflows.get(&session).filter(|macroflow| macroflow.controller != self.policy.own())
+        else {
+            return;
+        };
+        if let (Some(&id), Ok(controller)) = (macroflow.connections.first(), self.policy.select(&macroflow.controller))
+        {
+            host.replace_controller(now, id, controller);
+        }
+    }
 }
 
 /// The connections of a session: they share congestion control.

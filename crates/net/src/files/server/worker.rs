@@ -167,8 +167,12 @@ impl Worker {
                 }
             }
             // A client that cannot be reached any more runs into its timeout.
+            Event::Moved(session) => {
+                if let Some(host) = self.net.host_mut(self.host) {
+                    self.shared.on_moved(now, host, session);
+                }
+            }
             Event::Opened(..)
-            | Event::Moved(_)
             | Event::Datagram(..)
             | Event::SocketError(_)
             | Event::Key(..)

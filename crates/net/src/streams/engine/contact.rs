@@ -1,7 +1,7 @@
 //! A client's first contact with its server: one address after the other, until one answers with the right key.
 
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::Time;
 
 use super::super::dial::Dial;
 use super::super::entry::FIRST_WINDOW;
@@ -9,9 +9,6 @@ use super::Engine;
 use crate::contact::ContactError;
 use crate::host::SessionEnd;
 use crate::socket::Socket;
-
-/// The maximum duration of an attempt to reach a server at one of its addresses.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Begins to contact a server.
@@ -24,7 +21,7 @@ impl Engine {
     /// Tries to reach the server at the present address.
     fn attempt(&mut self, now: Time) {
         let Some(dial) = &mut self.dial else { return };
-        dial.deadline = now + DIAL_TIMEOUT;
+        dial.deadline = now + dial.timeout;
         let (address, expected) = (dial.address, dial.trusted.expected());
         self.server = Some(address);
         let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, expected));
@@ -54,6 +51,19 @@ impl Engine {
                 self.begin(now, session, key);
             }
             Err(error) => self.fail_dial(error),
+        }
+    }
+
+    /// When the present attempt ends.
+    pub(super) fn dial_deadline(&self) -> Time {
+        self.dial.as_ref().map_or(Time::MAX, |dial| dial.deadline)
+    }
+
+    /// Ends an attempt that has taken too long.
+    pub(super) fn check_dial(&mut self, now: Time) {
+        if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
+            let error = ContactError::no_answer(dial.address);
+            self.try_next_address(now, error);
         }
     }
 

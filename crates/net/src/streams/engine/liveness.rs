@@ -15,7 +15,6 @@ use rampmeter_session::{Goodbye, SessionId};
 use rampmeter_units::{Duration, Time};
 
 use super::Engine;
-use crate::contact::ContactError;
 use crate::host::SessionEnd;
 use crate::socket::Socket;
 
@@ -37,10 +36,6 @@ impl Engine {
     pub(super) fn sweep(&mut self, now: Time) {
         if self.dial.as_ref().is_some_and(|dial| dial.reply.is_closed()) {
             self.stop_at = Some(now); // nobody waits for it
-        }
-        if let Some(dial) = self.dial.as_ref().filter(|dial| dial.deadline <= now) {
-            let error = ContactError::no_answer(dial.address);
-            self.try_next_address(now, error);
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
         if let Some(monitor) = &self.settings.monitor {

@@ -1,0 +1,55 @@
+//! The progress bar over all files of a command. Nothing is drawn unless standard error is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rampmeter_net::files::{Progress, ProgressHandler};
+
+/// Draws a bar with this title, until it is dropped.
+pub(super) fn bar(title: &str) -> ProgressHandler {
+    let bar = Bar::new(title);
+    ProgressHandler::new(move |progress| bar.show(progress))
+}
+
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(title: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let form = "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} {msg}";
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(title.to_owned());
+        Self(bar)
+    }
+
+    fn show(&self, progress: &Progress) {
+        let Self(bar) = self;
+        if bar.is_hidden() {
+            return;
+        }
+        match progress {
+            Progress::Moved { bytes, total, rtt, loss } => {
+                let known = bar.length();
+                if let Some(total) = total.filter(|&total| known != Some(total)) {
+                    bar.set_length(total);
+                    // What earlier transfers had moved says nothing about the rate.
+                    if known.is_none() {
+                        bar.reset_eta();
+                    }
+                }
+                bar.set_position(*bytes);
+                bar.set_message(format!("RTT {:.1} ms, loss {:.2}%", rtt.as_secs_f64() * 1e3, loss * 100.0));
+            }
+            Progress::Failed { reason, wait } => {
+                bar.println(format!("rampmeter: {reason}; trying again in {} s", wait.as_secs_f64()));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
