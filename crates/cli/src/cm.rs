@@ -2,6 +2,7 @@
 
 mod audio;
 mod bench;
+mod metrics;
 mod web;
 
 use std::io;
@@ -22,6 +23,7 @@ use rampmeter_units::{Bytes, Duration};
 use crate::failure::Failure;
 use crate::files::rate;
 use crate::lists::check_controller;
+use crate::operate::OperateArgs;
 use crate::table::table;
 use crate::{print_result, stop_flag};
 
@@ -87,6 +89,8 @@ struct DaemonArgs {
     /// UDP ports to which datagrams from other daemons are delivered even if no program called `cm_listen`
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     deliver: Vec<u16>,
+    #[command(flatten)]
+    operate: OperateArgs,
 }
 
 /// The value of an argument by its name among `values`: names, help and values.
@@ -140,6 +144,7 @@ fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
 
 fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
+    args.operate.start_log()?;
     let carriage = match (args.raw, args.port) {
         (true, _) => Carriage::Raw,
         (_, Some(0)) => Carriage::None,
@@ -181,6 +186,7 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
     if let Some(need) = registry.needs(&args.controller) {
         eprintln!("rampmeter: {} {need}; use cm, newreno or reno, which need no such feedback", args.controller);
     }
+    args.operate.serve_metrics(|address| metrics::serve(address, daemon.path()))?;
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;
     Ok(ExitCode::SUCCESS)

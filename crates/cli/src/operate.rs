@@ -83,12 +83,7 @@ impl OperateArgs {
     pub(crate) fn start(&self, role: &str) -> Result<(Monitor, Option<StatusSocket>), Failure> {
         self.log.start()?;
         let monitor = Monitor::new(role);
-        if let Some(address) = self.metrics {
-            let address = monitor
-                .serve_metrics(address)
-                .map_err(|error| Failure::input(format!("--metrics {address}: {error}; write another port")))?;
-            println!("metrics at http://{address}/metrics");
-        }
+        self.serve_metrics(|address| monitor.serve_metrics(address))?;
         let socket = match monitor.serve_status() {
             Ok(socket) => Some(socket),
             Err(error) => {
@@ -97,6 +92,23 @@ impl OperateArgs {
             }
         };
         Ok((monitor, socket))
+    }
+
+    /// Starts the logs of a process with a status of its own.
+    pub(crate) fn start_log(&self) -> Result<(), Failure> {
+        self.log.start()
+    }
+
+    /// Starts metrics by `serve`, if they are wanted.
+    pub(crate) fn serve_metrics(
+        &self,
+        serve: impl FnOnce(SocketAddr) -> io::Result<SocketAddr>,
+    ) -> Result<(), Failure> {
+        let Some(address) = self.metrics else { return Ok(()) };
+        let address = serve(address)
+            .map_err(|error| Failure::input(format!("--metrics {address}: {error}; write another port")))?;
+        println!("metrics at http://{address}/metrics");
+        Ok(())
     }
 }
 

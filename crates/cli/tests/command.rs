@@ -233,7 +233,7 @@ fn get_chooses_the_controller_of_the_server() {
     }
     for (name, code, expected) in [
         ("compound", 1, "refuses `compound`: it has no controller of that name"),
-        ("fixed-rate", 1, "refuses `fixed-rate`: it allows only controllers"),
+        ("fixed-rate", 1, "refuses `fixed-rate`: it lends clients only controllers"),
         ("no name", 2, "cannot be a controller"),
     ] {
         let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);

@@ -1,11 +1,11 @@
-//! What an operator sees of a server: metrics, status, logs.
+//! What an operator sees of a server and of the Congestion Manager's daemon: metrics, status, logs.
 
 mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,44 @@ fn a_server_shows_its_state_and_logs_its_connections() {
     assert!(!logged.contains(secret.trim()), "the secret key is in the log");
     drop(server);
     assert_eq!(status(&[]).status.code(), Some(1), "nothing runs");
+}
+
+/// Until `text` contains all of `parts`.
+fn until_it_has(text: impl Fn() -> String, parts: &[&str]) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !parts.iter().all(|part| text().contains(part)) {
+        assert!(Instant::now() < until, "{parts:?} are not all in\n{}", text());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_daemon_shows_its_paths_and_users_and_logs_its_clients() {
+    let workspace = Workspace::new("operate_cm");
+    let (socket, log) = (workspace.0.join("cm.sock"), workspace.0.join("log"));
+    let cm = |words: &[&str]| {
+        let mut command = workspace.command(&[&["cm"], words].concat());
+        command.env("RAMPMETER_CM_SOCKET", &socket).env_remove("RAMPMETER_LOG").stdout(Stdio::piped());
+        command
+    };
+    let mut daemon = cm(&["daemon", "--port", "0", "--metrics", "127.0.0.1:0", "--log", "info"]);
+    let mut daemon = Server(daemon.stderr(File::create(&log).unwrap()).spawn().unwrap());
+    let mut printed = BufReader::new(daemon.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let at = printed.next().unwrap();
+    let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
+
+    let client = Server(cm(&["audio", "--to", "127.0.0.1:9", "--duration", "60s"]).spawn().unwrap());
+    let uid = fs::metadata("/proc/self").unwrap().uid();
+    let user = format!("rampmeter_user_flows{{uid=\"{uid}\"}} 1\n");
+    let path = "rampmeter_path_flows{network=\"127.0.0.0/24\",controller=\"cm\"} 1\n";
+    until_it_has(|| metrics(at), &["rampmeter_clients 1\n", &user, path, "role=\"cm-daemon\""]);
+    let shown = text(&cm(&["status"]).output().unwrap().stdout);
+    assert!(shown.contains("controller cm") && shown.contains("127.0.0.1"), "{shown}");
+    let pid = client.0.id();
+    drop(client);
+    let event = |what: &str| format!("client {what} pid={pid} uid={uid}");
+    until_it_has(|| fs::read_to_string(&log).unwrap(), &[&event("connected"), &event("disconnected")]);
+    until_it_has(|| metrics(at), &["rampmeter_clients 0\n"]);
 }
 
 #[test]

@@ -298,8 +298,8 @@ fn one_congestion_manager_has_a_socket_and_removes_it() {
     assert!(text(&second.stderr).contains("--socket"), "{}", text(&second.stderr));
     let status_object: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
     let idle = serde_json::json!({
-        "controller": "newreno", "processes": [], "macroflows": [], "peers": [], "senders": 0, "garbage": 0,
-        "refused": 0
+        "controller": "newreno", "processes": [], "users": [], "macroflows": [], "peers": [], "senders": 0,
+        "garbage": 0, "refused": 0, "refused_clients": 0
     });
     assert_eq!(status_object, idle);
     let (output, _) = interrupt(daemon);

@@ -4,7 +4,8 @@ use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Time};
 
 use crate::destinations::Destination;
-use crate::macroflow::Status;
+use crate::flow::FlowId;
+use crate::macroflow::{Macroflow, Status};
 use crate::manager::Manager;
 
 /// What happened to a macroflow's packets since it began, headers included.
@@ -33,16 +34,26 @@ pub struct PathState<'a, C> {
     pub totals: Totals,
 }
 
+impl<'a, C: Controller> PathState<'a, C> {
+    fn of(now: Time, macroflow: &'a Macroflow<C>) -> Self {
+        Self {
+            destination: macroflow.place.destination,
+            controller: &macroflow.controller,
+            status: macroflow.status(now, 1.0),
+            totals: macroflow.totals,
+        }
+    }
+}
+
 impl<C: Controller> Manager<C> {
     /// All macroflows with flows.
     pub fn paths(&self, now: Time) -> impl Iterator<Item = PathState<'_, C>> {
-        self.macroflows.iter().flatten().filter(|macroflow| !macroflow.members.is_empty()).map(move |macroflow| {
-            PathState {
-                destination: macroflow.place.destination,
-                controller: &macroflow.controller,
-                status: macroflow.status(now, 1.0),
-                totals: macroflow.totals,
-            }
-        })
+        let with_flows = self.macroflows.iter().flatten().filter(|macroflow| !macroflow.members.is_empty());
+        with_flows.map(move |macroflow| PathState::of(now, macroflow))
+    }
+
+    /// That of this flow.
+    pub fn path(&self, now: Time, flow: FlowId) -> Option<PathState<'_, C>> {
+        self.of_flow(flow).map(|(_, macroflow)| PathState::of(now, macroflow))
     }
 }

@@ -31,11 +31,15 @@ impl Quotas {
         quotas
     }
 
+    /// What `owner` uses.
+    pub fn used(&self, owner: Owner) -> u64 {
+        self.used.get(&owner).copied().unwrap_or_default()
+    }
+
     /// Whether `owner` may use `amount` more.
     pub fn permits(&self, owner: Owner, amount: u64) -> bool {
-        let used = self.used.get(&owner).copied().unwrap_or_default();
         let left = self.left.checked_sub(amount);
-        left.is_some_and(|left| used.saturating_add(amount) <= left.saturating_mul(SHARE))
+        left.is_some_and(|left| self.used(owner).saturating_add(amount) <= left.saturating_mul(SHARE))
     }
 
     /// `owner` uses `amount` more, if that is permitted. Returns whether it is.

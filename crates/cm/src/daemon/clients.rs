@@ -41,6 +41,11 @@ impl Clients {
         self.by_number.get(&client).map(|client| client.owner).unwrap_or_default()
     }
 
+    /// The flows of `owner`, and the bytes of its waiting datagrams.
+    pub(super) fn used(&self, owner: Owner) -> (u64, u64) {
+        (self.flows.used(owner), self.queued.used(owner))
+    }
+
     /// The manager's index of the client's flow in the slot of this id.
     pub(super) fn flow(&self, client: u32, id: u32) -> Option<usize> {
         let entry = *self.by_number.get(&client)?.indexes.get(limits::slot(id))?;

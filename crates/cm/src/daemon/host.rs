@@ -69,7 +69,7 @@ pub(crate) struct Host {
     limits: Limits,
     /// The flows by the manager's index.
     flows: Vec<Option<DaemonFlow>>,
-    clients: Clients,
+    pub(super) clients: Clients,
     /// The timer of each flow.
     timers: Timers,
     actions: VecDeque<Action>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::daemon::status::{Outside, describe};
 
 fn share(host: &Host, now: Time) -> Rate {
     host.manager.query(now, host.flows().next().unwrap().manager_id).unwrap().rate
@@ -84,7 +85,8 @@ fn different_losses(segregation: bool) -> (Option<u32>, Option<u32>, usize) {
         let flow = host.flows().find(|flow| flow.id == id).unwrap();
         host.manager.macroflow_of(flow.manager_id)
     };
-    let status = crate::daemon::status::describe(&host, at(10_000), "newreno", &BTreeMap::new(), 0);
+    let outside = Outside { controller: "newreno", clients: BTreeMap::new(), refused: 0, refused_clients: 0 };
+    let status = describe(&host, at(10_000), &outside);
     (macroflow(A), macroflow(B), status.macroflows.len())
 }
 

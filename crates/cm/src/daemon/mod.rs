@@ -13,6 +13,7 @@ mod clients;
 mod flow;
 mod host;
 mod listeners;
+mod log;
 mod options;
 mod output;
 mod protocol;
@@ -38,11 +39,12 @@ use rand::rngs::OsRng;
 
 use self::carrier::Carrier;
 use self::host::{Action, Host};
+use self::log::Log;
 pub use self::options::{DaemonError, Limits, Options};
 use self::output::Output;
 pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::{MAX_PER_TURN, Session};
-pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
+pub use self::status::{MacroflowStatus, PeerStatus, Status, UserStatus, status};
 use self::turns::Turns;
 use crate::error::Error;
 use crate::handshake::{ClientRequest, Peer, read_request, send_answer};
@@ -81,6 +83,7 @@ pub struct Daemon {
     turns: Turns,
     carrier: Carrier,
     spin: Spin,
+    log: Log,
     stop: Arc<AtomicBool>,
 }
 
@@ -141,6 +144,7 @@ impl Daemon {
             turns: Turns::default(),
             carrier,
             spin: Spin::new(SPIN),
+            log: Log::default(),
             stop: options.stop,
         })
     }
@@ -300,6 +304,7 @@ impl Daemon {
                 None
             };
             if let Some(error) = refusal {
+                self.log.refused(now(), peer, error);
                 let _ = send_answer(&socket, Err(error));
                 continue;
             }
@@ -343,8 +348,13 @@ impl Daemon {
                     return send_answer(&socket, Err(Error::Full));
                 }
                 send_answer(&socket, Ok(None))?;
-                let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();
-                let status = status::describe(&self.host, now(), &self.controller, &pids, self.output.refused);
+                let outside = status::Outside {
+                    controller: &self.controller,
+                    clients: self.sessions.iter().map(|session| (session.number, session.peer)).collect(),
+                    refused: self.output.refused,
+                    refused_clients: self.log.refused_clients,
+                };
+                let status = status::describe(&self.host, now(), &outside);
                 let reader = Arc::new(());
                 self.readers.push((peer.owner(), Arc::downgrade(&reader)));
                 status::send(&status, socket, status::READ_TIMEOUT, reader);
@@ -358,6 +368,7 @@ impl Daemon {
                 }
                 send_answer(&reply, Ok(Some(&memory)))?;
                 self.host.add_client(number, peer.owner());
+                log::connected(peer, number);
                 let index = self.sessions.partition_point(|other| other.number < number);
                 self.sessions.insert(index, session);
                 Ok(())
@@ -373,6 +384,7 @@ impl Daemon {
                 let _ = self.epoll.delete(file);
             }
             self.host.remove_client(now, number);
+            log::disconnected(session.peer, number);
         }
     }
 }

@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rampmeter_manager::{Destination, Presence};
+use rampmeter_manager::{Destination, Owner, PathState, Presence};
 use rampmeter_units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 
+use super::flow::DaemonFlow;
 use super::host::Host;
 use crate::error::Error;
-use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, connect, receive_acceptance, send_request};
+use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, Peer, connect, receive_acceptance, send_request};
 
 /// The status of a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub struct Status {
     pub controller: String,
     /// The connected processes.
     pub processes: Vec<i32>,
+    /// The users of these processes.
+    pub users: Vec<UserStatus>,
     /// The paths in use.
     pub macroflows: Vec<MacroflowStatus>,
     /// The hosts to which the daemon sends datagrams of flows.
@@ -33,6 +36,23 @@ pub struct Status {
     pub garbage: u64,
     /// The number of datagrams that the kernel refused.
     pub refused: u64,
+    /// The number of clients that were refused: those of other users, or without a place.
+    pub refused_clients: u64,
+}
+
+/// What a user has of the daemon. Users share no macroflows; the daemon's user and root count as one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UserStatus {
+    /// The user; that of the daemon for root, too.
+    pub uid: u32,
+    /// The number of connections to the daemon.
+    pub clients: usize,
+    /// The number of flows.
+    pub flows: u64,
+    /// The memory of datagrams that wait in the daemon.
+    pub queued_bytes: u64,
+    /// The rate of all its macroflows together.
+    pub rate_bps: u64,
 }
 
 /// The congestion manager of another host.
@@ -70,40 +90,95 @@ pub struct MacroflowStatus {
     pub in_flight_bytes: u64,
     /// The smoothed round-trip time.
     pub srtt_s: f64,
+    /// The minimum round-trip time.
+    pub min_rtt_s: f64,
+    /// Bytes sent since its congestion control began, headers included, as in the next two.
+    pub sent_bytes: u64,
+    /// Bytes delivered.
+    pub delivered_bytes: u64,
+    /// Bytes lost.
+    pub lost_bytes: u64,
+    /// The number of reports of marked packets.
+    pub marked: u64,
     /// The number of flows.
     pub flows: usize,
     /// The processes of the flows.
     pub processes: Vec<i32>,
 }
 
-/// The status of `host`; `pids` has the process of each client's number.
-pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>, refused: u64) -> Status {
+/// What only the daemon knows, not its host.
+#[derive(Debug)]
+pub(super) struct Outside<'a> {
+    pub(super) controller: &'a str,
+    /// The processes of clients, by the numbers of the clients.
+    pub(super) clients: BTreeMap<u32, Peer>,
+    pub(super) refused: u64,
+    pub(super) refused_clients: u64,
+}
+
+/// The status of `host`.
+pub(super) fn describe(host: &Host, now: Time, outside: &Outside<'_>) -> Status {
+    let Outside { controller, clients, refused, refused_clients } = outside;
     let mut macroflows: BTreeMap<(Destination, Option<u32>), Vec<_>> = BTreeMap::new();
     for flow in host.flows() {
         macroflows.entry((flow.destination, host.manager.macroflow_of(flow.manager_id))).or_default().push(flow);
     }
-    let describe = |((to, _), flows): ((Destination, _), Vec<&super::flow::DaemonFlow>)| {
-        let status = host.manager.query(now, flows[0].manager_id)?;
-        let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| pids.get(&flow.client).copied()).collect();
-        Some(MacroflowStatus {
-            destination: IpAddr::V6(to.0.into()).to_canonical(),
-            rate_bps: status.rate.as_bps(),
-            window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
-            in_flight_bytes: status.in_flight.as_u64(),
-            srtt_s: status.smoothed_rtt.as_secs_f64(),
-            flows: flows.len(),
-            processes: processes.into_iter().collect(),
-        })
+    let mut users = users(host, clients);
+    let describe = |flows: Vec<&DaemonFlow>| {
+        let macroflow = describe_macroflow(host, now, &flows, clients)?;
+        if let Some(user) = users.get_mut(&flows[0].owner) {
+            user.rate_bps = user.rate_bps.saturating_add(macroflow.rate_bps);
+        }
+        Some(macroflow)
     };
     Status {
-        controller: controller.to_owned(),
-        processes: pids.values().copied().collect::<BTreeSet<_>>().into_iter().collect(),
-        macroflows: macroflows.into_iter().filter_map(describe).collect(),
+        controller: (*controller).to_owned(),
+        processes: clients.values().map(|peer| peer.pid).collect::<BTreeSet<_>>().into_iter().collect(),
+        macroflows: macroflows.into_values().filter_map(describe).collect(),
+        users: users.into_values().collect(),
         peers: host.agent.peers().map(PeerStatus::from).collect(),
         senders: host.agent.senders(),
         garbage: host.garbage,
-        refused,
+        refused: *refused,
+        refused_clients: *refused_clients,
     }
+}
+
+/// The users of these clients, still without their rates.
+fn users(host: &Host, clients: &BTreeMap<u32, Peer>) -> BTreeMap<Owner, UserStatus> {
+    let mut users = BTreeMap::new();
+    for peer in clients.values() {
+        let owner = peer.owner();
+        let uid = if owner == Owner::default() { nix::unistd::geteuid().as_raw() } else { peer.uid };
+        let (flows, queued_bytes) = host.clients.used(owner);
+        let user = UserStatus { uid, clients: 0, flows, queued_bytes, rate_bps: 0 };
+        users.entry(owner).or_insert(user).clients += 1;
+    }
+    users
+}
+
+fn describe_macroflow(
+    host: &Host,
+    now: Time,
+    flows: &[&DaemonFlow],
+    clients: &BTreeMap<u32, Peer>,
+) -> Option<MacroflowStatus> {
+    let PathState { destination, status, totals, .. } = host.manager.path(now, flows[0].manager_id)?;
+    let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| Some(clients.get(&flow.client)?.pid)).collect();
+    Some(MacroflowStatus {
+        destination: IpAddr::V6(destination.0.into()).to_canonical(),
+        rate_bps: status.rate.as_bps(),
+        window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
+        in_flight_bytes: status.in_flight.as_u64(),
+        srtt_s: status.smoothed_rtt.as_secs_f64(),
+        min_rtt_s: status.min_rtt.min(status.smoothed_rtt).as_secs_f64(),
+        sent_bytes: totals.sent.as_u64(),
+        delivered_bytes: totals.delivered.as_u64(),
+        lost_bytes: totals.lost.as_u64(),
+        marked: totals.marked,
+        flows: flows.len(),
+        processes: processes.into_iter().collect(),
+    })
 }
 
 impl From<rampmeter_manager::PeerStatus<SocketAddr>> for PeerStatus {
@@ -167,11 +242,13 @@ mod tests {
         let status = Status {
             controller: String::new(),
             processes,
+            users: vec![],
             macroflows: vec![],
             peers: vec![],
             senders: 0,
             garbage: 0,
             refused: 0,
+            refused_clients: 0,
         };
         let readers = Arc::new(());
         send(&status, ours, Duration::from_millis(200), Arc::clone(&readers));

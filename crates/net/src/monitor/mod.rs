@@ -8,7 +8,7 @@
 //! of them at once, each for a few seconds, and a request is short.
 
 mod listen;
-mod prometheus;
+pub mod prometheus;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -100,15 +100,8 @@ impl Monitor {
 
     /// Answers HTTP requests for `/metrics` at `address`, until the process ends. Returns the address.
     pub fn serve_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
         let monitor = self.clone();
-        listen::spawn(
-            "metrics",
-            move || listener.accept().map(|(stream, _)| stream),
-            move |stream, until| listen::answer_http(stream, until, || prometheus::text(&monitor.snapshot())),
-        )?;
-        Ok(address)
+        serve_metrics(address, move || prometheus::text(&monitor.snapshot()))
     }
 
     /// Writes the state to each process of this user that connects to a socket in the [`runtime_directory`], until the
@@ -142,6 +135,18 @@ impl Monitor {
         )?;
         Ok(socket)
     }
+}
+
+/// Answers HTTP requests for `/metrics` at `address` with `text`, until the process ends. Returns the address.
+pub fn serve_metrics(address: SocketAddr, text: impl Fn() -> String + Send + Sync + 'static) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    listen::spawn(
+        "metrics",
+        move || listener.accept().map(|(stream, _)| stream),
+        move |stream, until| listen::answer_http(stream, until, &text),
+    )?;
+    Ok(address)
 }
 
 /// The file of a socket, removed at the end.

@@ -50,7 +50,8 @@ fn value(number: f64) -> String {
     if number == f64::INFINITY { "+Inf".to_owned() } else { number.to_string() }
 }
 
-fn metric(out: &mut String, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {
+/// Appends a metric, whose samples have labels and values.
+pub fn metric(out: &mut String, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {
     // Writing to a string does not fail.
     let _ = writeln!(out, "# HELP rampmeter_{name} {help}\n# TYPE rampmeter_{name} {kind}");
     for (labels, number) in samples {
@@ -58,18 +59,37 @@ fn metric(out: &mut String, name: &str, kind: &str, help: &str, samples: &[(Stri
     }
 }
 
+/// Appends what a process does, and since when.
+pub fn process(out: &mut String, role: &str, uptime_s: f64) {
+    let role = format!("{{role=\"{role}\",version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
+    metric(out, "info", "gauge", "What this process does.", &[(role, 1.0)]);
+    metric(out, "uptime_seconds", "gauge", "Time since the start.", &[(String::new(), uptime_s)]);
+}
+
+/// Appends the metrics of paths, and the number of those without.
+pub fn paths(out: &mut String, paths: &[PathStatus], omitted: usize) {
+    let help = "Paths without metrics: those with the lowest rates.";
+    metric(out, "paths_omitted", "gauge", help, &[(String::new(), omitted as f64)]);
+    for (name, kind, help, number, fold) in PATHS {
+        let mut series: BTreeMap<String, f64> = BTreeMap::new();
+        for path in paths {
+            let labels = format!("{{network=\"{}\",controller=\"{}\"}}", network(path.peer), path.controller);
+            let number = number(path);
+            series.entry(labels).and_modify(|folded| *folded = fold(*folded, number)).or_insert(number);
+        }
+        metric(out, name, kind, help, &series.into_iter().collect::<Vec<_>>());
+    }
+}
+
 /// The state as text.
 pub(super) fn text(snapshot: &Snapshot) -> String {
     let (status, mut out) = (&snapshot.status, String::new());
-    let role = format!("{{role=\"{}\",version=\"{}\"}}", snapshot.role, env!("CARGO_PKG_VERSION"));
-    metric(&mut out, "info", "gauge", "What this process does.", &[(role, 1.0)]);
+    process(&mut out, &snapshot.role, snapshot.uptime_s);
     for (name, kind, help, number) in [
-        ("uptime_seconds", "gauge", "Time since the start.", snapshot.uptime_s),
         ("sessions", "gauge", "Open sessions, and those that are being opened.", status.sessions as f64),
         ("streams", "gauge", "Open connections.", status.streams as f64),
         ("received_bytes_total", "counter", "UDP payload received.", status.received_bytes as f64),
         ("sent_bytes_total", "counter", "UDP payload sent.", status.sent_bytes as f64),
-        ("paths_omitted", "gauge", "Paths without metrics: those with the lowest rates.", status.other_paths as f64),
     ] {
         metric(&mut out, name, kind, help, &[(String::new(), number)]);
     }
@@ -86,14 +106,6 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let samples: Vec<_> =
         results.iter().map(|(result, number)| (format!("{{result=\"{result}\"}}"), *number as f64)).collect();
     metric(&mut out, "openers_total", "counter", "Handshakes of other hosts, by what became of them.", &samples);
-    for (name, kind, help, number, fold) in PATHS {
-        let mut series: BTreeMap<String, f64> = BTreeMap::new();
-        for path in &status.paths {
-            let labels = format!("{{network=\"{}\",controller=\"{}\"}}", network(path.peer), path.controller);
-            let number = number(path);
-            series.entry(labels).and_modify(|folded| *folded = fold(*folded, number)).or_insert(number);
-        }
-        metric(&mut out, name, kind, help, &series.into_iter().collect::<Vec<_>>());
-    }
+    paths(&mut out, &status.paths, status.other_paths);
     out
 }
