@@ -208,6 +208,9 @@ mod tests {
         flow.set(1100.0);
         flow.lose(LossKind::Transient);
         assert_eq!(flow.rules().phase, Phase::Search { max: 1100.0 });
+        flow.set(1100.0);
+        flow.lose(LossKind::Transient);
+        assert_eq!(flow.rules().phase, Phase::Search { max: 1100.0 }, "the window had recovered");
     }
 
     #[test]
@@ -215,5 +218,9 @@ mod tests {
         let mut flow = after_loss(13.0);
         assert_eq!(flow.window(), 6.5);
         assert!((flow.ack() - 1.0 / 6.5).abs() < 1e-9);
+        let mut flow =
+            TestFlow::<BicRules>::in_congestion_avoidance(&Config::default(), 14.0, Duration::from_millis(80));
+        assert_eq!(flow.ack(), 1.0, "from low_window on it is BIC");
+        assert_eq!(after_loss(14.0).window(), 14.0 * 0.875);
     }
 }

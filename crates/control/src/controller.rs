@@ -257,3 +257,24 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// A controller before [`Controller::on_path`], with its own random stream.
     fn new(config: &Self::Config, random: Stream) -> Self;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{PACKET, RTT, ack, arrived};
+
+    #[test]
+    fn the_last_marked_packet_is_that_of_the_list_or_of_the_count() {
+        let arrivals = [(1, Ecn::Ce), (2, Ecn::Ce), (3, Ecn::Ect0)].map(|(number, ecn)| Arrival {
+            number,
+            bytes: PACKET,
+            ecn,
+            ..Arrival::default()
+        });
+        assert_eq!(arrived(&arrivals, RTT).last_marked(), Some(2));
+        for (marks, last) in [(0, None), (1, Some(9))] {
+            let mark_count = Some(MarkCount { marks, number: 9 });
+            assert_eq!(Ack { mark_count, ..ack(3) }.last_marked(), last);
+        }
+    }
+}

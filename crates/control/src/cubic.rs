@@ -172,8 +172,9 @@ impl Rules for CubicRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossKind;
     use crate::rules::tests::TestFlow;
+    use crate::testing::ack;
+    use crate::{Controller, LossKind};
 
     const RTT: Duration = Duration::from_millis(100);
 
@@ -235,6 +236,15 @@ mod tests {
     }
 
     #[test]
+    fn the_window_of_reno_grows_with_the_delivered_packets() {
+        let mut flow = after_loss(20.0, Duration::from_millis(10));
+        let window = flow.window();
+        flow.tcp.on_ack(flow.now, &ack(2));
+        let expected = 3.0 * 0.3 / 1.7 * 2.0 / window; // eq. (4)
+        assert!((flow.window() - window - expected).abs() < 1e-9, "{}", flow.window() - window);
+    }
+
+    #[test]
     fn fast_convergence_reduces_w_max_below_the_last_one() {
         let mut flow = after_loss(1000.0, RTT);
         assert_eq!(flow.rules().w_max, 1000.0);
@@ -242,6 +252,9 @@ mod tests {
         flow.mark();
         assert_eq!(flow.rules().w_max, 800.0 * 0.85);
         assert_eq!(flow.window(), 560.0);
+        flow.set(680.0);
+        flow.mark();
+        assert_eq!(flow.rules().w_max, 680.0, "the window had recovered");
     }
 
     #[test]

@@ -145,6 +145,22 @@ mod tests {
         let mut flow = after_loss(20.0, Duration::from_millis(10));
         let gained: f64 = (0..30).map(|_| flow.round()).sum();
         assert!((gained - 10.0).abs() < 0.5, "{gained}");
+        // W_tcp is a function of time: half a round trip adds a sixth of a packet.
+        let mut flow = after_loss(20.0, Duration::from_millis(10));
+        flow.ack();
+        flow.now += Duration::from_millis(5);
+        flow.ack();
+        assert!((flow.window() - 16.0 - 1.0 / 6.0).abs() < 1e-9, "{}", flow.window());
+    }
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let mut flow = after_loss(1000.0, Duration::from_millis(100));
+        flow.round();
+        let elapsed = |flow: &TestFlow<Cubic2005Rules>| flow.rules().epoch.as_ref().unwrap().0.elapsed(flow.now);
+        let before = elapsed(&flow);
+        flow.pause(Duration::from_secs(60));
+        assert!((elapsed(&flow) - before).abs() < 1e-9);
     }
 
     #[test]
@@ -154,5 +170,8 @@ mod tests {
         flow.mark();
         assert_eq!(flow.rules().w_max, 810.0);
         assert_eq!(flow.window(), 720.0);
+        flow.set(810.0);
+        flow.mark();
+        assert_eq!(flow.rules().w_max, 810.0, "the window had recovered");
     }
 }

@@ -215,8 +215,33 @@ mod tests {
             rules.look_up(rate);
             TABLE[rules.row].alpha
         };
-        let rates = [1_000.0, 1_400.0, 1_600.0, 1_400.0, 16_000.0, 13_000.0, 12_000.0, 1_000.0];
+        let rates = [1_000.0, 1_500.0, 1_600.0, 1_250.0, 16_000.0, 12_500.0, 12_000.0, 1_000.0];
         assert_eq!(rates.map(&mut alpha), [8.0, 8.0, 20.0, 20.0, 200.0, 200.0, 20.0, 8.0]);
+        // 200 packets in 100 ms are 2000 a second.
+        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&Config::default(), 200.0, BASE);
+        flow.round();
+        assert_eq!(flow.rules().row, 1);
+    }
+
+    #[test]
+    fn the_average_round_trip_weighs_a_sample_by_three_windows() {
+        // INFOCOM 2004, section IV-B: a weight of min(3 / w, 1/4).
+        for (window, weight) in [(100.0, 0.03), (12.0, 0.25), (4.0, 0.25)] {
+            let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), window, BASE);
+            flow.ack();
+            assert_eq!(flow.rules().rtt, 0.1, "the first sample");
+            flow.set(window);
+            flow.rtt = BASE * 2;
+            flow.ack();
+            assert!((flow.rules().rtt - 0.1 - 0.1 * weight).abs() < 1e-9, "{window}");
+        }
+    }
+
+    #[test]
+    fn a_path_without_a_round_trip_time_keeps_the_window() {
+        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, Duration::ZERO);
+        (0..3).for_each(|_| _ = flow.ack());
+        assert_eq!(flow.window(), 100.0);
     }
 
     #[test]

@@ -211,15 +211,27 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_throughput_halves_the_window() {
+    fn a_change_of_throughput_by_a_fifth_halves_the_window() {
+        // 30% and 10% more in a round trip of 125 ms, whose empty path has 100 ms.
+        for (window, beta) in [(130.0, 0.5), (110.0, 0.8)] {
+            let mut flow = settled(Duration::from_millis(125), &Config::default());
+            for _ in 0..2 {
+                flow.set(window);
+                flow.round();
+            }
+            flow.set(window);
+            flow.lose(LossKind::Transient);
+            assert!((flow.window() / window - beta).abs() < 1e-6, "{window}: {}", flow.window());
+        }
+    }
+
+    #[test]
+    fn idle_time_does_not_count() {
         let mut flow = settled(Duration::from_millis(125), &Config::default());
-        flow.set(130.0); // 30% more a round trip of 125 ms
-        flow.round();
-        flow.set(130.0);
-        flow.round();
-        flow.set(130.0);
-        flow.lose(LossKind::Transient);
-        assert_eq!(flow.window(), 65.0);
+        let growth = |flow: &TestFlow<HTcpRules>| flow.rules().increase_per_round(flow.now + Duration::from_secs(3));
+        let before = growth(&flow);
+        flow.pause(Duration::from_secs(60));
+        assert!((growth(&flow) - before).abs() < 1e-9);
     }
 
     #[test]

@@ -85,9 +85,13 @@ impl HyStart {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Time;
+
     use super::*;
+    use crate::Ack;
     use crate::cubic::{Config, CubicRules};
     use crate::rules::tests::TestFlow;
+    use crate::testing::{PACKET, ack};
 
     fn flow() -> TestFlow<CubicRules> {
         let config = Config { initial_window: 20, ..Config::default() };
@@ -95,6 +99,30 @@ mod tests {
         flow.round(); // the first acknowledgement ends a round trip without samples
         flow.round();
         flow
+    }
+
+    #[test]
+    fn eight_samples_end_slow_start_and_eight_shorter_resume_it() {
+        let mut hystart = HyStart::default();
+        let mut now = Time::ZERO + Duration::from_millis(80);
+        // The increases of the acknowledgements of a round trip, one a millisecond.
+        let mut round = |millis: u64| {
+            now += Duration::from_millis(100);
+            let rtt = Some(Duration::from_millis(millis));
+            let increases = [(); 9].map(|()| {
+                now += Duration::from_millis(1);
+                let ack = Ack { rtt, ..ack(1) };
+                let (window_bytes, packet) = (PACKET * 20, PACKET);
+                hystart
+                    .slow_start(&AckEvent { now, ack: &ack, window: 20.0, delivered: 1.0, window_bytes, packet }, 1.0)
+            });
+            increases.map(Option::unwrap)
+        };
+        assert_eq!(round(80), [1.0; 9]);
+        assert_eq!(round(80), [1.0; 9]);
+        assert_eq!(round(91), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.25, 0.25]);
+        assert_eq!(round(91), [0.25; 9], "not shorter than at its start");
+        assert_eq!(round(90), [0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 1.0, 1.0]);
     }
 
     fn growth(flow: &mut TestFlow<CubicRules>) -> f64 {

@@ -148,6 +148,9 @@ mod tests {
             (0..10).for_each(|_| newreno.on_ack(Time::ZERO, &ack(1)));
             let grown = newreno.window() - PACKET * 10;
             assert!(grown > PACKET * 9 / 10 && grown <= PACKET, "{grown}");
+            (0..11).for_each(|_| newreno.on_ack(Time::ZERO, &ack(1)));
+            let grown = newreno.window() - PACKET * 10;
+            assert!(grown > PACKET * 18 / 10 && grown <= PACKET * 2, "{grown}");
         }
     }
 

@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn a_bunch_makes_up_for_a_delay_up_to_its_own_time() {
+        // Bunches of four packets. The first one is due at 5 ms.
+        for (sent, next) in [(5.0, 9.0), (5.3, 9.0), (8.9, 9.0), (60.0, 60.0), (4.0, 8.0)] {
+            let mut pacer = Pacer::default();
+            pacer.reset(ms(5.0));
+            pacer.bunch_sent_at(ms(sent), Bytes::new(1000), Bytes::new(4000), RATE);
+            (0..3).for_each(|_| pacer.add_to_bunch(Bytes::new(1000), RATE));
+            assert_eq!(pacer.next_at(RATE), ms(next), "sent at {sent} ms");
+        }
+    }
+
+    #[test]
     fn after_a_planned_pause_no_second_packet_is_sent_at_once() {
         let mut pacer = Pacer::default();
         pacer.reset(ms(5.0));

@@ -20,7 +20,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{PACKET, ack, loss, mark};
-    use crate::{Ack, Algorithm, Controller, LossKind, Path};
+    use crate::{Ack, Algorithm, Controller, Loss, LossKind, Path};
 
     fn started() -> Reno {
         let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
@@ -36,6 +36,11 @@ mod tests {
         reno.on_ack(Time::ZERO, &Ack { recovering: true, ..ack(1) });
         reno.on_loss(Time::ZERO, &loss(LossKind::Transient, 5, 20));
         assert_eq!(reno.window(), PACKET * 4);
+        let again = |kind| Loss { recovering: true, ..loss(kind, 30, 40) };
+        reno.on_loss(Time::ZERO, &again(LossKind::Transient));
+        assert_eq!(reno.window(), PACKET * 4, "the same recovery");
+        reno.on_loss(Time::ZERO, &again(LossKind::Persistent));
+        assert_eq!(reno.window(), PACKET, "a timeout ends it");
     }
 
     #[test]

@@ -455,6 +455,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_time_before_a_path_is_no_pause() {
+        let mut flow = simple_flow();
+        let second = Duration::from_secs(1);
+        flow.tcp.on_path(Time::ZERO + second * 9, &Path::new(PACKET, second, None));
+        flow.tcp.on_ack(Time::ZERO + second * 10, &Ack { app_limited: true, ..ack(1) });
+        assert_eq!(flow.rules().paused, second);
+    }
+
+    #[test]
     fn idle_and_application_limited_times_do_not_grow_the_window() {
         let mut flow = simple_flow();
         let second = Duration::from_secs(1);

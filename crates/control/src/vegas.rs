@@ -196,8 +196,8 @@ impl Rules for VegasRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossKind;
     use crate::rules::tests::TestFlow;
+    use crate::{Controller, LossKind};
 
     const BASE: Duration = Duration::from_millis(100);
 
@@ -274,6 +274,26 @@ mod tests {
         let mut flow = linear(2.0);
         whole_round(&mut flow, BASE * 3); // both acknowledgements were delayed
         assert_eq!(flow.window(), 3.0);
+        // With smaller bounds the 1.3 packets in the queue would reduce the window.
+        let config = Config { alpha: 0.5, beta: 1.0, ..Config::default() };
+        let mut flow = TestFlow::<VegasRules>::in_congestion_avoidance(&config, 2.0, BASE);
+        flow.round();
+        flow.set(2.0);
+        whole_round(&mut flow, BASE * 3);
+        assert_eq!(flow.window(), 3.0);
+    }
+
+    #[test]
+    fn after_an_idle_time_slow_start_returns_to_the_earlier_window() {
+        let mut flow = linear(64.0);
+        flow.now += Duration::from_secs(10);
+        flow.tcp.on_idle(flow.now, Duration::from_secs(10), Duration::from_secs(1));
+        assert_eq!(flow.window(), 10.0);
+        let before = flow.now;
+        while flow.window() < 60.0 {
+            flow.round();
+        }
+        assert!(flow.now.since(before) <= BASE * 8, "10, 20, 40 and 80 packets, each for two round trips");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Path, Re
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 
 /// The schemes that react once a window of data, with settings for their options.
-const SCHEMES: [(&str, &str); 15] = [
+const SCHEMES: [(&str, &str); 16] = [
     ("newreno", ""),
     ("hstcp", ""),
     ("hstcp", "max_ssthresh = 100"),
@@ -23,6 +23,7 @@ const SCHEMES: [(&str, &str); 15] = [
     ("fast", "alpha = 200"),
     ("vegas", ""),
     ("ledbat", ""),
+    ("dctcp", ""),
 ];
 
 fn started((name, settings): (&str, &str), first: u64) -> AnyController {

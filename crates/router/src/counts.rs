@@ -46,3 +46,24 @@ impl Counts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_since_a_time_are_differences() {
+        let counts = |n: u64| Counts {
+            offered: 7 * n,
+            offered_data: 6 * n,
+            dropped: 5 * n,
+            marked: 4 * n,
+            lost: 3 * n,
+            transmitted: 2 * n,
+            transmitted_bytes: Bytes::new(n),
+        };
+        assert_eq!(counts(100).since(counts(30)), counts(70));
+        let tally = Tally { dropped_from_queue: 9, marked: 8 };
+        assert_eq!(counts(1).with(tally), Counts { dropped: 14, marked: 8, ..counts(1) });
+    }
+}

@@ -123,6 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_single_burst_is_returned() {
+        let mut queue = queue(&Config::default());
+        for packets in [10_000, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] {
+            (0..packets)
+                .for_each(|flow| assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(flow, 1)), Verdict::Queued));
+            while queue.dequeue(Time::ZERO).is_some() {}
+        }
+        assert!(queue.queue.capacity() <= SMALL, "{}", queue.queue.capacity());
+    }
+
+    #[test]
     fn a_limit_in_bytes_counts_bytes() {
         let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(250)) });
         for _ in 0..2 {

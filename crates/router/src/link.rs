@@ -334,7 +334,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 }
 
 /// Returns memory after a burst: a small ring stays in the cache, and thousands of links share the memory.
-fn trim<T>(ring: &mut VecDeque<T>) {
+pub(crate) fn trim<T>(ring: &mut VecDeque<T>) {
     const SMALL: usize = 16;
     if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
         ring.shrink_to(SMALL.max(ring.len() * 2));

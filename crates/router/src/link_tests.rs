@@ -7,10 +7,11 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use crate::capacity::{Capacity, Trace, token_bucket};
 use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
+use crate::link::trim;
 use crate::loss::Loss;
 use crate::router::Discipline;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
-use crate::{Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
+use crate::{Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
 fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
@@ -91,6 +92,51 @@ fn a_packet_offered_finds_the_queue_advanced_to_now() {
     for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
         link.offer(ms(n), TestParcel::new(1, 1000));
         assert_eq!(link.router().backlog().packets, waiting);
+    }
+}
+
+#[test]
+fn a_link_that_is_measured_counts_packets_by_their_kind() {
+    let mut link = link(Loss::default());
+    for bytes in [1000, 1000, 40, 1000, 40] {
+        link.offer(ms(0), TestParcel::new(1, bytes));
+    }
+    drain(&mut link);
+    let counts = link.counts();
+    assert_eq!((counts.offered, counts.offered_data, counts.transmitted), (5, 3, 5));
+    assert_eq!((counts.transmitted_bytes, link.transmitted_bytes()), (Bytes::new(3080), Bytes::new(3080)));
+    link.start_measuring(ms(99), false);
+    assert_eq!(link.counts(), Counts::default());
+    assert_eq!(link.transmitted_bytes(), Bytes::new(3080), "since it was made");
+}
+
+#[test]
+fn a_carried_packet_arrives_when_the_link_delivers_it() {
+    let packet = TestParcel::new(1, 1000);
+    let (mut carrying, mut delivering) = (link(Loss::default()), link(Loss::default()));
+    for now in [0, 1, 5].map(ms) {
+        let at = carrying.arrival(now, packet.bytes).unwrap();
+        assert_eq!(at, now + Duration::from_millis(11));
+        carrying.carry(at);
+        delivering.offer(now, packet);
+        assert_eq!(delivering.arrival(now, packet.bytes), None, "a packet is in transit");
+        assert_eq!(drain(&mut delivering), [(at, 1)]);
+    }
+    // Two packets at once: the second one is a packet time later.
+    let at = carrying.arrival(ms(50), packet.bytes).unwrap();
+    carrying.carry(at);
+    assert_eq!(carrying.arrival(ms(50), packet.bytes), Some(at + Duration::from_millis(1)));
+    assert_eq!(traced("3\n").arrival(ms(0), packet.bytes), None, "its rate varies");
+}
+
+#[test]
+fn the_memory_of_a_burst_is_returned() {
+    for (capacity, packets, shrinks) in [(16, 1, false), (1000, 200, false), (1000, 100, true), (1000, 0, true)] {
+        let mut ring = std::collections::VecDeque::with_capacity(capacity);
+        ring.extend(0..packets);
+        trim(&mut ring);
+        assert_eq!(ring.capacity() < capacity, shrinks, "{packets} of {capacity}");
+        assert!(!shrinks || ring.capacity() < 16 + 2 * packets + 16, "{}", ring.capacity());
     }
 }
 

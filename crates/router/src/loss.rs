@@ -144,6 +144,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn losses_by_packet_and_by_bit_are_independent() {
+        // Each alone loses a tenth of packets of 1000 bytes.
+        let loss = Loss { per_packet: 0.1, per_bit: 1.317e-5, burst: None };
+        assert!((loss.of_packet(Bytes::new(1000)) - 0.19).abs() < 1e-4);
+        let burst = Burst { share: 0.2, length: BurstLength::Packets(10.0), bad: 0.5, good: 0.01 };
+        assert!((burst.mean() - (0.8 * 0.01 + 0.2 * 0.5)).abs() < 1e-12);
+    }
+
     /// P(two losses in a row) = sum over both states and their successors.
     #[test]
     fn losses_have_the_correlation_of_elliotts_model() {

@@ -134,6 +134,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn configurations_state_what_worlds_need_to_know() {
+        let registry = Registry::default();
+        let config = |name: &str, settings: &str| registry.config(name, &settings.parse().unwrap()).unwrap();
+        assert!(config("drop-tail", "").is_endless());
+        assert!(!config("drop-tail", "packets = 9").is_endless() && !config("codel", "").is_endless());
+        let mut names: Vec<&str> = registry.list().map(|(name, _)| name).filter(|name| *name != "policer").collect();
+        names.retain(|name| config(name, "").needs_constant_rate());
+        names.sort_unstable();
+        assert_eq!(names, ["avq", "fair-share", "rem", "vcp", "vcp-plus", "virtual-queue", "xcp"]);
+        assert!(!config("policer", "rate = '1 Mb/s'").needs_constant_rate());
+    }
+
+    #[test]
     fn errors_on_names_and_settings_have_a_remedy() {
         let registry = Registry::default();
         let error = registry.config("droptail", &toml::Table::new()).unwrap_err().to_string();

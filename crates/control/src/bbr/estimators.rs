@@ -185,6 +185,26 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
+    fn acknowledged(prior_delivered: u64) -> RateSample {
+        let (delivered, prior_delivered) = (Bytes::new(1000), Bytes::new(prior_delivered));
+        RateSample { delivered, prior_delivered, ..RateSample::default() }
+    }
+
+    #[test]
+    fn a_packet_sent_after_the_start_of_a_round_trip_ends_it() {
+        let mut rounds = Rounds::default();
+        rounds.update(&RateSample::default(), Bytes::ZERO);
+        assert!(!rounds.is_start, "no sample ends no round trip");
+        let mut ends = |prior_delivered, delivered| {
+            rounds.update(&acknowledged(prior_delivered), Bytes::new(delivered));
+            (rounds.is_start, rounds.count)
+        };
+        assert_eq!(ends(0, 5000), (true, 1));
+        assert_eq!(ends(4999, 9000), (false, 1));
+        assert_eq!(ends(5000, 10_000), (true, 2));
+        assert_eq!(ends(10_000, 11_000), (true, 3));
+    }
+
     #[test]
     fn a_maximum_lasts_its_periods() {
         let mut max = WindowedMax::<u32, 3>::default();
@@ -234,5 +254,45 @@ mod tests {
         assert_eq!(acknowledge(0, 1_000), Bytes::new(1_000));
         assert_eq!(acknowledge(0, 11_000), Bytes::new(12_000));
         assert_eq!(acknowledge(10, 10_000), Bytes::new(12_000), "12 kB were expected by 12 ms");
+    }
+
+    #[test]
+    fn an_equal_round_trip_does_not_postpone_the_next_drained_path() {
+        let mut min = MinRtt::new(ms(0), Duration::from_millis(20));
+        for (at, rtt, value, is_expired) in [
+            (3000, 20, 20, false),
+            (4000, 19, 19, false),
+            (9000, 19, 19, false),
+            (9001, 25, 19, true),
+            (14_002, 30, 30, true),
+        ] {
+            min.update(ms(at), Some(Duration::from_millis(rtt)), Duration::from_secs(5));
+            assert_eq!((min.value, min.is_expired), (Duration::from_millis(value), is_expired), "at {at} ms");
+        }
+    }
+
+    #[test]
+    fn a_burst_counts_for_ten_round_trips_and_in_startup_for_one() {
+        let mut aggregation = AckAggregation::default();
+        for (was_full, round_trips) in [(true, 10), (false, 1)] {
+            aggregation.update(ms(0), Bytes::new(7000), Rate::ZERO, Bytes::MAX);
+            for round_trip in 1..=round_trips {
+                assert!(aggregation.extra() > Bytes::ZERO, "{round_trip}");
+                aggregation.end_round(was_full);
+            }
+            assert_eq!(aggregation.extra(), Bytes::ZERO);
+        }
+    }
+
+    #[test]
+    fn no_acknowledgements_were_due_while_the_flow_was_idle() {
+        // 8 Mb/s are 1000 bytes a ms. 12 kB arrive at once, then the flow is idle, and 5 ms later one packet arrives.
+        let rate = Rate::from_bps(8_000_000);
+        let mut aggregation = AckAggregation::default();
+        aggregation.update(ms(0), Bytes::new(12_000), rate, Bytes::MAX);
+        (0..10).for_each(|_| aggregation.end_round(true));
+        aggregation.restart(ms(1000));
+        aggregation.update(ms(1005), Bytes::new(1000), rate, Bytes::MAX);
+        assert_eq!(aggregation.extra(), Bytes::new(12_000 + 1000 - 5000));
     }
 }

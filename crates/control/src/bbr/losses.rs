@@ -232,12 +232,136 @@ fn in_flight_at_loss(bytes: Bytes, lost: &LostPacket) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::flow_in;
     use super::*;
+    use crate::delivery_rate::RateSample;
+    use crate::testing::{PACKET, ack};
+    use crate::units::Duration;
+
+    #[test]
+    fn more_than_two_percent_of_the_bytes_in_flight_are_too_many() {
+        for (lost, in_flight, is_too_much) in [(0, 0, false), (2, 100, false), (3, 100, true), (1, 49, true)] {
+            assert_eq!(lost_too_much(PACKET * lost, PACKET * in_flight), is_too_much, "{lost} of {in_flight}");
+        }
+    }
 
     #[test]
     fn losses_pass_the_threshold_where_two_percent_are_lost() {
-        // 100 packets in flight, of which the last four are lost: 96 + x with x / (96 + x) = 0.02, so x = 1.96.
-        let lost = LostPacket { in_flight: Bytes::new(100_000), lost: Bytes::new(4_000), is_app_limited: false };
-        assert_eq!(in_flight_at_loss(Bytes::new(4_000), &lost).as_u64() / 10, 9_795);
+        // 100 packets in flight, of which the last four are lost: 96 + x with x / (96 + x) = 0.02, so x = 1.96. If one
+        // was lost before: (1 + x) / (96 + x) = 0.02, so x = 0.94.
+        for (lost, expected) in [(4, 97.96), (5, 96.94)] {
+            let lost = LostPacket { in_flight: PACKET * 100, lost: PACKET * lost, is_app_limited: false };
+            let packets = in_flight_at_loss(PACKET * 4, &lost).as_f64() / PACKET.as_f64();
+            assert!((packets - expected).abs() < 0.01, "{packets}");
+        }
+    }
+
+    /// An acknowledgement whose sample has `delivered` packets at `rate` packets a second.
+    fn acknowledge(bbr: &mut Bbr, delivered: u64, rate: u64, ends_round: bool) {
+        bbr.delivery.on_ack(Time::ZERO, &ack(1));
+        let prior_delivered = if ends_round { bbr.delivery.delivered() } else { Bytes::ZERO };
+        let rate = Some(Rate::of(PACKET * rate, Duration::from_secs(1)));
+        bbr.sample = RateSample { delivered: PACKET * delivered, rate, prior_delivered, ..RateSample::default() };
+        bbr.update_latest_delivery();
+        bbr.adapt_short_term();
+        bbr.advance_latest_delivery();
+    }
+
+    /// The short-term limits, in packets a second and packets.
+    fn limits(bbr: &Bbr) -> (f64, f64) {
+        let packets = |bytes: f64| (bytes / PACKET.as_f64() * 10.0).round() / 10.0;
+        (packets(bbr.short_term.bandwidth.as_bps_f64() / 8.0), packets(bbr.short_term.in_flight.as_f64()))
+    }
+
+    #[test]
+    fn losses_lower_short_term_limits_by_30_percent_a_round_trip() {
+        // 1000 packets a second and a window of 40.
+        let mut bbr = flow_in(State::Cruise);
+        acknowledge(&mut bbr, 1, 10, true);
+        acknowledge(&mut bbr, 1, 10, true);
+        assert_eq!((bbr.short_term.bandwidth, bbr.short_term.in_flight), (Rate::MAX, Bytes::MAX), "no losses");
+        bbr.note_loss();
+        acknowledge(&mut bbr, 1, 10, false);
+        assert_eq!(bbr.short_term.bandwidth, Rate::MAX, "at the end of the round trip");
+        acknowledge(&mut bbr, 1, 10, true);
+        assert_eq!(limits(&bbr), (700.0, 28.0));
+        acknowledge(&mut bbr, 1, 10, true);
+        assert_eq!(limits(&bbr), (700.0, 28.0), "one reduction for the losses of one round trip");
+        bbr.note_loss();
+        acknowledge(&mut bbr, 1, 10, true);
+        assert_eq!(limits(&bbr), (490.0, 19.6));
+    }
+
+    #[test]
+    fn short_term_limits_are_at_least_the_round_trips_delivery() {
+        let mut bbr = flow_in(State::Cruise);
+        acknowledge(&mut bbr, 90, 2000, true); // the round trip before counts, too
+        acknowledge(&mut bbr, 1, 10, true);
+        bbr.note_loss();
+        acknowledge(&mut bbr, 32, 800, false);
+        acknowledge(&mut bbr, 1, 10, true);
+        assert_eq!(limits(&bbr), (800.0, 32.0));
+    }
+
+    #[test]
+    fn losses_of_a_probe_set_no_short_term_limits() {
+        for state in [State::Startup, State::Refill, State::Up] {
+            let mut bbr = flow_in(state);
+            bbr.note_loss();
+            acknowledge(&mut bbr, 1, 10, true);
+            assert_eq!((bbr.short_term.bandwidth, bbr.short_term.in_flight), (Rate::MAX, Bytes::MAX), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn six_losses_in_a_round_trip_of_recovery_end_startup() {
+        for (losses, began_in_recovery, lost, ends) in
+            [(6, true, 3, true), (5, true, 3, false), (6, false, 3, false), (6, true, 2, false)]
+        {
+            let mut bbr = flow_in(State::Startup);
+            bbr.full_pipe.reached = false;
+            (bbr.short_term.losses, bbr.short_term.began_in_recovery) = (losses, began_in_recovery);
+            bbr.short_term.latest_in_flight = PACKET * 25;
+            bbr.sample = RateSample { lost: PACKET * lost, in_flight: PACKET * 100, ..RateSample::default() };
+            bbr.check_startup_losses();
+            assert!(!bbr.full_pipe.reached, "not within a round trip");
+            bbr.short_term.ended_round = true;
+            bbr.check_startup_losses();
+            assert_eq!(bbr.full_pipe.reached, ends, "{losses} {began_in_recovery} {lost}");
+            assert_eq!(bbr.long_term.in_flight, if ends { PACKET * 25 } else { Bytes::MAX });
+        }
+    }
+
+    #[test]
+    fn cruise_leaves_15_percent_of_the_long_term_limit_to_others() {
+        let mut bbr = flow_in(State::Cruise);
+        for (limit, usable) in [(100, 85), (6, 5), (4, 4)] {
+            bbr.long_term.in_flight = PACKET * limit;
+            assert_eq!(bbr.in_flight_with_headroom(), PACKET * usable);
+        }
+        bbr.long_term.in_flight = Bytes::MAX;
+        assert_eq!(bbr.in_flight_with_headroom(), Bytes::MAX);
+    }
+
+    #[test]
+    fn spurious_losses_return_the_flow_to_the_state_that_they_ended() {
+        for (ended, now, after) in [
+            (Some(State::Startup), State::Drain, State::Startup),
+            (Some(State::Startup), State::ProbeRtt, State::ProbeRtt),
+            (Some(State::Up), State::Down, State::Refill),
+            (Some(State::Up), State::Up, State::Up),
+            (Some(State::Up), State::ProbeRtt, State::ProbeRtt),
+            (None, State::Cruise, State::Cruise),
+        ] {
+            let mut bbr = flow_in(now);
+            bbr.undo.state = ended;
+            bbr.undo_losses();
+            assert_eq!(bbr.state, after, "{ended:?} {now:?}");
+            assert_eq!(bbr.full_pipe.reached, ended != Some(State::Startup), "{ended:?} {now:?}");
+        }
+        let mut bbr = flow_in(State::Startup);
+        bbr.undo.state = Some(State::Startup);
+        bbr.undo_losses();
+        assert!(bbr.full_pipe.reached, "Startup goes on, and ends with the next round trip");
     }
 }

@@ -90,3 +90,46 @@ impl Bbr {
         self.window = self.window.max(self.prior_window);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::flow_in;
+    use super::*;
+    use crate::testing::PACKET;
+
+    #[test]
+    fn the_window_is_two_bandwidth_delay_products_more_in_a_probe() {
+        // A product is 20 packets. A probe has 2.25 of them, and two packets.
+        for (state, packets) in [
+            (State::Startup, 40),
+            (State::Drain, 40),
+            (State::Down, 40),
+            (State::Cruise, 40),
+            (State::Refill, 40),
+            (State::Up, 47),
+            (State::ProbeRtt, 10),
+        ] {
+            let mut bbr = flow_in(state);
+            bbr.set_window(PACKET * 100);
+            assert_eq!(bbr.window, PACKET * packets, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn recovery_and_probe_rtt_keep_the_window_before_them() {
+        for (state, is_recovering, kept) in
+            [(State::Cruise, false, 10), (State::Cruise, true, 40), (State::ProbeRtt, false, 40)]
+        {
+            let mut bbr = flow_in(State::Cruise);
+            bbr.save_window();
+            (bbr.state, bbr.is_recovering, bbr.window) = (state, is_recovering, PACKET * 10);
+            bbr.save_window();
+            bbr.window = PACKET * 4;
+            bbr.restore_window();
+            assert_eq!(bbr.window, PACKET * kept, "{state:?} {is_recovering}");
+            bbr.window = PACKET * 50;
+            bbr.restore_window();
+            assert_eq!(bbr.window, PACKET * 50);
+        }
+    }
+}

@@ -97,6 +97,8 @@ mod tests {
         assert_eq!(queues, [0, 0, 0, 0, 30, 30, 45]);
         add(&mut delays, Duration::from_secs(1), 60);
         assert_eq!(delays.queueing(), Duration::from_millis(10), "the others are older than a round trip");
+        add(&mut delays, Duration::from_secs(1) + RTT, 80);
+        assert_eq!(delays.queueing(), Duration::from_millis(10), "the last one is not older");
     }
 
     #[test]

@@ -257,7 +257,8 @@ impl Rules for LedbatRules {
 mod tests {
     use super::*;
     use crate::rules::tests::TestFlow;
-    use crate::{Controller, LossKind};
+    use crate::testing::{PACKET, ack, arrived};
+    use crate::{Ack, Arrival, Controller, LossKind};
 
     const BASE: Duration = Duration::from_millis(100);
 
@@ -359,6 +360,54 @@ mod tests {
         assert_eq!(flow.window(), 2.0);
         let back = until(&mut flow, |flow| flow.window() >= 63.0);
         assert!(back < BASE * 8, "{back}"); // 2 ln 32 = 6.9 round trips
+    }
+
+    #[test]
+    fn slow_start_stops_at_its_threshold() {
+        let mut flow = flow(Variant::PlusPlus, 10.0);
+        flow.rules_mut().phase = Phase::SlowStart { slowdown: Some(Time::ZERO) };
+        for (threshold, grown) in [(10.75, 0.5), (10.75, 0.25)] {
+            flow.rules_mut().threshold = threshold;
+            assert!((flow.ack() - grown).abs() < 1e-9); // GAIN is 1/2
+        }
+    }
+
+    #[test]
+    fn decreases_above_the_target_do_not_cause_a_slow_start() {
+        let mut flow = flow(Variant::PlusPlus, 100.0);
+        flow.now += BASE * 20;
+        let rtt = BASE + Duration::from_millis(600);
+        for _ in 0..10 {
+            flow.tcp.on_ack(flow.now, &Ack { rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: BASE, ..ack(10) });
+        }
+        assert!((50.0..70.0).contains(&flow.window()), "half a packet for each: {}", flow.window());
+        assert!(matches!(flow.rules().phase, Phase::Avoidance { .. }));
+    }
+
+    #[test]
+    fn ledbat_measures_one_way_delays_and_its_successor_round_trips() {
+        for (variant, queue) in [(Variant::Rfc6817, 50), (Variant::PlusPlus, 30)] {
+            let mut flow = TestFlow::<LedbatRules>::new(&config(variant), BASE);
+            for (second, one_way, rtt) in [(0, 10, 100), (1, 60, 130)] {
+                let sent_at = Time::ZERO + Duration::from_secs(second);
+                let received_at = sent_at + Duration::from_millis(one_way);
+                let arrivals = [Arrival { bytes: PACKET, sent_at, received_at, ..Arrival::default() }];
+                let rtt = Duration::from_millis(rtt);
+                flow.tcp.on_ack(sent_at + rtt, &arrived(&arrivals, rtt));
+            }
+            assert_eq!(flow.rules().delays.queueing(), Duration::from_millis(queue), "{variant:?}");
+        }
+    }
+
+    #[test]
+    fn a_loss_in_a_slowdown_halves_the_window_after_it() {
+        for (before, after) in [(64.0, 32.0), (3.0, 2.0)] {
+            let mut flow = flow(Variant::PlusPlus, before);
+            flow.rules_mut().phase = Phase::Slowdown { since: Time::ZERO, until: Time::MAX };
+            flow.set(2.0);
+            flow.lose(LossKind::Transient);
+            assert_eq!((flow.window(), flow.rules().threshold), (2.0, after));
+        }
     }
 
     #[test]

@@ -150,6 +150,40 @@ mod tests {
     }
 
     #[test]
+    fn a_standing_excess_and_a_level_above_the_ceiling_cut() {
+        let config = Config { delay_gain: 0.2, ..paper() };
+        let target = Duration::from_millis(2);
+        assert_near(Compensation::pressure(&config, &view(3.0, 0.0), target, target * 3, RTT), 0.2 / 11.0);
+        for (level, expected) in [(5.0, 0.0), (8.0, 0.2 * 2.0 / 12.0)] {
+            let view = View { standing: Duration::ZERO, ..view(level, 0.0) };
+            assert_near(Compensation::pressure(&config, &view, target, target * 3, RTT), expected);
+        }
+    }
+
+    #[test]
+    fn a_cut_counts_for_a_round_trip_whatever_its_reason() {
+        let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
+        let mut compensation = Compensation::new();
+        for (at, expected) in [(0, 0.25), (20, 0.0), (21, 0.25), (71, 0.25)] {
+            assert_near(compensation.cut(ms(at), RTT, 0.25), expected);
+        }
+        let mut compensation = Compensation::new();
+        (0..2).for_each(|_| compensation.on_cut(ms(0), 0.1));
+        assert_near(compensation.cut(ms(1), RTT, 0.25), 0.05);
+    }
+
+    #[test]
+    fn many_small_cuts_add_up_to_the_pressure() {
+        let us = |n: u64| Time::ZERO + Duration::from_micros(n);
+        let mut compensation = Compensation::new();
+        for n in 1..=200 {
+            assert_near(compensation.cut(us(n), RTT, n as f64 * 0.002), 0.002);
+        }
+        assert_near(compensation.cut(us(20_001), RTT, 0.4), 0.0);
+        assert_near(compensation.cut(us(20_002), RTT, 0.4), 0.002); // the first cut was a round trip ago
+    }
+
+    #[test]
     fn a_queue_cuts_once_per_round_trip() {
         let mut compensation = Compensation::new();
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);

@@ -218,6 +218,9 @@ mod tests {
         drain.poll(ms(4051));
         assert!(!drain.is_on());
         assert_eq!(drain.begin_if_due(&config, ms(5901), RTT, wait, max_empty_wait), None);
+        let mut drain = Drain::new(Time::ZERO);
+        assert_eq!(drain.begin_if_due(&config, ms(3000), RTT * 3, wait, max_empty_wait), None, "ten round trips");
+        assert_eq!(drain.begin_if_due(&config, ms(3001), RTT * 3, wait, max_empty_wait), Some(ms(3001) + RTT * 9 / 2));
     }
 
     #[test]
@@ -229,6 +232,7 @@ mod tests {
             |at, wait| drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
         assert_eq!(begin(500, 20), None);
         assert_eq!(begin(900, 8), None, "too soon");
+        assert_eq!(begin(1000, 8), None);
         assert_eq!(begin(1100, 9), None);
         assert_eq!(begin(1200, 8), Some(ms(1350)));
     }
@@ -261,7 +265,16 @@ mod tests {
         };
         assert_eq!(starts(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
         assert_eq!(starts(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "wherever they started");
+        assert_eq!(starts(Drain::new(ms(0)), 200), [2000, 4000, 6000, 8000]);
         assert_eq!(starts(Drain::new(ms(0)), 300), [4000, 8000], "not more often than every ten round trips");
+    }
+
+    #[test]
+    fn a_drain_by_the_clock_starts_within_a_round_trip() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        let starts =
+            |at| Drain::new(ms(0)).begin_by_clock(&config, ms(at), RTT, Duration::from_millis(20), 0.1).is_some();
+        assert!(starts(2000) && starts(2099) && !starts(2100) && !starts(1999));
     }
 
     #[test]

@@ -150,6 +150,10 @@ mod tests {
         assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
         excess_loss.on_loss(PACKET, 16, 16);
         assert!(excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && excess_loss.is_lossy(0.1));
+        excess_loss.on_loss(PACKET * 20, 90, 90);
+        assert!(!excess_loss.check_round(Time::ZERO + RTT * 2 - Duration::from_nanos(1), RTT, PACKET, 0.1));
+        assert!(excess_loss.check_round(Time::ZERO + RTT * 2, RTT, PACKET, 0.1), "a round trip later");
+        assert!(!ExcessLoss::default().is_lossy(0.0), "a path without losses");
     }
 
     #[test]

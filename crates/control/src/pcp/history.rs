@@ -250,9 +250,72 @@ mod tests {
     fn a_rigged_history_replaces_the_real_one() {
         let config = Config { rigged: Some(mbps(30.0)), ..Config::default() };
         let first = |past| PathHistory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
-        let mut past = None;
-        transfer(&mut past, false, 6.0);
+        let past = Some(History { trust: 0.5, capacity: mbps(6.0), ..History::new(mbps(6.0), RTT) });
         assert_eq!([first(None), first(past)], [mbps(10.0); 2]);
+        let mut path_history = PathHistory::default();
+        path_history.start(&config, &Path::new(Bytes::new(1250), RTT, past));
+        assert_eq!(path_history.capacity(), Some(mbps(30.0)));
+    }
+
+    #[test]
+    fn a_history_without_a_rate_is_none() {
+        let mut path_history = PathHistory::default();
+        assert_eq!(path_history.best_rate(), None);
+        let path = Path::new(Bytes::new(1250), RTT, Some(History::new(Rate::ZERO, RTT)));
+        assert_eq!(path_history.start(&Config::default(), &path), mbps(1.0));
+    }
+
+    #[test]
+    fn a_transfer_that_carried_nothing_leaves_the_rate() {
+        let mut history = Some(History::new(mbps(40.0), RTT));
+        let mut path_history = PathHistory::default();
+        path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        path_history.on_min_rtt(RTT);
+        path_history.on_probe_result(false, mbps(13.0));
+        path_history.remember(&mut history, false);
+        let past = history.unwrap();
+        assert_eq!((past.base_rate, past.trust), (mbps(40.0), MIN_TRUST));
+    }
+
+    #[test]
+    fn host_jitter_and_the_competitive_rate_are_remembered() {
+        let mut history = None;
+        let mut transfer = |jitter, competitive_rate, pair: Option<f64>| {
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            path_history.on_min_rtt(RTT);
+            path_history.on_probe_result(true, mbps(5.0));
+            path_history.host_jitter = Duration::from_micros(jitter);
+            path_history.on_competitive(Some(mbps(competitive_rate)));
+            if let Some(rate) = pair {
+                path_history.on_pair(PairRate { rate: mbps(rate), weight: 1.0 });
+            }
+            path_history.remember(&mut history, false);
+            let past = history.unwrap();
+            (past.host_jitter, past.competitive_rate)
+        };
+        assert_eq!(transfer(100, 5.0, None), (Duration::from_micros(100), mbps(5.0)));
+        assert_eq!(transfer(300, 4.0, None), (Duration::from_micros(200), mbps(4.0)), "the mean of both");
+        assert_eq!(
+            transfer(0, 8.0, Some(10.0)),
+            (Duration::from_micros(100), mbps(5.0)),
+            "half of the capacity at most"
+        );
+    }
+
+    #[test]
+    fn bad_pairs_count_only_where_nothing_else_is_known() {
+        let capacity = |past: f64, good: bool| {
+            let mut pairs = Pairs::default();
+            if good {
+                pairs.add(PairRate { rate: mbps(40.0), weight: 1.0 });
+            }
+            (0..10).for_each(|_| pairs.add(PairRate { rate: mbps(800.0), weight: 0.04 }));
+            pairs.capacity_given(mbps(past))
+        };
+        assert_eq!(capacity(0.0, false), mbps(800.0));
+        assert_eq!(capacity(30.0, false), mbps(30.0));
+        assert_eq!(capacity(0.0, true), mbps(40.0));
     }
 
     #[test]
@@ -353,6 +416,13 @@ mod tests {
         assert_eq!(min_rtt(20), Duration::from_millis(20));
         assert_eq!(min_rtt(28), Duration::from_millis(21));
         assert_eq!(min_rtt(12), Duration::from_millis(12));
+        let mut path_history = PathHistory::default();
+        path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        path_history.on_min_rtt(RTT);
+        path_history.on_competitive(Some(mbps(5.0)));
+        path_history.on_competitive(None);
+        path_history.remember(&mut history, false);
+        assert_eq!(history.unwrap().min_rtt, Duration::from_millis(12), "competitive mode never sees an empty queue");
     }
 
     #[test]

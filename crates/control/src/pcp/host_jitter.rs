@@ -89,6 +89,17 @@ mod tests {
     }
 
     #[test]
+    fn the_estimate_of_earlier_transfers_holds_for_eight_receipts() {
+        let mut host_jitter = HostJitter::new(Duration::from_millis(1), MAX);
+        for number in 1..=8 {
+            assert_eq!(host_jitter.estimate, Duration::from_millis(1));
+            let received_at = Time::from_nanos(number * 1_000_000);
+            host_jitter.on_arrival(received_at, &Arrival { number, received_at, ..Arrival::default() });
+        }
+        assert_eq!(host_jitter.estimate, Duration::ZERO);
+    }
+
+    #[test]
     fn jitter_above_the_maximum_is_traffic() {
         assert_eq!(run(|n| n % 2 * 1_000_000_000), MAX);
         assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate, MAX);

@@ -106,3 +106,113 @@ impl Pcp {
         self.ceiling(self.path_history.best_rate().unwrap_or(self.base).scale(1.0 / MAX_PCP_FLOWS))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arrival;
+    use crate::pcp::Config;
+    use crate::pcp::tests::World;
+    use crate::pcp::tests::reactions::known_path;
+    use crate::testing::RTT;
+
+    fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    fn assert_near(actual: Duration, expected: f64) {
+        assert!((actual.as_secs_f64() * 1e3 - expected).abs() < 1e-4, "{actual} instead of {expected} ms");
+    }
+
+    /// The first train's packets arrive. They waited for `wait` microseconds, the last one for `growth` more.
+    fn arrive(world: &mut World, wait: u64, growth: u64) {
+        for (n, (sent_at, number, bytes)) in (0..5).zip(world.train()) {
+            let received_at = sent_at + RTT / 2 + us(wait + growth * n / 4);
+            world.sender.probe.on_arrival(&Arrival { number, bytes, sent_at, received_at, ..Arrival::default() });
+        }
+    }
+
+    #[test]
+    fn trains_that_meet_a_queue_above_the_ceiling_are_rejected() {
+        // At 30 Mb/s, the path's rate, the ceiling is 3.3 + 5 / 2 packets of 0.27 ms, and half a packet counts as flat:
+        // 1.68 ms. The train of 1.07 ms may show a part of the growth that is left of it in a round trip of 20 ms.
+        for (wait, growth, is_accepted) in [
+            (1600, 0, true),
+            (1700, 0, false),
+            (0, 200, true), // 0.13 + 1.68 / 20 1.07 = 0.22 ms
+            (0, 250, false),
+            (1400, 200, false),
+        ] {
+            let mut world = known_path(&Config::default(), 0);
+            arrive(&mut world, wait, growth);
+            let result = world.sender.probe_result();
+            assert_eq!(matches!(result, ProbeResult::Accepted(_)), is_accepted, "{wait} {growth}: {result:?}");
+            world.sender.probe.host_stalled = true;
+            let result = world.sender.probe_result();
+            assert_eq!(result == ProbeResult::Inconclusive, !is_accepted, "the host may have caused it");
+        }
+        let mut world = known_path(&Config { target: 0.0, ..Config::default() }, 0);
+        arrive(&mut world, 5000, 0);
+        assert!(
+            matches!(world.sender.probe_result(), ProbeResult::Accepted(_)),
+            "the paper's controller has no ceiling"
+        );
+    }
+
+    #[test]
+    fn half_a_packet_or_the_jitter_counts_as_flat() {
+        let mut world = known_path(&Config::default(), 0);
+        arrive(&mut world, 0, 0);
+        assert_near(world.sender.flat_tolerance(), 0.133_33);
+        world.sender.view.noise = us(200);
+        assert_near(world.sender.flat_tolerance(), 0.2);
+        world.sender.host_jitter.estimate = us(300);
+        assert_near(world.sender.flat_tolerance(), 0.3);
+        world.sender.host_jitter.estimate = us(5000);
+        assert_near(world.sender.flat_tolerance(), 4.0 * 0.266_667 / 3.0); // a third of the train
+        let mut world = known_path(&Config { noise: 0.0, ..Config::default() }, 0);
+        arrive(&mut world, 0, 0);
+        assert_eq!(world.sender.flat_tolerance(), RESOLUTION);
+    }
+
+    #[test]
+    fn targets_and_ceilings_are_in_packet_times_of_the_path() {
+        let (rate, packet) = (Rate::from_bps(10_000_000), 1.0 / 3.75);
+        let mut world = known_path(&Config::default(), 0);
+        let target = (1.0 + 3.0 * 3.0_f64.ln()) * packet;
+        assert_near(world.sender.packet_time(rate), packet);
+        assert_near(world.sender.packet_time(Rate::from_bps(60_000_000)), packet / 2.0);
+        assert_near(world.sender.target(rate), target);
+        assert_near(world.sender.ceiling(rate), 3.3 * target + 2.5 * packet);
+        let many = 1.0 + 3.0 * 50.0_f64.ln();
+        assert_near(world.sender.ceiling_of_many_flows(), (3.3 * many + 2.5) * packet);
+        assert_near(world.sender.min_busy_wait(), 0.6 * packet);
+        world.sender.view.noise = us(300);
+        assert_near(world.sender.target(rate), target + 0.3);
+        assert_near(world.sender.min_busy_wait(), 0.3);
+        world.sender.view.noise = Duration::ZERO;
+        world.sender.view.buffer = Some(us(800)); // three packets, of which the target has a quarter
+        assert_near(world.sender.target(rate), (1.0 + 0.75 * 3.0_f64.ln()) * packet);
+        world.sender.bunch = Duration::from_millis(2); // two packets at 10 Mb/s
+        assert_near(world.sender.packet_time(rate), 2.0 * packet);
+    }
+
+    #[test]
+    fn pressure_is_the_excess_of_the_queue_over_the_target() {
+        let mut world = known_path(&Config::default(), 0);
+        let rate = Rate::from_bps(10_000_000);
+        let target = (1.0 + 3.0 * 3.0_f64.ln()) / 3.75;
+        (world.sender.view.level, world.sender.view.standing) = (us(4000), us(4000));
+        let excess = 4.0 - target;
+        assert!((world.sender.pressure(rate) - 0.15 * excess / (10.0 + excess)).abs() < 1e-6);
+        (world.sender.view.level, world.sender.view.standing) = (Duration::ZERO, Duration::ZERO);
+        assert!((world.sender.pressure(rate) + 0.15 * target / 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn idle_paths_have_the_round_trip_of_the_history_and_a_packet() {
+        let world = known_path(&Config::default(), 0);
+        assert_near(world.sender.past_rtt().unwrap(), 20.0 + 1.0 / 3.75);
+        assert_eq!(World::with(&Config::default(), None).sender.past_rtt(), None);
+    }
+}

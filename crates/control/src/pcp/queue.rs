@@ -301,7 +301,7 @@ mod tests {
         let count = queue.count_waits(Duration::from_micros(200));
         assert_eq!((count.waited, count.all), (5, 21));
         assert_eq!(WaitCount::default().utilization_by_others(), 0.5);
-        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 0, all: 7 }).utilization_by_others(), 0.2);
+        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 2, all: 7 }).utilization_by_others(), 0.4);
     }
 
     #[test]
@@ -313,6 +313,28 @@ mod tests {
         }
         let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
         assert_eq!(view.level, Duration::from_millis(4));
+    }
+
+    #[test]
+    fn history_counts_until_the_minimum_expires() {
+        let config = Config { min_delay_expiry: Duration::from_millis(100), ..Config::default() };
+        let mut queue = Queue::new(Some((PACKET, RTT)));
+        let mut level = |millis: u64| {
+            let now = observe(&mut queue, Time::ZERO + Duration::from_millis(millis), 14.0, PACKET);
+            queue.view(&config, now, RTT, RTT, false).unwrap().level
+        };
+        assert_eq!([level(0), level(60), level(100)], [Duration::from_millis(4); 3]);
+        assert_eq!(level(101), Duration::ZERO);
+    }
+
+    #[test]
+    fn noise_needs_eight_delays_and_a_slope_four() {
+        let jitter = |i: u32| if i % 2 == 0 { 10.0 } else { 10.05 };
+        assert_eq!(run(&Config::default(), 7, jitter).1.noise, Duration::ZERO);
+        assert_eq!(run(&Config::default(), 8, jitter).1.noise, Duration::from_micros(50));
+        let growing = |i: u32| 10.0 + 0.25 * f64::from(i);
+        assert_eq!(run(&Config::default(), 3, growing).1.slope, 0.0);
+        assert!((run(&Config::default(), 4, growing).1.slope - 0.25).abs() < 1e-6);
     }
 
     #[test]

@@ -161,7 +161,9 @@ mod tests {
     use rampmeter_units::Stream;
 
     use crate::pcp::Config;
+    use crate::pcp::probe::PairRate;
     use crate::pcp::tests::loss;
+    use crate::testing::ack;
     use crate::{Algorithm, History};
 
     use super::*;
@@ -224,6 +226,59 @@ mod tests {
         pcp.end_slow_start(Time::ZERO + RTT);
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 10);
+    }
+
+    /// Acknowledges ten packets in slow start.
+    fn acknowledge(pcp: &mut Pcp, app_limited: bool) {
+        for _ in 0..10 {
+            pcp.on_ack(Time::ZERO + RTT, &Ack { delivered: PACKET, smoothed_rtt: RTT, app_limited, ..ack(1) });
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_the_rate_up_to_the_maximum() {
+        let mut pcp = started(None, None, 100);
+        acknowledge(&mut pcp, true);
+        assert_eq!(pcp.base, TEN_PACKETS, "the application limits it");
+        acknowledge(&mut pcp, false);
+        assert_eq!(pcp.base, TEN_PACKETS.scale(2.0));
+        pcp.config.max_rate = TEN_PACKETS.scale(2.5);
+        (0..10).for_each(|_| acknowledge(&mut pcp, false));
+        assert_eq!(pcp.base, TEN_PACKETS.scale(2.5));
+        assert_eq!(pcp.slow_start.unwrap().cubic.window(), PACKET * 25, "a window that is not filled does not grow");
+    }
+
+    #[test]
+    fn slow_start_counts_in_packets_of_the_new_size() {
+        let mut pcp = started(None, None, 100);
+        pcp.phase = Phase::Waiting(Time::MAX);
+        pcp.on_packet_size(Time::ZERO, PACKET / 2);
+        assert_eq!(pcp.slow_start.unwrap().cubic.departure().bytes, PACKET / 2);
+    }
+
+    #[test]
+    fn a_third_of_the_capacity_without_a_queue_ends_slow_start() {
+        // A packet takes 0.25 ms. The ceiling at 14 Mb/s is 3.3 (1 + 3 ln(40 / 14)) + 5 / 2 packets, 4.05 ms. That of one
+        // of 50 flows is 3.3 (1 + 3 ln 50) + 5 / 2, 11.1 ms: a queue of 2.6 times that is another flow's.
+        for (megabits, level, in_slow_start, competes) in [
+            (13.3, 0.0, true, false),
+            (13.4, 0.0, false, false),
+            (14.0, 4.0, false, false),
+            (14.0, 4.1, true, false),
+            (1.0, 28.8, true, false),
+            (1.0, 29.1, false, true),
+        ] {
+            let mut pcp = started(None, None, 100);
+            pcp.path_history.on_pair(PairRate { rate: CAPACITY, weight: 1.0 });
+            pcp.base = Rate::from_bps_f64(megabits * 1e6);
+            pcp.view.level = Duration::from_secs_f64(level / 1e3);
+            pcp.end_slow_start(Time::ZERO + RTT);
+            assert_eq!(
+                (pcp.slow_start.is_some(), pcp.competitive.is_on()),
+                (in_slow_start, competes),
+                "{megabits} Mb/s, {level} ms"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The states of a single probe: what may be sent and when, and what a result changes.
 
+pub(super) mod reactions;
+
 use rampmeter_units::Ecn;
 
 use super::*;
@@ -12,7 +14,7 @@ pub(super) fn loss(packet: Bytes) -> Loss {
 }
 
 /// A sender in a world without delays of hosts.
-type World = testing::World<Pcp>;
+pub(super) type World = testing::World<Pcp>;
 
 impl World {
     fn new() -> Self {
@@ -32,7 +34,7 @@ impl World {
     }
 
     /// The train that starts now, with the packet right behind it.
-    fn train(&mut self) -> Vec<Departed> {
+    pub(super) fn train(&mut self) -> Vec<Departed> {
         let mut sent = Vec::new();
         while self.sender.phase == Phase::Sending {
             sent.extend(self.send(1));
@@ -175,7 +177,7 @@ fn after_an_idle_time_the_flow_starts_with_a_third() {
     let mut world = World::established();
     let base = first_rate().scale(6.0);
     world.sender.base = base;
-    world.sender.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
+    world.sender.on_idle(world.now, Duration::from_millis(200), Duration::from_millis(200));
     assert_eq!(world.sender.base, base);
     world.sender.on_idle(world.now, Duration::from_millis(300), Duration::from_millis(200));
     assert_eq!(world.sender.base, base.scale(1.0 / 3.0));

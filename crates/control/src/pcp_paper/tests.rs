@@ -145,3 +145,48 @@ fn round_trips_can_replace_one_way_delays() {
     };
     assert_eq!([false, true].map(accepted), [false, true]);
 }
+
+#[test]
+fn the_minimum_test_rate_is_a_hundredth_or_a_packet_in_5_s() {
+    let mut world = World::established();
+    let min = Rate::of(PACKET, MAX_WAIT);
+    for (base, min_test) in [(Rate::from_bps(40_000_000), Rate::from_bps(400_000)), (min, min)] {
+        world.sender.base = Some(base);
+        assert_eq!(world.sender.min_test(), min_test);
+    }
+    world.sender.set_base(Rate::ZERO);
+    assert_eq!(world.sender.base, Some(min));
+}
+
+#[test]
+fn another_packet_size_ends_a_probe() {
+    let mut world = World::established();
+    assert_eq!(world.sender.phase, Phase::Sending);
+    world.sender.on_packet_size(world.now, PACKET * 2);
+    assert_eq!((world.sender.departure().bytes, world.sender.phase), (PACKET * 2, Phase::Waiting(world.now)));
+}
+
+#[test]
+fn losses_of_other_packets_do_not_end_a_probe() {
+    let mut world = World::established();
+    let probe = world.send(2);
+    world.lose(LossKind::Transient, 0);
+    assert_eq!(world.sender.phase, Phase::Sending);
+    world.lose(LossKind::Transient, probe[1].1);
+    assert_ne!(world.sender.phase, Phase::Sending);
+}
+
+#[test]
+fn a_wrong_first_test_halves_the_trust_of_the_history() {
+    for (growth, trust) in [(0, 1.0), (1000, 0.5)] {
+        let mut history = Some(History::new(Rate::from_bps(30_000_000), RTT));
+        let mut world = World::with(&Config::default(), history);
+        for growth in [growth, 0] {
+            let probe = world.send(5);
+            world.acknowledge(&probe, Duration::from_micros(growth));
+        }
+        println!("{:?} {:?} {:?}", world.sender.path_history, world.sender.base, world.sender.phase);
+        world.sender.remember(world.now, &mut history);
+        assert_eq!(history.unwrap().trust, trust, "{growth}");
+    }
+}

@@ -58,6 +58,96 @@ fn slow_start_ends_with_half_the_window_at_the_first_mark() {
 }
 
 #[test]
+fn only_marks_move_alpha_from_1() {
+    let mut flow = Flow::new(ms(100));
+    let deliver = |flow: &mut Flow, packets: u64, ecn| {
+        for _ in 0..packets {
+            flow.now += ms(1);
+            flow.deliver(ecn);
+        }
+    };
+    deliver(&mut flow, 1000, Ecn::Ect1);
+    let before = flow.prague.packets();
+    deliver(&mut flow, 1, Ecn::Ce);
+    assert!((flow.prague.packets() / before - 0.5).abs() < 1e-3, "the first mark halves the window");
+    deliver(&mut flow, 40_000, Ecn::Ect1);
+    let before = flow.prague.packets();
+    deliver(&mut flow, 1, Ecn::Ce);
+    assert!(flow.prague.packets() > before * 0.7, "{} of {before}", flow.prague.packets());
+}
+
+#[test]
+fn a_slow_start_after_a_timeout_is_paced_at_twice_the_rate() {
+    // w / T, and twice that below half of the threshold.
+    let window_a_round_trip = |packets: f64| Rate::from_bps_f64(packets * 8000.0 / 0.02);
+    let mut flow = Flow::new(ms(20));
+    assert_eq!(flow.prague.rate(), Some(window_a_round_trip(20.0)), "before the first acknowledgement");
+    flow.prague.window.threshold = 40.0;
+    for (packets, factor) in [(10.0, 2.0), (19.0, 2.0), (20.0, 1.0), (40.0, 1.0), (100.0, 1.0)] {
+        flow.prague.window.packets = packets;
+        assert_eq!(flow.prague.rate(), Some(window_a_round_trip(packets * factor)), "{packets}");
+    }
+}
+
+#[test]
+fn slow_start_stops_at_its_threshold() {
+    let mut flow = Flow::new(ms(25));
+    flow.prague.window = Window { packets: 10.0, threshold: 12.0 };
+    flow.prague.grow(5.0);
+    assert_eq!(flow.prague.packets(), 12.25, "the other three packets add 3 / 12");
+}
+
+#[test]
+fn no_growth_in_recovery_or_while_application_limited() {
+    for (recovering, app_limited) in [(true, false), (false, true)] {
+        let mut flow = Flow::new(ms(20));
+        let arrivals = [Arrival { bytes: PACKET, ecn: Ecn::Ect1, ..Arrival::default() }];
+        flow.prague.on_ack(flow.now, &Ack { recovering, app_limited, ..arrived(&arrivals, ms(20)) });
+        assert_eq!(flow.prague.packets(), 10.0);
+    }
+}
+
+#[test]
+fn a_timeout_starts_over_up_to_half_of_the_window() {
+    let mut flow = Flow::steady(ms(20), 100.0, 0.1);
+    let timeout = loss(LossKind::Persistent, 3, 20);
+    flow.prague.on_loss(flow.now, &timeout);
+    assert_eq!((flow.prague.packets(), flow.prague.window.threshold), (1.0, 50.0));
+    let again = Loss { number: 23, last_sent: 30, repeated_timeout: true, ..timeout };
+    flow.prague.on_loss(flow.now, &again);
+    assert_eq!((flow.prague.packets(), flow.prague.window.threshold), (1.0, 50.0), "not half of one packet");
+}
+
+#[test]
+fn the_window_keeps_its_bytes_with_packets_of_another_size() {
+    let mut flow = Flow::new(ms(20));
+    flow.prague.window.threshold = 40.0;
+    flow.prague.on_packet_size(flow.now, PACKET / 2);
+    assert_eq!((flow.prague.packets(), flow.prague.window.threshold), (20.0, 80.0));
+    assert_eq!((flow.prague.window(), flow.prague.departure().bytes), (PACKET * 10, PACKET / 2));
+}
+
+#[test]
+fn a_long_idle_time_ends_with_the_first_window() {
+    for (idle, packets) in [(ms(200), 100.0), (ms(201), 10.0)] {
+        let mut flow = Flow::steady(ms(20), 100.0, 0.1);
+        let (now, sent) = (Time::ZERO + idle, Sent { number: 0, bytes: PACKET * 1000, in_flight: PACKET });
+        flow.prague.on_sent(now, &sent);
+        flow.prague.on_idle(now, idle, ms(200));
+        assert_eq!((flow.prague.packets(), flow.prague.departure().at), (packets, now), "earlier packets do not delay");
+    }
+}
+
+#[test]
+fn packets_of_other_flows_delay_the_next_one_by_a_packet() {
+    let mut flow = Flow::steady(ms(20), 100.0, 0.1);
+    flow.prague.on_sent(flow.now, &Sent { number: 0, bytes: PACKET * 1000, in_flight: PACKET });
+    assert_eq!(flow.prague.departure().at, flow.now + ms(200), "1000 packets at five in a millisecond");
+    flow.prague.on_discarded(flow.now);
+    assert_eq!(flow.prague.departure().at, flow.now + ms(1) / 5);
+}
+
+#[test]
 fn growth_is_a_packet_in_25_ms_or_in_a_longer_round_trip() {
     for (rtt, windows) in [(ms(5), 5), (ms(25), 1), (ms(100), 1)] {
         let mut flow = Flow::steady(rtt, 100.0, 0.0);
@@ -82,6 +172,10 @@ fn marks_reduce_by_half_of_alpha_once_in_25_ms() {
     let falls: Vec<_> = windows.windows(2).map(|pair| pair[1] < pair[0]).collect();
     assert!((windows[0] - 95.0).abs() < 1e-9, "{windows:?}");
     assert_eq!(falls, [false, false, true, false, false], "at 0 and 30 ms: {windows:?}");
+    flow.now = Time::ZERO + ms(55);
+    flow.number += 200;
+    flow.deliver(Ecn::Ce);
+    assert!(flow.prague.packets() < windows[5], "25 ms later");
 }
 
 #[test]
@@ -113,7 +207,7 @@ fn a_reduction_makes_up_for_the_wait_for_a_mark() {
 
 #[test]
 fn a_loss_halves_the_window_and_undoes_a_recent_mark() {
-    for (later, expected) in [(ms(10), 50.0), (ms(40), 47.5)] {
+    for (later, expected) in [(ms(10), 50.0), (ms(25), 47.5), (ms(40), 47.5)] {
         let mut flow = Flow::steady(ms(20), 100.0, 0.1);
         flow.deliver(Ecn::Ce);
         assert!((flow.prague.packets() - 95.0).abs() < 1e-9);
@@ -126,6 +220,12 @@ fn a_loss_halves_the_window_and_undoes_a_recent_mark() {
 
 #[test]
 fn many_marks_leave_the_minimum_rate_and_two_packets() {
+    // 100 kb/s are 12.5 packets a second.
+    for (rtt, packets) in [(80, 1.0), (40, 0.5), (1000, 2.0)] {
+        let mut flow = Flow::new(ms(rtt));
+        flow.prague.lower_to(0.0);
+        assert_eq!(flow.prague.packets(), packets, "{rtt} ms");
+    }
     let mut flow = Flow::steady(ms(5), 10.0, 1.0);
     flow.run(Duration::from_secs(2), 1.0);
     assert_eq!(flow.prague.rate(), Some(Rate::from_bps(100_000)));

@@ -32,6 +32,14 @@ fn acknowledge(stable: &mut Stable, now: Time, rtt: Duration, codes: &[Ecn]) {
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
+fn window_and_threshold_keep_their_bytes_with_smaller_packets() {
+    let mut stable = steady(&Config::default(), MS * 100, 10.0);
+    stable.window.threshold = 40.0;
+    stable.on_packet_size(Time::ZERO, PACKET / 2);
+    assert_eq!((stable.packets(), stable.window.threshold), (20.0, 80.0));
+}
+
+#[test]
 fn each_packet_counts_by_its_own_code_and_in_order() {
     let config = Config { gain: 0.05, ..Config::default() };
     let mut one = steady(&config, MS * 100, 10.0); // S T = 1: a = b = 0.05

@@ -54,6 +54,14 @@ fn assert_close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() < 1e-9, "{actual} instead of {expected}");
 }
 
+#[test]
+fn window_and_threshold_keep_their_bytes_with_smaller_packets() {
+    let mut vcp = with_window(10);
+    vcp.threshold = 40.0;
+    vcp.on_packet_size(ms(0), PACKET / 2);
+    assert_eq!((vcp.window, vcp.threshold), (20.0, 80.0));
+}
+
 // Eq. (6): a round trip of low load multiplies the window by 1.0625^(rtt / 200 ms), up to 2.5 of them.
 #[test]
 fn low_load_multiplies_the_window_equally_at_any_round_trip() {

@@ -153,3 +153,123 @@ impl Intervals {
         if self.intervals.front()?.is_known(now, rtt) { self.intervals.pop_front() } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{PACKET, RTT};
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    /// Two intervals of five packets: 0 to 4 from 0 to 20 ms, and 5 to 9 from there to 40 ms.
+    fn two() -> Intervals {
+        let mut intervals = Intervals::default();
+        for (first, at) in [(0, ms(0)), (5, ms(20))] {
+            intervals.close(at, first);
+            intervals.begin(at, first, 1e6, RTT);
+            (first..first + 5).for_each(|number| intervals.on_sent(number, PACKET));
+        }
+        intervals.close(ms(40), 10);
+        intervals
+    }
+
+    fn deliver(intervals: &mut Intervals, numbers: std::ops::Range<u64>) {
+        numbers.for_each(|number| intervals.on_delivered(number, PACKET, ms(2 * number), RTT));
+    }
+
+    #[test]
+    fn an_interval_lasts_a_round_trip_and_five_packets() {
+        let mut intervals = Intervals::default();
+        assert!(intervals.ends(ms(0), 5) && intervals.current_rate().is_none());
+        intervals.begin(ms(0), 0, 1e6, RTT);
+        (0..4).for_each(|number| intervals.on_sent(number, PACKET));
+        assert!(!intervals.ends(ms(20), 5));
+        intervals.on_sent(4, PACKET);
+        assert!(!intervals.ends(ms(19), 5) && intervals.ends(ms(20), 5));
+        assert_eq!(intervals.current_rate(), Some(1e6));
+        intervals.close(ms(20), 5);
+        assert!(intervals.ends(ms(0), 5) && intervals.current_rate().is_none());
+        intervals.close(ms(90), 50);
+        intervals.on_sent(5, PACKET); // between two intervals
+        deliver(&mut intervals, 0..5);
+        assert!(intervals.take_result(ms(30), RTT).is_some(), "its five packets have arrived");
+    }
+
+    #[test]
+    fn a_result_is_known_when_all_packets_are_delivered_or_lost() {
+        let mut intervals = two();
+        deliver(&mut intervals, 0..4);
+        assert!(intervals.take_result(ms(30), RTT).is_none());
+        deliver(&mut intervals, 5..8);
+        intervals.on_lost(4, PACKET);
+        let first = intervals.take_result(ms(30), RTT).unwrap();
+        assert_eq!((first.packets, first.loss()), (5, 0.2));
+        assert!(intervals.take_result(ms(30), RTT).is_none());
+        intervals.on_lost(8, PACKET);
+        intervals.on_lost(9, PACKET);
+        assert_eq!(intervals.take_result(ms(30), RTT).unwrap().loss(), 0.4);
+        assert!(intervals.is_empty());
+        intervals.begin(ms(40), 10, 1e6, RTT);
+        intervals.on_sent(10, PACKET);
+        deliver(&mut intervals, 10..11);
+        assert!(intervals.take_result(ms(900), RTT).is_none(), "it still sends");
+    }
+
+    #[test]
+    fn results_are_known_two_round_trips_after_the_interval() {
+        let mut intervals = two();
+        assert!(intervals.take_result(ms(20 + 40), RTT).is_none());
+        assert!(intervals.take_result(ms(20 + 41), RTT).is_some());
+        assert!(intervals.take_result(ms(40 + 40), RTT).is_none());
+        assert!(intervals.take_result(ms(40 + 41), RTT).is_some());
+    }
+
+    #[test]
+    fn feedback_without_packets_is_about_the_oldest() {
+        let mut intervals = two();
+        intervals.on_delivered_bytes(PACKET * 4);
+        assert!(intervals.take_result(ms(30), RTT).is_none());
+        intervals.on_delivered_bytes(PACKET);
+        assert!(intervals.take_result(ms(30), RTT).is_some());
+    }
+
+    #[test]
+    fn only_the_interval_that_sends_is_limited_by_the_application() {
+        let mut intervals = two();
+        intervals.on_app_limited();
+        deliver(&mut intervals, 0..10);
+        let used = [(); 2].map(|()| intervals.take_result(ms(30), RTT).unwrap().is_used());
+        assert_eq!(used, [true, false]);
+    }
+
+    /// The gradient of round-trip times in milliseconds, of packets sent 10 ms after each other.
+    fn gradient(rtts: &[f64]) -> f64 {
+        let mut intervals = Intervals::default();
+        intervals.begin(ms(100), 0, 1e6, RTT);
+        for (number, rtt) in (0..).zip(rtts) {
+            intervals.on_sent(number, PACKET);
+            intervals.on_delivered(number, PACKET, ms(100 + 10 * number), Duration::from_secs_f64(rtt / 1e3));
+        }
+        intervals.close(ms(200), rtts.len() as u64);
+        intervals.take_result(ms(200), RTT).unwrap().rtt_gradient()
+    }
+
+    #[test]
+    fn the_gradient_is_the_slope_of_the_fitted_line() {
+        // (4 1390 - 60 88) / (4 1400 - 60^2) = 0.14. Less than 0.01 is noise, and a falling one is no gain.
+        for (rtts, expected) in [
+            ([20.0, 22.0, 21.0, 25.0].as_slice(), 0.14),
+            (&[20.0, 20.0, 20.0, 20.0], 0.0),
+            (&[20.0, 20.09, 20.18], 0.0),
+            (&[20.0, 20.11, 20.22], 0.011),
+            (&[40.0, 30.0, 20.0], 0.0),
+            (&[20.0], 0.0),
+            (&[0.0, 5000.0], 100.0),
+        ] {
+            let gradient = gradient(rtts);
+            assert!((gradient - expected).abs() < 1e-9, "{rtts:?}: {gradient}");
+        }
+    }
+}

@@ -172,8 +172,10 @@ mod tests {
             assert_eq!(error.line, line, "{text:?}: {error}");
             assert!(error.problem.contains(remedy), "{text:?}: {error}");
         }
-        let error = Trace::parse(&"1\n".repeat(MAX_LINES + 1)).unwrap_err();
+        let text = "1\n".repeat(MAX_LINES + 1);
+        let error = Trace::parse(&text).unwrap_err();
         assert!(error.problem.contains("cut it"), "{error}");
+        assert!(Trace::parse(&text[2..]).is_ok());
     }
 
     proptest! {

@@ -59,6 +59,40 @@ fn in_overload_both_classes_are_dropped() {
 }
 
 #[test]
+fn classic_packets_are_marked_up_to_the_square_of_the_coupling() {
+    for (base, marks) in [(0.33, true), (0.34, false)] {
+        let config = Config { update: Duration::MAX, coupling: 3.0, ..Config::default() };
+        let mut router = DualPi2 { base, ..router(&config) };
+        for _ in 0..100 {
+            offer(&mut router, ms(0), 1, CLASSIC.capable());
+            router.dequeue(ms(0));
+        }
+        let Tally { marked, dropped_from_queue } = router.tally();
+        assert!(
+            marked + dropped_from_queue > 9 && (marked > 0) == marks && (dropped_from_queue > 0) != marks,
+            "{base}"
+        );
+    }
+}
+
+#[test]
+fn the_growth_of_the_next_delay_counts_from_the_last_update() {
+    let mut router = router(&Config::default());
+    router.previous_delay = Duration::from_millis(20);
+    router.catch_up(ms(1000));
+    assert_eq!(router.previous_delay, Duration::ZERO, "the queues have been empty");
+}
+
+#[test]
+fn packets_of_one_class_earn_no_turns_for_the_other() {
+    let mut router = router(&Config::default());
+    offer(&mut router, ms(0), 101, L4S);
+    (0..100).for_each(|_| assert!(router.dequeue(ms(0)).is_some()));
+    offer(&mut router, ms(0), 1, CLASSIC);
+    assert_eq!(router.dequeue(ms(0)).unwrap().flow, 2);
+}
+
+#[test]
 fn the_base_follows_excess_and_growth_of_the_longer_delay() {
     // Waits of L4S and classic packets at 32 ms, the delay before, and the step of p', in ms.
     for (l4s, classic, before, step) in [
@@ -157,6 +191,8 @@ fn invalid_settings_are_refused() {
         (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
         (Config { update: Duration::ZERO, ..Config::default() }, "16 ms"),
         (Config { alpha: f64::NAN, ..Config::default() }, "0.16 and 3.2"),
+        (Config { alpha: 0.0, ..Config::default() }, "0.16 and 3.2"),
+        (Config { classic_share: 0.0, ..Config::default() }, "0.1"),
         (Config { beta: -1.0, ..Config::default() }, "0.16 and 3.2"),
         (Config { coupling: 0.5, ..Config::default() }, "2 is"),
         (Config { classic_share: 1.0, ..Config::default() }, "0.1"),

@@ -1,0 +1,85 @@
+//! What every controller promises to the world that runs it.
+
+use rampmeter_control::testing::{PACKET, RTT};
+use rampmeter_control::{AnyController, Controller, Path, Registry, Sent};
+use rampmeter_units::{Bytes, Ecn, Stream, Time};
+
+/// Controllers that space their packets from the first one on.
+const PACED: [&str; 6] = ["bbr", "bbr1", "cm", "fixed-rate", "prague", "vivace"];
+
+/// Each controller at the start of a path.
+fn all() -> Vec<(String, AnyController)> {
+    let registry = Registry::default();
+    let start = |name: &str| {
+        let settings = if name == "fixed-rate" { "rate = '4 Mb/s'" } else { "" };
+        let mut controller = registry.factory(name, &settings.parse().unwrap()).unwrap()(Stream::from_seed(1));
+        controller.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+        (name.to_owned(), controller)
+    };
+    registry.list().map(|(name, _)| start(name)).collect()
+}
+
+#[test]
+fn packets_have_the_size_that_the_path_carries() {
+    for (name, mut controller) in all() {
+        for bytes in [PACKET, Bytes::new(9000), Bytes::new(500)] {
+            controller.on_packet_size(Time::ZERO, bytes);
+            let size = controller.departure().bytes;
+            // PCP's probes have packets of one size, and those of its paper small ones.
+            assert!(size == bytes || size < bytes && ["pcp", "pcp-paper"].contains(&name.as_str()), "{name}: {size}");
+            assert!(controller.window() >= bytes, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_window_keeps_its_bytes_with_packets_of_another_size() {
+    for (name, mut controller) in all() {
+        let before = controller.window();
+        for bytes in [PACKET / 2, PACKET] {
+            controller.on_packet_size(Time::ZERO, bytes);
+            let after = controller.window();
+            // Windows of whole packets, and the packet that VCP+ adds.
+            assert!(before.as_u64().abs_diff(after.as_u64()) <= PACKET.as_u64(), "{name}: {before} became {after}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_were_not_sent_take_no_time() {
+    for (name, mut controller) in all() {
+        if !PACED.contains(&name.as_str()) {
+            continue;
+        }
+        for number in 0..10 {
+            let now = controller.departure().at;
+            controller.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
+        }
+        let next = controller.departure().at;
+        assert!(next > Time::ZERO && next < Time::ZERO + RTT * 20, "{name}");
+        controller.on_unsent(next, PACKET);
+        let rate = controller.rate().unwrap();
+        assert_eq!(controller.departure().at, next - rate.time_to_send(PACKET), "{name}");
+    }
+}
+
+#[test]
+fn only_schemes_with_their_own_meaning_of_codes_choose_one() {
+    for (name, controller) in all() {
+        let expected = match name.as_str() {
+            "bbr" | "bbr1" | "copa" | "vivace" => Some(Ecn::NotEct),
+            "dctcp" | "stable" => Some(Ecn::Ect0),
+            "prague" | "vcp" | "vcp-plus" => Some(Ecn::Ect1),
+            _ => None,
+        };
+        assert_eq!(controller.ecn(), expected, "{name}");
+    }
+}
+
+#[test]
+fn only_fair_share_waits_for_routers_and_none_starts_degraded() {
+    for (name, controller) in all() {
+        assert_eq!(controller.requests_feedback(), name == "fair-share", "{name}");
+        assert_eq!(controller.degraded_reason(), None, "{name}");
+    }
+}

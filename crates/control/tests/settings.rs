@@ -1,0 +1,124 @@
+//! Settings with which a controller could not work are refused, with the name of the setting. The bounds are permitted.
+
+use rampmeter_control::Registry;
+
+/// What a controller says about `settings`.
+fn refusal(name: &str, settings: &str) -> Option<String> {
+    Registry::default().factory(name, &settings.parse().unwrap()).err().map(|error| error.to_string())
+}
+
+#[test]
+fn empty_and_impossible_first_windows_are_refused() {
+    for name in [
+        "bbr",
+        "bbr1",
+        "bic",
+        "cm",
+        "cubic",
+        "cubic-2005",
+        "dctcp",
+        "fast",
+        "hstcp",
+        "htcp",
+        "ledbat",
+        "newreno",
+        "prague",
+        "reno",
+        "scalable",
+        "vcp",
+        "vcp-end-to-end",
+        "vcp-plus",
+        "vegas",
+        "vivace",
+        "xcp",
+    ] {
+        for (packets, is_refused) in [(0, true), (1, false), (1_000_000, false), (1_000_001, true)] {
+            let refusal = refusal(name, &format!("initial_window = {packets}"));
+            assert_eq!(refusal.is_some(), is_refused, "{name} with {packets}");
+            assert!(refusal.is_none_or(|error| error.contains("initial_window") && error.contains("write 1")));
+        }
+    }
+}
+
+#[test]
+fn settings_beyond_their_bounds_are_refused_by_name() {
+    for (name, key, refused, permitted) in [
+        ("bic", "beta", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("bic", "search", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("bic", "min_step", ["0.0", "32.1"], ["0.001", "32.0"]),
+        ("bic", "max_step", ["0.0", "inf"], ["0.01", "1000.0"]),
+        ("bic", "low_window", ["-0.1", "inf"], ["0.0", "1e6"]),
+        ("cubic", "beta", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("cubic", "c", ["0.0", "inf"], ["0.001", "1e6"]),
+        ("cubic-2005", "beta", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("dctcp", "gain", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("dctcp", "initial_alpha", ["-0.1", "1.1"], ["0.0", "1.0"]),
+        ("fair-share", "unanswered_packets", ["0", "-1"], ["1", "100"]),
+        ("fast", "alpha", ["0.0", "inf"], ["0.1", "1e6"]),
+        ("fast", "gamma", ["0.0", "1.1"], ["0.001", "1.0"]),
+        ("fixed-rate", "rate", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
+        ("hstcp", "high_decrease", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("hstcp", "high_p", ["0.0", "1.0"], ["1e-12", "0.001"]),
+        ("hstcp", "low_p", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("hstcp", "low_window", ["1.9", "83000.0"], ["2.0", "82999.0"]),
+        ("hstcp", "high_window", ["38.0", "inf"], ["38.1", "1e6"]),
+        ("hstcp", "max_ssthresh", ["0", "1"], ["2", "100"]),
+        ("htcp", "min_beta", ["0.0", "0.81"], ["0.001", "0.8"]),
+        ("htcp", "max_beta", ["0.49", "1.0"], ["0.5", "0.999"]),
+        ("htcp", "change", ["0.0", "inf"], ["0.001", "10.0"]),
+        ("ledbat", "target", ["'0 ms'", "'101 ms'"], ["'1 ns'", "'100 ms'"]),
+        ("pcp", "train", ["3", "25"], ["4", "24"]),
+        ("pcp", "first_window", ["0.9", "1001.0"], ["1.0", "1000.0"]),
+        ("pcp", "first_share", ["0.0", "1.1"], ["1e-6", "1.0"]),
+        ("pcp", "noise", ["-0.1", "100.1"], ["0.0", "100.0"]),
+        ("pcp", "target", ["-0.1", "1001.0"], ["0.0", "1000.0"]),
+        ("pcp", "ceiling", ["0.9", "1001.0"], ["1.0", "1000.0"]),
+        ("pcp", "delay_gain", ["-0.1", "1.1"], ["0.0", "1.0"]),
+        ("pcp", "gap_gain", ["-0.1", "1.1"], ["0.0", "1.0"]),
+        ("pcp", "max_loss", ["-0.1", "1.1"], ["0.0", "1.0"]),
+        ("pcp", "drain_after", ["'0 s'", "'-1 s'"], ["'1 ns'", "'3600 s'"]),
+        ("pcp", "min_delay_expiry", ["'0 s'", "'-1 s'"], ["'1 ns'", "'3600 s'"]),
+        ("pcp", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
+        ("pcp", "max_rate", ["'0 b/s'", "'1001 Gb/s'"], ["'1 b/s'", "'1000 Gb/s'"]),
+        ("pcp-paper", "k", ["2", "65"], ["3", "64"]),
+        ("pcp-paper", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
+        ("prague", "gain", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("prague", "max_intervals", ["0.9", "10.1"], ["1.0", "10.0"]),
+        ("prague", "min_rate", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
+        ("newreno", "byte_counting_limit", ["0", "-1"], ["1", "100"]),
+        ("scalable", "increase", ["0.0", "inf"], ["0.001", "1.0"]),
+        ("scalable", "decrease", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("scalable", "legacy_window", ["-0.1", "inf"], ["0.0", "1e6"]),
+        ("stable", "sharing", ["0.0", "1.1e9"], ["0.001", "1e9"]),
+        ("vcp", "load_interval", ["'0 ms'", "'-1 ms'"], ["'1 ns'", "'10 s'"]),
+        ("vcp", "md", ["0.0", "1.0"], ["0.001", "0.999"]),
+        ("vcp", "mi", ["0.0", "1000.1"], ["0.001", "1000.0"]),
+        ("vcp", "ai", ["0.0", "1000.1"], ["0.001", "1000.0"]),
+        ("vcp", "min_window", ["0.0", "1.1"], ["0.001", "1.0"]),
+        ("vcp-plus", "weight", ["0.0", "1000.1"], ["0.001", "1000.0"]),
+        ("vegas", "alpha", ["0.0", "4.1"], ["0.1", "4.0"]),
+        ("vegas", "beta", ["1.9", "inf"], ["2.0", "1000.0"]),
+        ("vegas", "gamma", ["0.0", "inf"], ["0.1", "1000.0"]),
+        ("vivace", "latency", ["-0.1", "1e9"], ["0.0", "0.99e9"]),
+        ("vivace", "loss", ["-0.1", "1e9"], ["0.0", "0.99e9"]),
+    ] {
+        for value in refused {
+            let error = refusal(name, &format!("{key} = {value}"));
+            assert!(error.is_some_and(|error| error.contains(key) && error.contains(name)), "{name}: {key} = {value}");
+        }
+        for value in permitted {
+            assert_eq!(refusal(name, &format!("{key} = {value}")), None, "{name}: {key} = {value}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_vcps_aimd_are_refused_by_vcp_plus() {
+    for setting in
+        ["mi = 0.1", "md = 0.5", "ai_limit = 5.0", "fairness = 'tcp'", "pacing = 'never'", "tcp_friendly = true"]
+    {
+        let key = setting.split(' ').next().unwrap();
+        assert!(refusal("vcp-plus", setting).unwrap().contains(key), "{setting}");
+    }
+    assert_eq!(refusal("vcp-plus", "ai = 2.0"), None, "the gain of its additive term");
+}
