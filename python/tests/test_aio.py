@@ -78,11 +78,11 @@ def test_a_close_ends_what_other_tasks_wait_for(keys: Path) -> None:
         ours.close()
         with pytest.raises(ValueError, match="closed"):
             await reading
+        assert await theirs.read() == b"", "a close delivers what was written, and the end"
         await listener.close()
         for task in accepting:
             with pytest.raises(ConnectionAbortedError):
                 await task
-        assert await theirs.read() == b"", "a close delivers what was written, and the end"
 
     asyncio.run(asyncio.wait_for(main(), SECONDS))
 
