@@ -17,12 +17,22 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rampmeter import _engine
-from rampmeter.streams import ConnectionBase, ListenerBase, SessionBase, StreamBase, accepted, listening, optional_size
+from rampmeter.streams import (
+    ConnectionBase,
+    ListenerBase,
+    SessionBase,
+    StreamBase,
+    accepted,
+    listening,
+    optional_size,
+)
 from rampmeter.transfers import INTERVAL, STOP_TIMEOUT, Progress, Report, begin, report
+
+_Self = TypeVar("_Self", bound="_Acceptor")
 
 __all__ = ["Connection", "Listener", "Session", "Stream", "connect", "get", "listen"]
 
@@ -115,56 +125,41 @@ class Session(SessionBase):
         return stream
 
 
-class Connection(ConnectionBase, Session):
-    """A `rampmeter.Connection` whose `accept` and `close` are coroutines."""
+class _Acceptor:
+    """What accepts streams: a connection those of its server, a listener those of all clients."""
+
+    _engine: Any  # a connection or a listener of the engine
 
     async def accept(self) -> Stream:
-        """Return the next stream that the server has opened. `ConnectionAbortedError` after the session's end."""
-        return Stream(accepted(await _result(self._engine.accept())))
-
-    async def close(self) -> None:
-        """End the session, once everything that finished streams have written is delivered: five seconds at most."""
-        await _result(self._engine.close())
-
-    def __aiter__(self) -> AsyncIterator[Stream]:
-        """Yield the streams that the server opens, until the session ends."""
-        return _accept_all(self._engine)
-
-    async def __aenter__(self) -> Connection:
-        """Use it in an `async with` statement."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        await self.close()
-
-
-class Listener(ListenerBase):
-    """A `rampmeter.Listener` whose `accept` and `close` are coroutines."""
-
-    async def accept(self) -> Stream:
-        """Return the next stream that a client has opened. `ConnectionAbortedError` after the listener's end."""
+        """Return the next stream that another host has opened. `ConnectionAbortedError` after the end."""
         return Stream(accepted(await _result(self._engine.accept())))
 
     async def close(self) -> None:
         """End all sessions, once everything that finished streams have written is delivered: five seconds at most."""
         await _result(self._engine.close())
 
-    def __aiter__(self) -> AsyncIterator[Stream]:
-        """Yield the streams of all clients, until the listener is closed."""
-        return _accept_all(self._engine)
+    async def __aiter__(self) -> AsyncIterator[Stream]:
+        """Yield the streams that other hosts open, until the end."""
+        while (stream := await _result(self._engine.accept())) is not None:
+            yield Stream(stream)
 
-    async def __aenter__(self) -> Listener:
+    async def __aenter__(self: _Self) -> _Self:
         """Use it in an `async with` statement."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the listener."""
+        """Close it."""
         await self.close()
+
+
+class Connection(ConnectionBase, Session, _Acceptor):
+    """A `rampmeter.Connection` whose `accept` and `close` are coroutines."""
+
+
+class Listener(ListenerBase, _Acceptor):
+    """A `rampmeter.Listener` whose `accept` and `close` are coroutines."""
 
 
 async def connect(
@@ -221,8 +216,3 @@ async def get(
         with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has ended
             await _wait(operation, STOP_TIMEOUT)
         raise
-
-
-async def _accept_all(engine: _engine.Connection | _engine.Listener) -> AsyncIterator[Stream]:
-    while (stream := await _result(engine.accept())) is not None:
-        yield Stream(stream)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from rampmeter import _engine
+
+_Self = TypeVar("_Self", bound="_Acceptor")
 
 
 class StreamBase:
@@ -109,6 +111,35 @@ class Session(SessionBase):
         return stream
 
 
+class _Acceptor:
+    """What accepts streams: a connection those of its server, a listener those of all clients."""
+
+    _engine: Any  # a connection or a listener of the engine
+
+    def accept(self, *, timeout: float | None = None) -> Stream:
+        """Return the next stream that another host has opened. `ConnectionAbortedError` after the end."""
+        return Stream(accepted(_result(self._engine.accept(), timeout)))
+
+    def close(self) -> None:
+        """End all sessions, once everything that finished streams have written is delivered: five seconds at most."""
+        _result(self._engine.close(), None)
+
+    def __iter__(self) -> Iterator[Stream]:
+        """Yield the streams that other hosts open, until the end."""
+        while (stream := _result(self._engine.accept(), None)) is not None:
+            yield Stream(stream)
+
+    def __enter__(self: _Self) -> _Self:
+        """Use it in a `with` statement."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
 class ConnectionBase(SessionBase):
     """What a connection does without waiting."""
 
@@ -128,30 +159,8 @@ class ConnectionBase(SessionBase):
         return self._engine.is_new_server()
 
 
-class Connection(ConnectionBase, Session):
+class Connection(ConnectionBase, Session, _Acceptor):
     """A session with a server, created by `connect`. It ends when it and its streams are closed or dropped."""
-
-    def accept(self, *, timeout: float | None = None) -> Stream:
-        """Return the next stream that the server has opened. `ConnectionAbortedError` after the session's end."""
-        return Stream(accepted(_result(self._engine.accept(), timeout)))
-
-    def close(self) -> None:
-        """End the session, once everything that finished streams have written is delivered: five seconds at most."""
-        _result(self._engine.close(), None)
-
-    def __iter__(self) -> Iterator[Stream]:
-        """Yield the streams that the server opens, until the session ends."""
-        return _accept_all(self._engine)
-
-    def __enter__(self) -> Connection:
-        """Use it in a `with` statement."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
 
 
 class ListenerBase:
@@ -177,30 +186,8 @@ class ListenerBase:
         return f"{self.address}?key={self.key}"
 
 
-class Listener(ListenerBase):
+class Listener(ListenerBase, _Acceptor):
     """A server, created by `listen`. It serves until it is closed, or it and its streams are dropped."""
-
-    def accept(self, *, timeout: float | None = None) -> Stream:
-        """Return the next stream that a client has opened. `ConnectionAbortedError` after the listener's end."""
-        return Stream(accepted(_result(self._engine.accept(), timeout)))
-
-    def close(self) -> None:
-        """End all sessions, once everything that finished streams have written is delivered: five seconds at most."""
-        _result(self._engine.close(), None)
-
-    def __iter__(self) -> Iterator[Stream]:
-        """Yield the streams of all clients, until the listener is closed."""
-        return _accept_all(self._engine)
-
-    def __enter__(self) -> Listener:
-        """Use it in a `with` statement."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the listener."""
-        self.close()
 
 
 def connect(
@@ -286,11 +273,6 @@ def accepted(stream: _engine.Stream | None) -> _engine.Stream:
     if stream is None:
         raise ConnectionAbortedError("no further stream comes: the session has ended, or was closed here")
     return stream
-
-
-def _accept_all(engine: _engine.Connection | _engine.Listener) -> Iterator[Stream]:
-    while (stream := _result(engine.accept(), None)) is not None:
-        yield Stream(stream)
 
 
 def optional_size(size: int) -> int | None:
