@@ -159,10 +159,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 
 /// Parses a hash.
 fn hash(text: &str) -> Result<[u8; 32], String> {
-    let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-    let bytes: Option<Vec<u8>> = (0..64).step_by(2).map(digit).collect();
-    let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| "a hash has 64 hexadecimal digits; `rampmeter get` prints it".to_owned())
+    files::parse_hash(text).ok_or_else(|| "a hash has 64 hexadecimal digits; `rampmeter get` prints it".to_owned())
 }
 
 pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failure> {

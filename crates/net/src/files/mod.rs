@@ -40,7 +40,9 @@ use rampmeter_wire::UDP_BYTES;
 use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
-pub use client::{ClientOptions, FileReport, FileResult, GetOptions, PutOptions, Report, SyncOptions, get, put, sync};
+pub use client::{
+    ClientOptions, FileReport, FileResult, GetOptions, PutOptions, Report, SyncOptions, get, parse_hash, put, sync,
+};
 pub use directory::Directory;
 pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;

@@ -115,10 +115,8 @@ impl Transfer {
 
 /// A BLAKE3 hash in hexadecimal digits.
 fn hash(text: &str) -> PyResult<[u8; 32]> {
-    let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-    let bytes: Option<Vec<u8>> = (0..64).step_by(2).map(digit).collect();
-    let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| PyValueError::new_err(format!("`{text}` is no hash: a hash has 64 hexadecimal digits")))
+    let problem = || PyValueError::new_err(format!("`{text}` is no hash: a hash has 64 hexadecimal digits"));
+    files::parse_hash(text).ok_or_else(problem)
 }
 
 /// The report, by the names of its JSON object.

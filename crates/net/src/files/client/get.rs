@@ -39,6 +39,11 @@ pub struct GetOptions {
     pub client: ClientOptions,
 }
 
+/// A BLAKE3 hash from its 64 hexadecimal digits; `None` for other text.
+pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    blake3::Hash::from_hex(text).ok().map(Into::into)
+}
+
 /// Reads the addresses of names at one server.
 pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError> {
     let mut first: Option<Url> = None;

@@ -30,7 +30,7 @@ use rampmeter_units::Duration;
 use super::{ProgressHandler, default_transport};
 use crate::contact::Trust;
 
-pub use get::{GetOptions, get};
+pub use get::{GetOptions, get, parse_hash};
 pub use put::{PutOptions, put};
 pub use report::{FileReport, FileResult, Report};
 pub use sync::{SyncOptions, sync};
