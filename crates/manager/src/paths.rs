@@ -52,7 +52,7 @@ impl<C: Controller> Manager<C> {
         with_flows.map(move |macroflow| PathState::of(now, macroflow))
     }
 
-    /// That of this flow.
+    /// The macroflow of this flow.
     pub fn path(&self, now: Time, flow: FlowId) -> Option<PathState<'_, C>> {
         self.of_flow(flow).map(|(_, macroflow)| PathState::of(now, macroflow))
     }

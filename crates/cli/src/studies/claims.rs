@@ -30,7 +30,7 @@ const DIRECTORY: &str = "runs/claims";
                         that fails is only reported."
 )]
 pub(crate) struct Args {
-    /// The claims of one paper, by the name of its directory: pcp, cm, vcp or stable [default: all]
+    /// The claims of one paper, by the name of its directory in `studies`, such as pcp or rfc9743 [default: all]
     paper: Option<String>,
     /// Only these claims: an id, or its part before a dot (4 selects 4.queue and 4.busy)
     #[arg(value_name = "CLAIM")]

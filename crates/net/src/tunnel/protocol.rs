@@ -93,7 +93,7 @@ impl fmt::Display for Refusal {
             Self::ListenNotAllowed => "the server allows no listening there: its operator can add --allow-listen",
             Self::CannotListen => "the server cannot listen there: the port is in use, or not allowed",
             Self::NoSuchController => "the server has no such controller: `rampmeter controllers` lists them there",
-            Self::ControllerNotAllowed => "the server does not lend this controller: it lends those that are safe on the Internet, such as cubic or pcp",
+            Self::ControllerNotAllowed => "the server does not lend this controller: write another, such as cubic",
             Self::OtherVersion => "the other end has another version of the tunnel: run the same version at both",
             Self::BadMessage => "the other end does not speak the tunnel's protocol: check the address",
         })

@@ -31,7 +31,7 @@ pub enum Refusal {
     #[error("it has no controller of that name: `rampmeter controllers` there lists them")]
     NoSuchController = 8,
     /// Clients may not choose this controller.
-    #[error("it lends clients only controllers that are safe on the Internet, such as cubic or pcp: write another")]
+    #[error("it lends clients only controllers that are safe on the Internet: write another, such as cubic")]
     ControllerNotAllowed = 9,
     /// The name is not a directory's.
     #[error("that is not a directory: write its name without a `/` at the end to get a file")]

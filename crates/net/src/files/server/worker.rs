@@ -166,12 +166,12 @@ impl Worker {
                     self.remove_client(now, id, client, ended, &statistics);
                 }
             }
-            // A client that cannot be reached any more runs into its timeout.
             Event::Moved(session) => {
                 if let Some(host) = self.net.host_mut(self.host) {
                     self.shared.on_moved(now, host, session);
                 }
             }
+            // A client that cannot be reached any more runs into its timeout.
             Event::Opened(..)
             | Event::Datagram(..)
             | Event::SocketError(_)
