@@ -4,7 +4,6 @@ CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
 PYTHON := .venv/bin/python
 RAMPMETER := $(CARGO_TARGET_DIR)/release/rampmeter
-EXAMPLES := my_controller my_router
 
 .PHONY: help
 help: ## this list
@@ -24,17 +23,8 @@ install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PRE
 demo: python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
 	$(PYTHON) scripts/demo.py $(RAMPMETER)
 
-# Lints and tests compile while the last step of `build` runs, which has a single thread; only then do tests run, as
-# some of them time real packets.
 .PHONY: test
-test: ## all of it: lints, Rust, the examples, Python, quick claims
-	$(MAKE) --no-print-directory --jobs=3 lint python compile-tests
-	$(MAKE) --no-print-directory --jobs=1 test-rust test-example test-python claims-quick
-
-.PHONY: compile-tests
-compile-tests: setup
-	cargo test --quiet --workspace --no-run
-	for example in $(EXAMPLES); do cargo test --quiet --no-run --manifest-path examples/$$example/Cargo.toml || exit 1; done
+test: lint test-rust test-example test-python claims-quick ## all of it: lints, Rust, the examples, Python, quick claims
 
 .PHONY: test-long
 test-long: test package docs claims-long ## the same, the packages, the documentation and its site, slow claims
@@ -64,7 +54,7 @@ test-rust: setup ## Rust alone
 
 .PHONY: test-example
 test-example: build ## a controller and a router of other crates, in every world that runs here; C programs through a CM daemon
-	for example in $(EXAMPLES); do \
+	for example in my_controller my_router; do \
 		(cd examples/$$example && cargo fmt --check && cargo test --quiet -- --nocapture) || exit 1; \
 	done
 	scripts/test-cm
@@ -87,10 +77,11 @@ claims-quick: build
 	$(RAMPMETER) claims --quick --strict
 	$(RAMPMETER) claims cm --strict
 
-# Claims of VCP that would be quick, but for points of half a minute each.
+# Claims that would be quick, but for points of half a minute each.
 .PHONY: claims-long
 claims-long: build
 	$(RAMPMETER) claims vcp 7.xcp 9.utilization plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
+	$(RAMPMETER) claims stable real.response-soon real.utilization-red real.queue real.drops --seeds 1
 
 .PHONY: fuzz
 fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz

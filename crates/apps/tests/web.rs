@@ -117,10 +117,10 @@ fn readers_that_read_nothing_do_not_stall_others() {
             reader.write_all(request).unwrap();
             idle.push(reader);
         }
-        let begin = Instant::now();
+        let started = Instant::now();
         assert!(site.get("/small", "").1 == content);
-        println!("{} ms", begin.elapsed().as_millis());
-        assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+        println!("{} ms", started.elapsed().as_millis());
+        assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
         std::thread::sleep(Duration::from_millis(300));
     }
 }
@@ -158,7 +158,7 @@ fn a_disk_that_does_not_answer_delays_only_who_waits_for_it() {
     };
     // Three of the four threads wait for the disk.
     let mut waiting: Vec<_> = (0..3).map(|n| site.request(&format!("/stuck/{n}"), "")).collect();
-    let begin = Instant::now();
+    let started = Instant::now();
     for _ in 0..3 {
         assert!(site.get("/file", "").1 == content);
     }
@@ -171,7 +171,7 @@ fn a_disk_that_does_not_answer_delays_only_who_waits_for_it() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     // The disk fails: those who have waited get an error, and the threads are free again.
     drop(device);
     for mut socket in waiting {
