@@ -35,7 +35,11 @@ compile-tests: setup
 	cargo test --quiet --workspace --no-run
 
 .PHONY: test-long
-test-long: test package docs claims-long ## the same, the packages, the documentation and its site, slow claims
+test-long: test package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims
+
+.PHONY: test-conditions
+test-conditions: setup ## two schemes over every condition of the library, simulated
+	cargo test --quiet --release --package rampmeter-sim --test conditions -- --ignored
 
 .PHONY: lint
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words, dependencies
@@ -150,6 +154,10 @@ columns: setup ## the tables of columns in docs/output.md, from their declaratio
 .PHONY: verification
 verification: setup ## the tables in docs/verification.md, from the recorded results
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test verification
+
+.PHONY: conditions
+conditions: setup ## the tables in docs/conditions.md, from the library of conditions
+	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test conditions
 
 .PHONY: python
 python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made

@@ -56,7 +56,8 @@ pub enum BurstLength {
 }
 
 impl Loss {
-    fn of_packet(self, bytes: Bytes) -> f64 {
+    /// The probability that a packet of `bytes` is lost, except in bursts.
+    pub fn of_packet(self, bytes: Bytes) -> f64 {
         if self.per_bit == 0.0 {
             return self.per_packet;
         }

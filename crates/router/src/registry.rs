@@ -58,6 +58,14 @@ macro_rules! routers {
         }
 
         impl AnyConfig {
+            /// The router's name; empty for one of another crate.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                    Self::External(_) => "",
+                }
+            }
+
             /// Makes a router for a link with `environment`.
             pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
                 match self {

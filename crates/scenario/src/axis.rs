@@ -15,6 +15,9 @@ use crate::error::{Result, unknown};
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";
 
+/// The axis of a scenario with a condition, unless the file gives it a list of values.
+pub(crate) const CONDITION: &str = "condition";
+
 /// The key of a record's name in points, tables and on command lines.
 const RECORD_NAME: &str = "name";
 
@@ -168,8 +171,18 @@ pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Ax
     if !axes.iter().any(|axis| axis.name == SEED) {
         axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(at_axes)?);
     }
+    if let Some(item) = fixed_condition(file, &axes) {
+        axes.insert(0, Axis::new(CONDITION, vec![item.value()?], item.line()).map_err(at_axes)?);
+    }
     check_size(&axes).map_err(at_axes)?;
     Ok(axes)
+}
+
+/// The condition of a file that names it itself, and not as an axis. It is an axis anyway, of one value: `--set` can
+/// replace it, and results show it.
+pub(crate) fn fixed_condition<'a>(file: &Section<'a>, axes: &[Axis]) -> Option<Item<'a>> {
+    let is_new = |item: &Item<'_>| axes.iter().all(|axis| axis.name != CONDITION || axis.line == item.line());
+    file.get(CONDITION).filter(|item| item.as_text().is_some_and(|text| !text.starts_with('$')) && is_new(item))
 }
 
 /// The axis called `name`, or the similar names for the error.

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use rampmeter_units::{BadQuantity, Known};
 use serde::Deserialize;
@@ -36,11 +37,28 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn error(self, line: usize, problem: impl Display) -> ScenarioError {
+        self.place(line).error(problem)
+    }
+
+    fn place(self, line: usize) -> Place {
         let (file, line) = match self.appended {
             Some((schemes, before)) if line > before => (schemes, line - before),
             _ => (self.file, line),
         };
-        ScenarioError::Wrong { file: file.to_owned(), line, problem: problem.to_string() }
+        Place { file: file.into(), line }
+    }
+}
+
+/// A place in a file, for errors that are found after reading.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    file: Arc<str>,
+    line: usize,
+}
+
+impl Place {
+    pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
+        ScenarioError::Wrong { file: self.file.to_string(), line: self.line, problem: problem.to_string() }
     }
 }
 
@@ -115,9 +133,10 @@ impl<'a> Section<'a> {
         array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
     }
 
-    /// The lines of the section and of its keys, for errors that are found after reading.
+    /// The places of the section and of its keys, for errors that are found after reading.
     pub(crate) fn lines(&self) -> Lines {
-        Lines { head: self.line, keys: self.items().map(|item| (item.key.to_owned(), item.line())).collect() }
+        let keys = self.items().map(|item| (item.key.to_owned(), item.place())).collect();
+        Lines { head: self.source.place(self.line), keys }
     }
 
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
@@ -125,17 +144,22 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The lines of a table and of its keys.
+/// The places of a table and of its keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lines {
-    pub(crate) head: usize,
-    keys: Vec<(String, usize)>,
+    head: Place,
+    keys: Vec<(String, Place)>,
 }
 
 impl Lines {
-    /// The line of `key`; that of the table if the key is missing.
-    pub(crate) fn of(&self, key: &str) -> usize {
-        self.keys.iter().find(|(known, _)| known == key).map_or(self.head, |(_, line)| *line)
+    /// The place of `key`; that of the table if the key is missing.
+    pub(crate) fn of(&self, key: &str) -> &Place {
+        self.keys.iter().find(|(known, _)| known == key).map_or(&self.head, |(_, place)| place)
+    }
+
+    /// The place of the table.
+    pub(crate) fn head(&self) -> &Place {
+        &self.head
     }
 }
 
@@ -151,6 +175,10 @@ pub(crate) struct Item<'a> {
 impl<'a> Item<'a> {
     pub(crate) fn line(&self) -> usize {
         self.source.line(self.at)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.source.place(self.line())
     }
 
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
@@ -284,21 +312,21 @@ impl Settings {
         Ok(Self { table, lines: section.lines() })
     }
 
-    /// Settings that the file omits; `line` is where errors about them point.
-    pub(crate) fn omitted(line: usize) -> Self {
-        Self { lines: Lines { head: line, keys: Vec::new() }, ..Self::default() }
+    /// Settings that `section` omits, which is where errors about them point.
+    pub(crate) fn omitted(section: &Section<'_>) -> Self {
+        Self { lines: Lines { keys: Vec::new(), ..section.lines() }, ..Self::default() }
     }
 
-    /// The line of the key that `message` names first, in backquotes or at its start; that of the table if it names
+    /// The place of the key that `message` names first, in backquotes or at its start; that of the table if it names
     /// none.
-    pub(crate) fn line_of(&self, message: &impl ToString) -> usize {
+    pub(crate) fn place_of(&self, message: &impl ToString) -> &Place {
         let message = message.to_string();
         let named = |key: &str| {
             let places = [format!("`{key}`"), format!(": {key} ")].map(|name| message.find(&name));
             places.into_iter().flatten().min()
         };
-        let keys = self.lines.keys.iter().filter_map(|(key, line)| Some((named(key)?, *line)));
-        keys.min().map_or(self.lines.head, |(_, line)| line)
+        let keys = self.lines.keys.iter().filter_map(|(key, place)| Some((named(key)?, place)));
+        keys.min_by_key(|(at, _)| *at).map_or(&self.lines.head, |(_, place)| place)
     }
 }
 
@@ -308,10 +336,12 @@ mod tests {
 
     #[test]
     fn an_error_points_to_the_key_that_it_names_first() {
-        let keys = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
-        let settings = Settings { table: toml::Table::new(), lines: Lines { head: 1, keys } };
-        assert_eq!(settings.line_of(&"router `red`: there is no `pakets`; did you mean `packets`?"), 5);
-        assert_eq!(settings.line_of(&"router `red`: packets = 0"), 2);
-        assert_eq!(settings.line_of(&"router `red`: min is above max"), 1);
+        let place = |line| Place { line, ..Place::default() };
+        let keys = vec![("packets".to_owned(), place(2)), ("pakets".to_owned(), place(5))];
+        let settings = Settings { table: toml::Table::new(), lines: Lines { head: place(1), keys } };
+        let line_of = |message| settings.place_of(&message).line;
+        assert_eq!(line_of("router `red`: there is no `pakets`; did you mean `packets`?"), 5);
+        assert_eq!(line_of("router `red`: packets = 0"), 2);
+        assert_eq!(line_of("router `red`: min is above max"), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The content of a scenario file at one point of its sweep, read and checked as far as the file alone allows.
 
+mod condition;
 mod island;
 mod network;
 mod rate;
@@ -11,27 +12,43 @@ use std::collections::HashSet;
 use rampmeter_units::{Bytes, Duration};
 
 use crate::Meters;
-use crate::document::{Item, Section, Source};
+use crate::conditions::Conditions;
+use crate::document::{Item, Place, Section, Source};
 use crate::error::Result;
 
+pub(crate) use condition::ConditionSpec;
 pub(crate) use island::IslandSpec;
 pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
-const KEYS: [&str; 14] = [
-    "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "schemes", "scheme",
-    "traffic", "meters",
+const KEYS: [&str; 15] = [
+    "title",
+    "source",
+    "duration",
+    "warmup",
+    "drain",
+    "packet",
+    "axes",
+    "condition",
+    "link",
+    "hosts",
+    "island",
+    "schemes",
+    "scheme",
+    "traffic",
+    "meters",
 ];
 
 #[derive(Debug, Clone)]
-pub(crate) struct File<'s> {
-    pub(crate) source: Source<'s>,
+pub(crate) struct File {
     pub(crate) duration: Duration,
     pub(crate) warmup: Duration,
     pub(crate) drain: Duration,
     pub(crate) packet: Bytes,
+    /// The name of its condition.
+    pub(crate) condition: Option<String>,
     pub(crate) links: Vec<LinkSpec>,
     pub(crate) hosts: Vec<HostsSpec>,
     pub(crate) islands: Vec<IslandSpec>,
@@ -40,8 +57,8 @@ pub(crate) struct File<'s> {
     pub(crate) meters: Meters,
 }
 
-impl<'s> File<'s> {
-    pub(crate) fn read(source: Source<'s>) -> Result<Self> {
+impl File {
+    pub(crate) fn read(source: Source<'_>, conditions: &Conditions) -> Result<Self> {
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         file.keys(&KEYS)?;
@@ -64,25 +81,41 @@ impl<'s> File<'s> {
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
         let packet = file.or("packet", Bytes::new(1500), packet)?;
         let meters = file.or("meters", Meters::default(), |item| meters(item, duration))?;
-        if links.is_empty() {
-            return Err(file.missing("[[link]]", "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]"));
+        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, duration, duration + drain);
+        let condition = file.optional("condition", read)?;
+        if links.is_empty() && condition.is_none() {
+            let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
+            return Err(file.missing("[[link]]", &format!("{example}, or condition = \"cable-100\"")));
         }
-        let file = Self { source, duration, warmup, drain, packet, links, hosts, islands, schemes, traffic, meters };
+        let mut file =
+            Self { duration, warmup, drain, packet, condition: None, links, hosts, islands, schemes, traffic, meters };
+        if let Some(condition) = condition {
+            file.add(condition);
+        }
         file.check_network()?;
         file.check_islands()?;
         file.check_traffic()?;
         Ok(file)
     }
 
-    /// Refuses duplicates among names, which are given with their lines.
-    fn no_duplicates<'n>(&self, kind: &str, names: impl IntoIterator<Item = (&'n String, usize)>) -> Result<()> {
-        let mut seen = HashSet::new();
-        match names.into_iter().find(|(name, _)| !seen.insert(*name)) {
-            Some((name, line)) => {
-                Err(self.source.error(line, format!("there are two {kind} called `{name}`; rename one")))
-            }
-            None => Ok(()),
-        }
+    /// Adds the condition's parts to the file's own. Its traffic is the last, so the file's own flows stay the same.
+    fn add(&mut self, condition: ConditionSpec) {
+        let ConditionSpec { name, packet, links, hosts, schemes, traffic } = condition;
+        self.condition = Some(name);
+        self.packet = packet.map_or(self.packet, |packet| packet.min(self.packet));
+        self.links.splice(0..0, links);
+        self.hosts.extend(hosts);
+        self.schemes.extend(schemes);
+        self.traffic.extend(traffic);
+    }
+}
+
+/// Refuses duplicates among names, which are given with their places.
+fn no_duplicates<'n>(kind: &str, names: impl IntoIterator<Item = (&'n String, &'n Place)>) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|(name, _)| !seen.insert(*name)) {
+        Some((name, place)) => Err(place.error(format!("there are two {kind} called `{name}`; rename one"))),
+        None => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ mod axis;
 mod beside;
 mod build;
 mod columns;
+mod conditions;
 mod document;
 mod error;
 mod file;
@@ -34,6 +35,7 @@ mod world;
 pub use axis::{Axis, values};
 pub use build::{Scheme, path_of};
 pub use columns::{FlowGroup, renamed};
+pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
 pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, Series};
 pub use plan::{

@@ -9,7 +9,7 @@ use rampmeter_units::Known;
 use toml::Value;
 
 use crate::Point;
-use crate::axis::{Axis, named};
+use crate::axis::{Axis, CONDITION, fixed_condition, named};
 use crate::document::{Section, Source, texts};
 use crate::error::Result;
 
@@ -54,6 +54,11 @@ impl Placeholder {
                 return Err(undefined(&format!("{axis}.{field}"), Known::near(field, records.fields())));
             }
             placeholders.push(Self { range, axis: axis.to_owned(), field: field.map(str::to_owned), factor, line });
+        }
+        if let Some(item) = fixed_condition(file, axes) {
+            let (range, line) = (item.value.span(), item.line());
+            let place = placeholders.partition_point(|other: &Self| other.range.start < range.start);
+            placeholders.insert(place, Self { range, axis: CONDITION.into(), field: None, factor: None, line });
         }
         Ok(placeholders)
     }

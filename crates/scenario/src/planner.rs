@@ -14,14 +14,15 @@ use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
 use toml::Value;
 
+use crate::document::Place;
 use crate::error::Result;
 use crate::file::{DirectionSpec, File, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
 use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
 
-pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
+pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
     // Schemes that this point does not use are checked, too.
-    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(file, spec, &registries.controllers)?)));
+    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(spec, file.packet, &registries.controllers)?)));
     let all = all.collect::<Result<Vec<_>>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
@@ -33,9 +34,9 @@ pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries, trac
     // One flow of a kind is enough for checks of paths: all hosts of a group are at one router.
     for kind in 0..file.traffic.len() {
         let Some(flow) = flows.iter().find(|flow| flow.traffic == kind) else { continue };
-        let path = |from, to| file.path(&routes, from, to, file.traffic[kind].lines.head);
+        let path = |from, to| path(&routes, from, to, file.traffic[kind].lines.head());
         path(flow.to, flow.from)?;
-        vcp_codes::check_scheme(file, used[flow.scheme], &network, &path(flow.from, flow.to)?)?;
+        vcp_codes::check_scheme(used[flow.scheme], &network, &path(flow.from, flow.to)?)?;
     }
     let aggregates = islands::aggregates(file, &registries.routers, &network, &routes, &flows)?;
     Ok(Plan {
@@ -56,24 +57,22 @@ pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries, trac
     })
 }
 
-impl File<'_> {
-    /// The path from one node to another, which the part of the file at `line` needs.
-    fn path(&self, routes: &Routes, from: NodeId, to: NodeId, line: usize) -> Result<Vec<LinkId>> {
-        let advice = "packets and their acknowledgements each need a path: add a link, or remove `one_way`";
-        routes.path(from, to).map_err(|no_path| self.source.error(line, format!("{no_path}; {advice}")))
-    }
+/// The path from one node to another, which the part of the file at `place` needs.
+fn path(routes: &Routes, from: NodeId, to: NodeId, place: &Place) -> Result<Vec<LinkId>> {
+    let advice = "packets and their acknowledgements each need a path: add a link, or remove `one_way`";
+    routes.path(from, to).map_err(|no_path| place.error(format!("{no_path}; {advice}")))
 }
 
-fn scheme(file: &File<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Result<SchemePlan> {
+fn scheme(spec: &SchemeSpec, packet: Bytes, controllers: &Controllers) -> Result<SchemePlan> {
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
-        SenderSpec::Ours { controller, line, settings, transport, sharing, agent } => {
+        SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
             let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {
-                RegistryError::Unknown { .. } => file.source.error(*line, error),
-                RegistryError::Settings { .. } => file.source.error(settings.line_of(&error), error),
+                RegistryError::Unknown { .. } => place.error(error),
+                RegistryError::Settings { .. } => settings.place_of(&error).error(error),
             })?;
-            let config = Transport::read(&transport.table, file.packet)
-                .map_err(|reason| file.source.error(transport.line_of(&reason), format!("transport: {reason}")))?;
+            let config = Transport::read(&transport.table, packet)
+                .map_err(|reason| transport.place_of(&reason).error(format!("transport: {reason}")))?;
             Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller }))
         }
     };
@@ -88,7 +87,7 @@ struct Network {
 }
 
 impl Network {
-    fn of(file: &File<'_>, schemes: &[&SchemeSpec], registry: &Routers, traces: &Traces) -> Result<Self> {
+    fn of(file: &File, schemes: &[&SchemeSpec], registry: &Routers, traces: &Traces) -> Result<Self> {
         let (mut nodes, mut links, mut groups) = (Vec::new(), Vec::new(), HashMap::new());
         let mut routers: HashMap<&str, NodeId> = HashMap::new();
         for end in file.links.iter().flat_map(|link| &link.ends) {
@@ -102,13 +101,13 @@ impl Network {
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
                 let DirectionSpec { ref rate, delay, loss, ecn, disorder, ref router, ref changes, measured } =
                     *direction;
-                let (rate, capacity) = read_rate(file, rate, traces)?;
-                let spec = scheme_router(file, &name, &link.name, schemes)?.unwrap_or(router);
-                let (router, room) = read_router(file, registry, spec, rate)?;
+                let (rate, capacity) = read_rate(rate, traces)?;
+                let spec = scheme_router(&name, &link.name, schemes)?.unwrap_or(router);
+                let (router, room) = read_router(registry, spec, rate, file.packet)?;
                 if capacity.is_some() && router.needs_constant_rate() {
                     let wrong = format!("a `{}` router cannot follow the capacity of link `{name}`", spec.kind);
                     let advice = "give the link a constant rate, perhaps with `changes`, or another router";
-                    return Err(file.source.error(spec.settings.line_of(&"`kind`"), format!("{wrong}; {advice}")));
+                    return Err(spec.settings.place_of(&"`kind`").error(format!("{wrong}; {advice}")));
                 }
                 let (config, changes) = (LinkConfig { rate, delay, loss }, changes.clone());
                 links.push(LinkPlan {
@@ -128,7 +127,7 @@ impl Network {
         }
         for hosts in &file.hosts {
             let at = routers[hosts.at.as_str()];
-            let (router, room) = read_router(file, registry, &hosts.router, hosts.rate)?;
+            let (router, room) = read_router(registry, &hosts.router, hosts.rate, file.packet)?;
             let mut group = Vec::new();
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
@@ -161,12 +160,7 @@ impl Network {
 }
 
 /// The router that the schemes of this run set for the link direction `name` of `link`.
-fn scheme_router<'f>(
-    file: &File<'_>,
-    name: &str,
-    link: &str,
-    schemes: &[&'f SchemeSpec],
-) -> Result<Option<&'f RouterSpec>> {
+fn scheme_router<'f>(name: &str, link: &str, schemes: &[&'f SchemeSpec]) -> Result<Option<&'f RouterSpec>> {
     let mut chosen: Option<(&SchemeSpec, &RouterSpec)> = None;
     for scheme in schemes {
         let set = |wanted: &str| scheme.routers.iter().find(|(place, ..)| place == wanted);
@@ -174,7 +168,7 @@ fn scheme_router<'f>(
         if let Some((other, _)) = chosen.filter(|(_, other)| !other.same(router)) {
             let both = format!("schemes `{}` and `{}`", other.name, scheme.name);
             let advice = "run them one at a time, or give both the same router";
-            return Err(file.source.error(*at, format!("{both} set different routers for link `{name}`; {advice}")));
+            return Err(at.error(format!("{both} set different routers for link `{name}`; {advice}")));
         }
         chosen = Some((scheme, router));
     }
@@ -182,24 +176,22 @@ fn scheme_router<'f>(
 }
 
 /// A link's rate, the mean one if its capacity varies.
-fn read_rate(file: &File<'_>, rate: &RateSpec, traces: &Traces) -> Result<(Rate, Option<Capacity>)> {
+fn read_rate(rate: &RateSpec, traces: &Traces) -> Result<(Rate, Option<Capacity>)> {
     let capacity = match rate {
         RateSpec::Constant(rate) => return Ok((*rate, None)),
-        RateSpec::Trace { name, line } => {
-            Capacity::Trace(traces.get(name).map_err(|wrong| file.source.error(*line, wrong))?)
-        }
+        RateSpec::Trace { name, place } => Capacity::Trace(traces.get(name).map_err(|wrong| place.error(wrong))?),
         RateSpec::Model(capacity) => capacity.clone(),
     };
     Ok((capacity.mean(), Some(capacity)))
 }
 
 /// A router's settings and the maximum number of packets in its queue.
-fn read_router(file: &File<'_>, registry: &Routers, spec: &RouterSpec, rate: Rate) -> Result<(AnyConfig, Option<u64>)> {
-    let fail = |place: String, wrong: String| file.source.error(spec.settings.line_of(&place), wrong);
+fn read_router(registry: &Routers, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<(AnyConfig, Option<u64>)> {
+    let fail = |place: String, wrong: String| spec.settings.place_of(&place).error(wrong);
     let mut table = spec.settings.table.clone();
     for (key, value) in &mut table {
         if let Some(table) = value.as_table() {
-            *value = buffer(key, table, rate, file.packet).map_err(|wrong| fail(format!("`{key}`"), wrong))?;
+            *value = buffer(key, table, rate, packet).map_err(|wrong| fail(format!("`{key}`"), wrong))?;
         }
     }
     let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());

@@ -4,7 +4,8 @@
 //! replaced in the text of the file before anything except the axes is read, so all other text keeps its content and
 //! line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -12,6 +13,7 @@ use toml::{Table, Value};
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::beside::Beside;
+use crate::conditions::{Condition, Conditions, is_file};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
 use crate::file::{File, LinkSpec};
@@ -32,21 +34,41 @@ pub struct Scenario {
     /// The placeholders of its axes' values.
     placeholders: Vec<Placeholder>,
     traces: Traces,
-    /// The names of all its traces.
-    trace_names: BTreeSet<String>,
+    conditions: Conditions,
+    used: Used,
+}
+
+/// The names of the traces and of the conditions that a scenario uses.
+#[derive(Debug, Clone, Default)]
+struct Used {
+    traces: BTreeSet<String>,
+    conditions: BTreeSet<String>,
 }
 
 impl Scenario {
     /// Reads the file at `path`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Self::read_network(path).and_then(Self::with_traffic)
+        match Condition::named(path.as_ref()) {
+            Some(condition) => condition.scenario(),
+            None => Self::read_file(path.as_ref()).and_then(Self::with_traffic),
+        }
     }
 
-    /// Reads the file at `path`, which may have no traffic if the caller adds it.
+    /// Reads the file at `path`, which may have no traffic if the caller adds it. A condition has none.
     pub fn read_network(path: impl AsRef<Path>) -> Result<Self> {
-        let file = path.as_ref().display().to_string();
+        match Condition::named(path.as_ref()) {
+            Some(condition) => condition.network(),
+            None => Self::read_file(path.as_ref()),
+        }
+    }
+
+    fn read_file(path: &Path) -> Result<Self> {
+        let file = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse_network(&file, &text),
+            Err(error) if error.kind() == ErrorKind::NotFound && !is_file(&file) => {
+                Err(ScenarioError::Set { problem: Condition::unknown(&file), file })
+            }
             Err(error) => Err(ScenarioError::Unreadable { file, error }),
         }
     }
@@ -65,10 +87,15 @@ impl Scenario {
 
     /// The scenario's file with the files that it names. Values of axes that were set are not part of it.
     pub fn portable(&self) -> Portable {
-        let traces = self.trace_names.iter().filter_map(|name| Some((name.clone(), self.traces.text(name)?)));
+        let traces = self.used.traces.iter().filter_map(|name| Some((name.clone(), self.traces.text(name)?)));
+        let conditions = self.condition_texts(&self.used).into_iter().filter(|(name, _)| is_file(name));
         let schemes = self.shared_schemes.iter().map(|schemes| (schemes.name.clone(), schemes.text.clone()));
         let text = self.shared_schemes.as_ref().map_or(self.text.as_str(), |schemes| schemes.remove_from(&self.text));
-        Portable { file: self.file.clone(), text: text.to_owned(), beside: traces.chain(schemes).collect() }
+        Portable {
+            file: self.file.clone(),
+            text: text.to_owned(),
+            beside: traces.chain(conditions).chain(schemes).collect(),
+        }
     }
 
     /// Reads `text`, which may have no traffic.
@@ -93,10 +120,10 @@ impl Scenario {
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
-        let (file, text, traces) = (file.to_owned(), text.clone(), Traces::new(beside));
-        let trace_names = BTreeSet::new();
-        let scenario = Self { file, text, shared_schemes, title, axes, placeholders, traces, trace_names };
-        Ok(Self { trace_names: scenario.check_values()?, ..scenario })
+        let (file, text, used) = (file.to_owned(), text.clone(), Used::default());
+        let (traces, conditions) = (Traces::new(beside.clone()), Conditions::new(beside));
+        let scenario = Self { file, text, shared_schemes, title, axes, placeholders, traces, conditions, used };
+        Ok(Self { used: scenario.check_values()?, ..scenario })
     }
 
     /// The title of the scenario; the file's name if it has none.
@@ -118,7 +145,7 @@ impl Scenario {
         let mut scenario = self.clone();
         scenario.axes[index] = self.axes[index].with(values).map_err(refuse)?;
         check_size(&scenario.axes).map_err(refuse)?;
-        scenario.trace_names = scenario.check_values()?;
+        scenario.used = scenario.check_values()?;
         *self = scenario;
         Ok(())
     }
@@ -138,7 +165,8 @@ impl Scenario {
     /// The plan of one point, with controllers and routers from `registries`.
     pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
         let text = self.text_at(point)?;
-        crate::planner::plan(&File::read(self.source(&text))?, point, registries, &self.traces)
+        let file = File::read(self.source(&text), &self.conditions)?;
+        crate::planner::plan(&file, point, registries, &self.traces)
     }
 
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
@@ -148,7 +176,7 @@ impl Scenario {
     }
 
     /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
-    /// the list of axes, and schemes that no traffic uses there; and hashes of the traces.
+    /// the list of axes, and schemes that no traffic uses there; the content of its condition; and hashes of the traces.
     pub fn content(&self, point: &Point) -> Result<Table> {
         let text = self.text_at(point)?;
         let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
@@ -163,19 +191,29 @@ impl Scenario {
         if let Some(schemes) = content.get_mut("scheme").and_then(Value::as_table_mut) {
             schemes.retain(|name, _| used.iter().any(|used| used.as_str() == Some(name)));
         }
-        let traces = self.trace_names_at(point)?;
-        if !traces.is_empty() {
-            let hashes = self.traces.hashes(&traces).map(|(name, hash)| (name, Value::String(hash)));
+        let used = self.used_at(point)?;
+        if !used.traces.is_empty() {
+            let hashes = self.traces.hashes(&used.traces).map(|(name, hash)| (name, Value::String(hash)));
             content.insert("traces".into(), Value::Table(hashes.collect()));
+        }
+        for text in self.condition_texts(&used).into_values() {
+            let mut condition: Table = text.parse().unwrap_or_default();
+            for key in ["title", "source", "group"] {
+                condition.remove(key);
+            }
+            content.insert("condition".into(), Value::Table(condition));
         }
         Ok(content)
     }
 
-    /// A hash of the file's text, of its schemes and of its traces, in hexadecimal (SHA-256).
+    /// A hash of the file's text, of its schemes, conditions and traces, in hexadecimal (SHA-256).
     pub fn hash(&self) -> String {
         let mut digest = Sha256::new_with_prefix(self.text.as_bytes());
-        for (name, hash) in self.traces.hashes(&self.trace_names) {
+        for (name, hash) in self.traces.hashes(&self.used.traces) {
             digest.update(format!("\n{name} {hash}"));
+        }
+        for (name, text) in self.condition_texts(&self.used) {
+            digest.update(format!("\n{name}\n{text}"));
         }
         format!("{:x}", digest.finalize())
     }
@@ -190,21 +228,29 @@ impl Scenario {
         Ok(self)
     }
 
-    /// Reads the file with every value of every axis. Returns the names of its traces.
-    fn check_values(&self) -> Result<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
+    /// Reads the file with every value of every axis. Returns what they use.
+    fn check_values(&self) -> Result<Used> {
+        let mut used = Used::default();
         self.each_value(|point| {
-            names.append(&mut self.trace_names_at(point)?);
+            let Used { mut traces, mut conditions } = self.used_at(point)?;
+            used.traces.append(&mut traces);
+            used.conditions.append(&mut conditions);
             Ok(())
         })?;
-        Ok(names)
+        Ok(used)
     }
 
-    fn trace_names_at(&self, point: &Point) -> Result<BTreeSet<String>> {
+    fn used_at(&self, point: &Point) -> Result<Used> {
         let text = self.text_at(point)?;
-        let file = File::read(self.source(&text))?;
+        let file = File::read(self.source(&text), &self.conditions)?;
         let directions = file.links.iter().flat_map(LinkSpec::directions);
-        Ok(directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect())
+        let traces = directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect();
+        Ok(Used { traces, conditions: file.condition.into_iter().collect() })
+    }
+
+    /// The texts of conditions by their names.
+    fn condition_texts(&self, used: &Used) -> BTreeMap<String, String> {
+        used.conditions.iter().filter_map(|name| Some((name.clone(), self.conditions.text(name).ok()?.text))).collect()
     }
 
     /// The text with the point's values in index.

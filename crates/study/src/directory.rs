@@ -54,9 +54,11 @@ pub struct Directory {
 
 /// The default directory of a run: `runs/`, the file's stem and a hash of the scenario, its axes and the world.
 pub fn default_directory(file: &Path, scenario: &Scenario, world: &dyn World) -> PathBuf {
-    let stem = file.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy());
+    let is_toml = file.extension().is_some_and(|extension| extension == "toml");
+    let name = if is_toml { file.file_stem() } else { file.file_name() }; // a condition's name may contain a dot
+    let name = name.map_or("scenario".into(), |name| name.to_string_lossy());
     let axes = Value::Object(axes(scenario)).to_string();
-    Path::new("runs").join(format!("{stem}-{}", short_hash(&[&scenario.hash(), &axes, world.name()])))
+    Path::new("runs").join(format!("{name}-{}", short_hash(&[&scenario.hash(), &axes, world.name()])))
 }
 
 fn axes(scenario: &Scenario) -> Map<String, Value> {

@@ -67,6 +67,27 @@ fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<ClaimResul
 }
 
 #[test]
+fn a_claim_can_compare_the_same_points_in_two_worlds() {
+    let compared = GOOD.replacen("relative_to = { scheme = \"reno\" }", "relative_to = { world = \"simulated\" }", 1);
+    let compared = compared.replacen("status = \"holds\"", "status = \"holds\"\nworld = \"emulated\"", 1);
+    let claims = read(&compared, false).unwrap();
+    let (registries, schema) = (Registries::default(), Schema::default());
+    let (stop, program, points) = (AtomicBool::new(false), Program::this().unwrap(), tempdir().unwrap());
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
+    let (simulated, emulated) = (Made::default(), Made { is_emulated: true, ..Made::default() });
+    let judge = Judge { sweep, worlds: &[&simulated, &emulated], directory: points.path(), program: &program };
+    let verdict = judge.judge(&claims[..1], |_| {}).unwrap().remove(0);
+    assert_eq!([&simulated, &emulated].map(|world| world.runs.load(Ordering::SeqCst)), [4, 4]);
+    for (value, fct) in verdict.values.iter().zip([0.0515, 0.1015]) {
+        assert!((value.value.unwrap() - 1.1).abs() < 1e-6, "{value:?}");
+        assert!((value.terms[0] - fct * 1.1).abs() < 1e-6 && (value.terms[1] - fct).abs() < 1e-6, "{value:?}");
+    }
+    let alone = Judge { worlds: &[&simulated], ..judge };
+    let verdict = alone.judge(&claims[..1], |_| {}).unwrap().remove(0);
+    assert_eq!((verdict.holds, verdict.reason.unwrap().as_str()), (None, "there is no emulated world here"));
+}
+
+#[test]
 fn bounds_and_shapes_are_judged_by_the_worst_value() {
     let (points, world) = (tempdir().unwrap(), Made::default());
     let claims = read(GOOD, false).unwrap();
@@ -185,6 +206,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("\"six.toml\"", "\"seven.toml\"", 2, "seven.toml: cannot be read"),
         ("set = { scheme", "set = { skeme", 11, "did you mean `scheme`?"),
         ("by = [\"load\"], in", "by = [\"lode\"], in", 11, "no axis is called `lode`"),
+        ("relative_to = { scheme", "relative_to = { world", 2, "relative_to = { world = \"simulated\" }"),
         ("increasing_in = \"load\"", "increasing_in = \"seed\"", 11, "add it to `by`"),
         ("flows.fct_p50_s", "flows.fct", 11, "there are data_packets, host_jitter_p99_s, rtt_min_s, flows.(completed|"),
         ("links.wire.queue", "links.wyre.queue", 21, "links.(wire|*)"),

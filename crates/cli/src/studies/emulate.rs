@@ -20,10 +20,11 @@ use crate::stop_flag;
     addresses of the hosts. When the right command has ended, the left one gets SIGTERM. The exit code is that of the \
     right command. Standard input is empty.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
-    --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'"
+    --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'\n  \
+    rampmeter emulate lte-walking --left 'iperf3 -s -1' --right 'sleep 1; iperf3 -R -c $RAMPMETER_LEFT'"
 )]
 pub(crate) struct Args {
-    /// The scenario (docs/scenario.md explains the format)
+    /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
     file: PathBuf,
     /// The shell command on the left host
     #[arg(long, value_name = "COMMAND")]

@@ -2,6 +2,7 @@
 
 mod claims;
 mod cluster;
+mod conditions;
 mod emulate;
 mod evaluate;
 mod interrupt;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
     Claims(claims::Args),
+    /// List the conditions: networks with a name, that `run` and any scenario can use
+    Conditions(conditions::Args),
     /// Draw the capacity of a scenario's link, or write it as a trace in mahimahi's format
     Trace(trace::Args),
     /// Ask the questions of RFC 9743 of a controller, compare it with its rivals, and write a page about it
@@ -44,7 +47,7 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::Trace(_) => false,
+        Command::Conditions(_) | Command::Trace(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -58,6 +61,7 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Run(args) => run::run(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
+        Command::Conditions(args) => conditions::conditions(args, registries),
         Command::Trace(args) => trace::trace(args, registries),
         Command::Evaluate(args) => evaluate::evaluate(args, registries),
         Command::Probe => Ok(probe()),

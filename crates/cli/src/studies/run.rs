@@ -24,8 +24,12 @@ const MAX_NAMED: usize = 3;
 
 /// The arguments of `rampmeter run`.
 #[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "A condition runs with one flow from left to right: `--set scheme=cubic,bbr` names its controllers.\n\n\
+    Examples:\n  rampmeter run studies/pcp/quick_start.toml\n  rampmeter run lte-walking --set scheme=cubic,bbr,pcp"
+)]
 pub(crate) struct Args {
-    /// The scenario (docs/scenario.md explains the format)
+    /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
     file: PathBuf,
     /// simulated, or emulated: real packets in network namespaces of this machine
     #[arg(long, default_value = "simulated")]

@@ -23,9 +23,9 @@ const MAX_DRAWN: usize = 60;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "The link is that of the scenario's first point. It may send the same in every run with that \
     seed, simulated and emulated.\n\n\
-    Example:\n  rampmeter trace FILE.toml --link bottleneck --length '60 s' --out lte.trace")]
+    Example:\n  rampmeter trace lte-walking\n  rampmeter trace FILE.toml --link bottleneck --length '60 s' --out lte.trace")]
 pub(crate) struct Args {
-    /// The scenario (docs/scenario.md explains the format)
+    /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
     file: PathBuf,
     /// The link; NAME.reverse is its reverse direction [default: the first one whose capacity varies]
     #[arg(long, value_name = "NAME")]

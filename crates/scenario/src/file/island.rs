@@ -1,6 +1,6 @@
 //! `[[island]]`: a set of borders. TCP flows between two of them are carried as one VCP flow.
 
-use super::{File, RouterSpec};
+use super::{File, RouterSpec, no_duplicates};
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
 
@@ -37,7 +37,7 @@ impl IslandSpec {
             name,
             borders,
             router: RouterSpec::read(&router)?,
-            settings: section.or("settings", Settings::omitted(section.line), Settings::read)?,
+            settings: section.or("settings", Settings::omitted(section), Settings::read)?,
             propagate_overload: section.or("propagate_overload", false, Item::boolean)?,
             measured: section.or("measure", false, Item::boolean)?,
             active: section.or("active", true, Item::boolean)?,
@@ -45,16 +45,15 @@ impl IslandSpec {
     }
 }
 
-impl File<'_> {
-    pub(super) fn check_islands(&self) -> Result<()> {
-        self.no_duplicates("islands", self.islands.iter().map(|island| (&island.name, island.lines.of("name"))))?;
-        let of = |island: &IslandSpec| island.lines.of("borders");
-        let borders =
-            || self.islands.iter().flat_map(|island| island.borders.iter().map(move |name| (name, of(island))));
-        self.no_duplicates("borders", borders())?;
+impl File {
+    pub(super) fn check_islands<'f>(&'f self) -> Result<()> {
+        no_duplicates("islands", self.islands.iter().map(|island| (&island.name, island.lines.of("name"))))?;
+        let named = |island: &'f IslandSpec| island.borders.iter().map(|name| (name, island.lines.of("borders")));
+        let borders = || self.islands.iter().flat_map(named);
+        no_duplicates("borders", borders())?;
         let routers = self.routers();
         match borders().find(|(border, _)| !routers.contains(border.as_str())) {
-            Some((border, line)) => Err(self.source.error(line, unknown("router", border, routers))),
+            Some((border, place)) => Err(place.error(unknown("router", border, routers))),
             None => Ok(()),
         }
     }

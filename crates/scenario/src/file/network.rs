@@ -6,8 +6,8 @@ use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, R
 use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
-use super::{File, RateSpec};
-use crate::document::{Item, Lines, Section, Settings};
+use super::{File, RateSpec, no_duplicates};
+use crate::document::{Item, Lines, Place, Section, Settings};
 use crate::error::{Result, unknown};
 use crate::{Change, Stalls};
 
@@ -16,6 +16,9 @@ const MAX_HOSTS: u64 = 100_000;
 
 /// The maximum delay of a link. A longer one is taken for a mistake.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// The maximum number of changes by one entry of a link's `changes`.
+const MAX_CHANGES: u64 = 100_000;
 
 /// The minimum length and interval of stalls.
 const MIN_STALL: Duration = Duration::from_micros(1);
@@ -97,6 +100,11 @@ impl LinkSpec {
         Ok(Self { lines: section.lines(), ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
     }
 
+    /// Both directions.
+    pub(crate) fn directions_mut(&mut self) -> impl Iterator<Item = &mut DirectionSpec> {
+        std::iter::once(&mut self.forward).chain(&mut self.reverse)
+    }
+
     /// Both directions with their names.
     pub(crate) fn directions(&self) -> impl Iterator<Item = (String, &DirectionSpec)> {
         let reverse = self.reverse.as_ref().map(|direction| (format!("{}.reverse", self.name), direction));
@@ -142,8 +150,7 @@ impl DirectionSpec {
         if direction.rate.varies() && direction.changes.iter().any(|change| change.rate.is_some()) {
             let wrong = format!("`changes` of {} changes a rate that varies anyway", section.what);
             let advice = "change only `delay` and `ecn`, or give the link a constant rate";
-            let line = section.get("changes").map_or(section.line, |item| item.line());
-            return Err(section.source.error(line, format!("{wrong}; {advice}")));
+            return Err(section.lines().of("changes").error(format!("{wrong}; {advice}")));
         }
         Ok(direction)
     }
@@ -218,9 +225,15 @@ fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
 fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
-        section.keys(&["at", "rate", "delay", "ecn"])?;
+        section.keys(&["at", "every", "rate", "delay", "ecn"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
-        if at >= end {
+        let every = section.optional("every", |item| match item.positive::<Duration>()? {
+            every if (end.as_nanos() / every.as_nanos()) > MAX_CHANGES => {
+                Err(item.error(format!("`every` is {every}; at most {MAX_CHANGES} changes in a run are possible")))
+            }
+            every => Ok(every),
+        })?;
+        if at >= end && every.is_none() {
             let wrong = format!("this entry of `changes` is for {at}, after the end of the run");
             return Err(item.error(format!("{wrong}; make it earlier, or `duration` longer")));
         }
@@ -230,9 +243,11 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
         if rate.is_none() && delay.is_none() && ecn.is_none() {
             return Err(item.error("this entry of `changes` changes nothing; give it a rate, a delay or an `ecn`"));
         }
-        Ok(Change { at: Time::ZERO + at, rate, delay, ecn })
+        let change = |at| Change { at: Time::ZERO + at, rate, delay, ecn };
+        let times = std::iter::successors(Some(at), |at| every.map(|every| *at + every));
+        Ok(times.take_while(|at| *at < end).map(change).collect::<Vec<_>>())
     };
-    let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>>>()?.concat();
     changes.sort_by_key(|change| change.at);
     match changes.windows(2).find(|pair| pair[0].at == pair[1].at) {
         Some(pair) => Err(item.error(format!("two entries of `changes` are for {}; make them one", pair[0].at))),
@@ -326,23 +341,23 @@ fn delays(item: &Item<'_>) -> Result<(Duration, Duration)> {
     Ok((from, to))
 }
 
-impl File<'_> {
+impl File {
     pub(super) fn check_network(&self) -> Result<()> {
-        self.no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name"))))?;
-        self.no_duplicates("groups of hosts", self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name"))))?;
+        no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name"))))?;
+        no_duplicates("groups of hosts", self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name"))))?;
         for link in &self.links {
             if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
                 let advice = "a link joins two routers; hosts have their own access links, `at` a router";
                 let wrong = format!("link `{}` ends at the hosts `{end}`; {advice}", link.name);
-                return Err(self.source.error(link.lines.of("between"), wrong));
+                return Err(link.lines.of("between").error(wrong));
             }
         }
         let routers = self.routers();
         if let Some(hosts) = self.hosts.iter().find(|hosts| !routers.contains(hosts.at.as_str())) {
-            return Err(self.source.error(hosts.lines.of("at"), unknown("router", &hosts.at, routers)));
+            return Err(hosts.lines.of("at").error(unknown("router", &hosts.at, routers)));
         }
-        for (link, line, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
-            self.check_link(link, *line)?;
+        for (link, place, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
+            self.check_link(link, place)?;
         }
         Ok(())
     }
@@ -352,11 +367,11 @@ impl File<'_> {
     }
 
     /// Refuses the name of a direction of a link that does not exist.
-    pub(super) fn check_link(&self, name: &str, line: usize) -> Result<()> {
+    pub(super) fn check_link(&self, name: &str, place: &Place) -> Result<()> {
         let names: Vec<String> = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name)).collect();
         if names.iter().any(|known| known == name) {
             return Ok(());
         }
-        Err(self.source.error(line, unknown("link", name, names.iter().map(String::as_str))))
+        Err(place.error(unknown("link", name, names.iter().map(String::as_str))))
     }
 }

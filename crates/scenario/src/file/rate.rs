@@ -3,17 +3,17 @@
 use rampmeter_router::{Capacity, capacity};
 use rampmeter_units::{Rate, RegistryError};
 
-use crate::document::{Item, Section, Settings};
+use crate::document::{Item, Place, Section, Settings};
 use crate::error::Result;
 
 /// A link's rate.
 #[derive(Debug, Clone)]
 pub(crate) enum RateSpec {
     Constant(Rate),
-    /// A file of capacity over time, with the line that names it.
+    /// A file of capacity over time, with the place that names it.
     Trace {
         name: String,
-        line: usize,
+        place: Place,
     },
     /// A model of capacity.
     Model(Capacity),
@@ -29,7 +29,7 @@ impl RateSpec {
         section.keys(&["trace"])?;
         match trace.text()? {
             "" => Err(trace.error("`trace` is empty; write the name of a file of mahimahi's format")),
-            name => Ok(Self::Trace { name: name.to_owned(), line: trace.line() }),
+            name => Ok(Self::Trace { name: name.to_owned(), place: trace.place() }),
         }
     }
 
@@ -40,7 +40,7 @@ impl RateSpec {
         let capacity = capacity::models().make(model.text()?, &settings.table);
         capacity.map(Self::Model).map_err(|error| match error {
             RegistryError::Unknown { .. } => model.error(error),
-            RegistryError::Settings { .. } => section.source.error(settings.line_of(&error), error),
+            RegistryError::Settings { .. } => settings.place_of(&error).error(error),
         })
     }
 

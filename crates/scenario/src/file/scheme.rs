@@ -3,23 +3,24 @@
 use rampmeter_manager::{AgentConfig, Grouping, HalfLife, Scheduling, Sharing};
 
 use super::RouterSpec;
-use crate::document::{Item, NAME, Section, Settings, is_name};
+use crate::document::{Item, NAME, Place, Section, Settings, is_name};
 use crate::error::Result;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
     pub(crate) name: String,
     pub(crate) sender: SenderSpec,
-    /// The links where this scheme replaces the router, with the lines that name them and the routers.
-    pub(crate) routers: Vec<(String, usize, RouterSpec)>,
+    /// The links where this scheme replaces the router, with the places that name them and the routers.
+    pub(crate) routers: Vec<(String, Place, RouterSpec)>,
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // one a scheme: its size costs nothing
 pub(crate) enum SenderSpec {
-    /// Rampmeter's transport; `line` is that of the controller's name.
+    /// Rampmeter's transport; `place` is that of the controller's name.
     Ours {
         controller: String,
-        line: usize,
+        place: Place,
         settings: Settings,
         transport: Settings,
         sharing: Sharing,
@@ -56,10 +57,10 @@ impl SchemeSpec {
         section.keys(&[&["controller", "kernel", "routers"][..], &of_ours].concat())?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
-                let settings = |key| section.or(key, Settings::omitted(section.line), Settings::read);
+                let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
                 SenderSpec::Ours {
                     controller: controller.text()?.to_owned(),
-                    line: controller.line(),
+                    place: controller.place(),
                     settings: settings("settings")?,
                     transport: settings("transport")?,
                     sharing: sharing(section)?,
@@ -79,7 +80,7 @@ impl SchemeSpec {
                 return Err(kernel.error(wrong));
             }
         };
-        let read = |item: Item<'_>| Ok((item.key.to_owned(), item.line(), RouterSpec::read(&item)?));
+        let read = |item: Item<'_>| Ok((item.key.to_owned(), item.place(), RouterSpec::read(&item)?));
         let routers =
             section.or("routers", Vec::new(), |item| item.section("`routers`")?.items().map(read).collect())?;
         Ok(Self { name: name.to_owned(), sender, routers })

@@ -4,7 +4,7 @@ use rampmeter_manager::ServiceCurve;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::{AnyWorkload, registry};
 
-use super::{File, SchemeSpec};
+use super::{File, SchemeSpec, no_duplicates};
 use crate::TrafficPlan;
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
@@ -126,7 +126,7 @@ fn workload(section: &Section<'_>) -> Result<AnyWorkload> {
         (Some(item), None) => (item.key, Settings::read(&item)?),
         (None, None) => ("bulk", Settings::default()),
     };
-    AnyWorkload::read(name, &settings.table).map_err(|error| section.source.error(settings.line_of(&error), error))
+    AnyWorkload::read(name, &settings.table).map_err(|error| settings.place_of(&error).error(error))
 }
 
 fn curve(item: &Item<'_>) -> Result<ServiceCurve> {
@@ -227,16 +227,16 @@ fn gaps(item: &Item<'_>) -> Result<Gaps> {
     Ok(Gaps::Pareto(shape(&section.need("pareto", "pareto = 1.2")?)?))
 }
 
-impl File<'_> {
+impl File {
     pub(super) fn check_traffic(&self) -> Result<()> {
         let names = self.traffic.iter().map(|traffic| (&traffic.plan.name, traffic.lines.of("name")));
-        self.no_duplicates("kinds of traffic", names)?;
+        no_duplicates("kinds of traffic", names)?;
         self.traffic.iter().try_for_each(|traffic| self.check_kind(traffic))
     }
 
     fn check_kind(&self, traffic: &TrafficSpec) -> Result<()> {
         let TrafficSpec { lines, plan: TrafficPlan { name, workload, curve, .. }, from, to, pairs, .. } = traffic;
-        let refuse = |key, wrong: String| Err(self.source.error(lines.of(key), wrong));
+        let refuse = |key, wrong: String| Err(lines.of(key).error(wrong));
         let Some(scheme) = self.schemes.iter().find(|scheme| scheme.name == traffic.scheme) else {
             let known = self.schemes.iter().map(|scheme| scheme.name.as_str());
             return refuse("scheme", unknown("scheme", &traffic.scheme, known));
@@ -248,9 +248,7 @@ impl File<'_> {
         let count = |key, name: &String| {
             let known = || self.hosts.iter().map(|hosts| hosts.name.as_str());
             let hosts = self.hosts.iter().find(|hosts| hosts.name == *name);
-            hosts
-                .map(|hosts| hosts.count)
-                .ok_or_else(|| self.source.error(lines.of(key), unknown("group of hosts", name, known())))
+            hosts.map(|hosts| hosts.count).ok_or_else(|| lines.of(key).error(unknown("group of hosts", name, known())))
         };
         let (senders, receivers) = (count("from", from)?, count("to", to)?);
         if *pairs == Pairs::Same && from == to {

@@ -12,7 +12,7 @@ use crate::{FlowPlan, NodeId, payload};
 
 /// The flows of all traffic in the order of their starts; those of equal starts in the order of the file.
 pub(super) fn flows(
-    file: &File<'_>,
+    file: &File,
     schemes: &[&SchemeSpec],
     network: &Network,
     streams: Streams,
@@ -24,7 +24,7 @@ pub(super) fn flows(
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
             let wrong = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.plan.name);
-            file.source.error(traffic.lines.head, format!("{wrong}; reduce its arrivals or the duration"))
+            traffic.lines.head().error(format!("{wrong}; reduce its arrivals or the duration"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
         for start in starts {
@@ -45,7 +45,7 @@ pub(super) fn flows(
 }
 
 /// The start times of the flows of `traffic`; `None` if there are too many.
-fn starts(file: &File<'_>, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
+fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
     let end = Time::ZERO + file.duration;
     let mut starts = Vec::new();
     match &traffic.arrivals {
@@ -84,7 +84,7 @@ fn starts(file: &File<'_>, traffic: &TrafficSpec, network: &Network, mut random:
 }
 
 impl ArrivalRate {
-    fn per_second(&self, file: &File<'_>, traffic: &TrafficSpec, network: &Network) -> f64 {
+    fn per_second(&self, file: &File, traffic: &TrafficSpec, network: &Network) -> f64 {
         match self {
             Self::PerSecond(rate) => *rate,
             Self::Load(share, of) => {

@@ -6,13 +6,13 @@ use rampmeter_control::vcp;
 use rampmeter_router::{Environment, Registry as Routers};
 use rampmeter_units::{Duration, Rate, settings};
 
-use super::{Network, read_router, vcp_codes};
+use super::{Network, path, read_router, vcp_codes};
 use crate::error::Result;
 use crate::file::File;
 use crate::{AggregatePlan, FlowPlan, NodeId, Routes};
 
 pub(super) fn aggregates(
-    file: &File<'_>,
+    file: &File,
     registry: &Routers,
     network: &Network,
     routes: &Routes,
@@ -22,9 +22,9 @@ pub(super) fn aggregates(
     for island in &file.islands {
         // The settings are checked even where this point does not use them. The reason starts with the setting's name.
         let settings: vcp::Config = settings::checked(&island.settings.table).map_err(|reason| {
-            file.source.error(island.settings.line_of(&format!(": {reason}")), format!("island settings: {reason}"))
+            island.settings.place_of(&format!(": {reason}")).error(format!("island settings: {reason}"))
         })?;
-        let path = |from, to| file.path(routes, from, to, island.lines.head);
+        let path = |from, to| path(routes, from, to, island.lines.head());
         let is_border = |node: NodeId| island.borders.contains(&network.nodes[node.0].name);
         let mut crossed = BTreeSet::new();
         let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();
@@ -40,7 +40,7 @@ pub(super) fn aggregates(
             let links = || way.iter().map(|link| network.links[link.0].config);
             let rate = links().map(|link| link.rate).min().unwrap_or(Rate::MAX);
             let delay = links().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay);
-            let (router, room) = read_router(file, registry, &island.router, rate)?;
+            let (router, room) = read_router(registry, &island.router, rate, file.packet)?;
             let [ingress, egress] = [from, to].map(|node| &network.nodes[node.0].name);
             let aggregate = AggregatePlan {
                 name: format!("{}.{ingress}.{egress}", island.name),
@@ -55,7 +55,7 @@ pub(super) fn aggregates(
                 settings: settings.clone(),
                 propagate_overload: island.propagate_overload,
             };
-            vcp_codes::check_aggregate(file, island, network, &aggregate)?;
+            vcp_codes::check_aggregate(island, network, &aggregate)?;
             aggregates.push(aggregate);
         }
     }

@@ -9,27 +9,22 @@ use rampmeter_units::{Rate, settings};
 use super::Network;
 use crate::document::Settings;
 use crate::error::Result;
-use crate::file::{File, IslandSpec, SchemeSpec, SenderSpec};
+use crate::file::{IslandSpec, SchemeSpec, SenderSpec};
 use crate::{AggregatePlan, LinkId, LinkPlan};
 
 /// Refuses a VCP scheme whose settings differ from those of a VCP router on the path of a flow.
-pub(super) fn check_scheme(file: &File<'_>, spec: &SchemeSpec, network: &Network, way: &[LinkId]) -> Result<()> {
+pub(super) fn check_scheme(spec: &SchemeSpec, network: &Network, way: &[LinkId]) -> Result<()> {
     match &spec.sender {
         SenderSpec::Ours { controller, settings, .. } if matches!(controller.as_str(), "vcp" | "vcp-plus") => {
             let Ok(config) = settings::read(&settings.table) else { return Ok(()) }; // refused elsewhere
-            check(file, &format!("scheme `{}`", spec.name), settings, controller, &config, network.on_path(way))
+            check(&format!("scheme `{}`", spec.name), settings, controller, &config, network.on_path(way))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses an aggregate that crosses routers other than VCP, or VCP routers with different settings.
-pub(super) fn check_aggregate(
-    file: &File<'_>,
-    island: &IslandSpec,
-    network: &Network,
-    aggregate: &AggregatePlan,
-) -> Result<()> {
+pub(super) fn check_aggregate(island: &IslandSpec, network: &Network, aggregate: &AggregatePlan) -> Result<()> {
     let way = || network.on_path(&aggregate.way);
     let slowest = way().filter(|link| is_vcp(link)).map(|link| link.config.rate).min().unwrap_or(Rate::ZERO);
     // A queue without limit before a link that is never the bottleneck needs no VCP router.
@@ -42,9 +37,9 @@ pub(super) fn check_aggregate(
         let why = "whose router is not of kind `vcp`: its load would not be reported";
         let advice = "give it router = { kind = \"vcp\", packets = 100 }, or name borders that have only VCP routers \
                       between them, or write active = false";
-        return Err(file.source.error(island.lines.of("borders"), format!("{wrong}, {why}; {advice}")));
+        return Err(island.lines.of("borders").error(format!("{wrong}, {why}; {advice}")));
     }
-    check(file, &format!("island `{}`", island.name), &island.settings, "vcp", &aggregate.settings, way())
+    check(&format!("island `{}`", island.name), &island.settings, "vcp", &aggregate.settings, way())
 }
 
 fn is_vcp(link: &LinkPlan) -> bool {
@@ -53,7 +48,6 @@ fn is_vcp(link: &LinkPlan) -> bool {
 
 /// Refuses a sender of which a setting differs from that of a VCP router among `links`.
 fn check<'l>(
-    file: &File<'_>,
     name: &str,
     settings: &Settings,
     controller: &str,
@@ -70,7 +64,7 @@ fn check<'l>(
         if controller != kind {
             let wrong = format!("{name} has controller = \"{controller}\", and the router of link `{}`", link.name);
             let why = format!("is of kind \"{kind}\", whose codes it would misread; use either for both");
-            return Err(file.source.error(settings.line_of(&"`controller`"), format!("{wrong} {why}")));
+            return Err(settings.place_of(&"`controller`").error(format!("{wrong} {why}")));
         }
         let codes =
             [sender.codes, router.codes].map(|codes| toml::Value::try_from(codes).map_or(String::new(), quoted));
@@ -80,7 +74,7 @@ fn check<'l>(
                 let router = format!("the VCP router of link `{}` has {router_value}", link.name);
                 let advice = "give both the same: packets do not carry it";
                 let wrong = format!("{name} has {key} = {sender_value}, and {router}; {advice}");
-                return Err(file.source.error(settings.line_of(&format!("`{key}`")), wrong));
+                return Err(settings.place_of(&format!("`{key}`")).error(wrong));
             }
         }
     }

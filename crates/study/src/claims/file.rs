@@ -56,6 +56,11 @@ impl Claim {
         self.metric.unit().filter(|_| !self.bound.is_shape())
     }
 
+    /// The worlds that test it: its own, and perhaps the one that it is compared with.
+    pub(crate) fn worlds(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.world.as_str()).chain(self.metric.other_world())
+    }
+
     /// Whether the recorded result contradicts the status.
     pub fn contradicts_record(&self) -> bool {
         matches!(self.recorded, Standing::Current { holds, .. } if holds != (self.status == Status::Holds))
@@ -153,13 +158,14 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let scenario = scenario.map_err(|error| refuse(error.to_string()))?;
         let quick_scenario = if values.is_empty() { None } else { Some(set(scenario.clone(), &values, registries)) };
         let quick_scenario = quick_scenario.transpose().map_err(|error| refuse(error.to_string()))?;
-        check(&entry.metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
+        let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
+        check(&metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
         let mut claim = Claim {
             id,
             place: entry.r#where,
             text: entry.text,
             paper: entry.paper,
-            metric: entry.metric,
+            metric,
             bound: entry.expect,
             status: entry.status,
             note: entry.note,

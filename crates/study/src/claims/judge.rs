@@ -116,44 +116,56 @@ impl Judge<'_> {
                 group.results = results.by_ref().take(group.points.len()).collect();
             }
         }
-        Ok(claims.iter().map(|claim| verdict(claim, groups.iter().find(|group| group.is_of(claim)))).collect())
+        Ok(claims.iter().map(|claim| verdict(claim, &groups)).collect())
     }
 
     /// The points to run, each once.
     fn groups<'c>(&'c self, claims: &'c [Claim]) -> Result<Vec<Group<'c>>, StudyError> {
         let mut groups: Vec<Group<'c>> = Vec::new();
         for claim in claims {
-            let Some(world) = self.worlds.iter().copied().find(|world| world.name() == claim.world) else { continue };
-            let index = groups.iter().position(|group| group.is_of(claim)).unwrap_or(groups.len());
-            if index == groups.len() {
-                let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
-                let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
-                let journal = Journal::open(self.directory.join(name), self.program.clone())?;
-                groups.push(Group { claim, world, journal, points: Vec::new(), results: Vec::new() });
-            }
-            for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
-                if !groups[index].points.contains(&point) {
-                    groups[index].points.push(point);
+            let named = |name: &str| self.worlds.iter().copied().find(|world| world.name() == name);
+            // Without one of its worlds a claim is skipped.
+            let Some(worlds) = claim.worlds().map(named).collect::<Option<Vec<_>>>() else { continue };
+            for world in worlds {
+                let index = groups.iter().position(|group| group.is_of(claim, world.name())).unwrap_or(groups.len());
+                if index == groups.len() {
+                    groups.push(self.group(claim, world)?);
+                }
+                for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
+                    if !groups[index].points.contains(&point) {
+                        groups[index].points.push(point);
+                    }
                 }
             }
         }
         Ok(groups)
     }
-}
 
-impl Group<'_> {
-    fn is_of(&self, claim: &Claim) -> bool {
-        self.claim.scenario.hash() == claim.scenario.hash() && self.world.name() == claim.world
+    fn group<'c>(&'c self, claim: &'c Claim, world: &'c dyn World) -> Result<Group<'c>, StudyError> {
+        let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
+        let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
+        let journal = Journal::open(self.directory.join(name), self.program.clone())?;
+        Ok(Group { claim, world, journal, points: Vec::new(), results: Vec::new() })
     }
 }
 
-fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> ClaimResult<'c> {
+impl Group<'_> {
+    /// Whether it has the runs of `claim` in `world`.
+    fn is_of(&self, claim: &Claim, world: &str) -> bool {
+        self.claim.scenario.hash() == claim.scenario.hash() && self.world.name() == world
+    }
+}
+
+fn verdict<'c>(claim: &'c Claim, groups: &[Group<'_>]) -> ClaimResult<'c> {
     let unjudged =
         |reason| ClaimResult { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
-    let Some(group) = group else { return unjudged(format!("there is no {} world here", claim.world)) };
+    let of = |world| groups.iter().find(|group| group.is_of(claim, world));
+    let Some(groups) = claim.worlds().map(of).collect::<Option<Vec<_>>>() else {
+        return unjudged(format!("there is no {} world here", claim.world));
+    };
     let points = claim.scenario.points();
     let own = || {
-        let pairs = group.points.iter().zip(&group.results);
+        let pairs = groups.iter().flat_map(|group| group.points.iter().zip(&group.results));
         pairs.filter(|(point, _)| claim.metric.needs(point) && points.contains(point)).map(|(_, result)| result)
     };
     if let Some(skipped) = own().find_map(|result| result.as_ref().err()) {

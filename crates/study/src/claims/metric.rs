@@ -12,10 +12,16 @@
 //!   by = ["load"]                            one value for every load; other axes are averaged
 //!   in = { RTT = 0.025 }                     divided by this, which is the unit's name
 //! ```
+//!
+//! `relative_to = { world = "simulated" }` divides by the value of the same point in that world.
+
+mod worlds;
 
 use rampmeter_scenario::{Column, Kind, Point, Row, Schema, Summary, abouts, renamed};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+
+use self::worlds::{WORLD, is_at};
 
 /// Stands for all measured links or kinds of traffic in place of a name.
 const ALL: &str = "*";
@@ -162,7 +168,7 @@ impl Metric {
     /// The axes whose values select its runs.
     pub(super) fn axes(&self) -> impl Iterator<Item = &String> {
         let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
-        self.of.keys().chain(compared).chain(&self.by)
+        self.of.keys().chain(compared).chain(&self.by).filter(|axis| *axis != WORLD)
     }
 
     /// A text that differs between metrics whose values differ. A key that is missing leaves no trace in it, so a new
@@ -180,7 +186,7 @@ impl Metric {
         table.to_string()
     }
 
-    /// Whether it uses `point`.
+    /// Whether it uses `point`, in any world.
     pub(crate) fn needs(&self, point: &Point) -> bool {
         let divisor = self.relative_to.as_ref().map(|values| overridden(&self.of, values));
         std::iter::once(self.of.clone()).chain(divisor).any(|place| {
@@ -233,7 +239,7 @@ impl Metric {
     /// Its values, in the order in which their points first occur in `runs`.
     pub fn values(&self, runs: &[&Summary]) -> Vec<Measured> {
         let mut places: Vec<Table> = Vec::new();
-        for run in runs.iter().filter(|run| matches(&run.point, &self.of)) {
+        for run in runs.iter().filter(|run| is_at(run, &self.of)) {
             let of = |axis: &String| Some((axis.clone(), run.point.get(axis)?.clone()));
             let place: Table = self.by.iter().filter_map(of).collect();
             if !places.contains(&place) {
@@ -294,7 +300,7 @@ impl Metric {
 
     /// The average at `place`; `None` if there is no run, or one without this value.
     fn averaged(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
-        let at_place = runs.iter().filter(|run| matches(&run.point, place));
+        let at_place = runs.iter().filter(|run| is_at(run, place));
         let mut values = at_place.map(|run| self.of_run(run)).collect::<Option<Vec<_>>>()?.concat();
         values.sort_by(f64::total_cmp);
         let n = values.len();
@@ -326,12 +332,13 @@ fn overridden(place: &Table, other: &Table) -> Table {
     place.iter().chain(other).map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
+/// Whether `point` is at `place`, in any world.
 fn matches(point: &Point, place: &Table) -> bool {
     let is_equal = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
         (Some(value), Some(wanted)) => value == wanted,
         _ => value == wanted,
     };
-    place.iter().all(|(axis, wanted)| {
+    place.iter().filter(|(axis, _)| *axis != WORLD).all(|(axis, wanted)| {
         point.get(axis).is_some_and(|value| match wanted {
             Value::Array(several) => several.iter().any(|wanted| is_equal(value, wanted)),
             wanted => is_equal(value, wanted),
@@ -366,156 +373,4 @@ fn values_at(run: &Summary, path: &str) -> Option<Vec<f64>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use rampmeter_scenario::Value;
-    use toml::Value as Setting;
-
-    use super::*;
-
-    fn goodput(bps: f64) -> Row {
-        [("goodput_mean_bps", Value::Number(bps))].into()
-    }
-
-    #[test]
-    fn a_path_has_one_value_or_that_of_every_link() {
-        let link = |utilization| Row::from([("utilization", Value::Number(utilization))]);
-        let run = Summary {
-            run: [("data_packets", Value::Whole(3))].into(),
-            flows: [("completed", Value::Whole(0)), ("goodput_mean_bps", Value::Null)].into(),
-            links: vec![("a.reverse".into(), link(0.5)), ("b".into(), link(0.75))],
-            traffic: vec![("web".into(), goodput(7.0))],
-            ..Summary::default()
-        };
-        for (path, values) in [
-            ("data_packets", Some(vec![3.0])),
-            ("flows.completed", Some(vec![0.0])),
-            ("flows.goodput_mean_bps", None),
-            ("traffic.web.goodput_mean_bps", Some(vec![7.0])),
-            ("traffic.*.goodput_mean_bps", Some(vec![7.0])),
-            ("links.a.reverse.utilization", Some(vec![0.5])),
-            ("links.*.utilization", Some(vec![0.5, 0.75])),
-            ("links.*.queue_mean_share", None),
-        ] {
-            assert_eq!(values_at(&run, path), values, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_value_is_divided_by_another_of_its_run() {
-        let metric = |text: &str| -> Result<Metric, toml::de::Error> { text.parse::<Table>().unwrap().try_into() };
-        let run = |near, far| Summary {
-            flows: goodput(f64::midpoint(near, far)),
-            traffic: vec![("near".into(), goodput(near)), ("far".into(), goodput(far))],
-            ..Summary::default()
-        };
-        // 1.5 and 0.5 times the mean; 1.2 and 0.8.
-        let runs = [run(30.0, 10.0), run(24.0, 16.0)];
-        let runs: Vec<&Summary> = runs.iter().collect();
-        for (text, value) in [
-            ("max = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 1.5),
-            ("min = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 0.5),
-            ("mean = 'traffic.near.goodput_mean_bps'\nover = 'traffic.far.goodput_mean_bps'", 2.25),
-        ] {
-            let metric = metric(text).unwrap();
-            assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
-            assert_eq!(metric.values(&runs).iter().map(|it| it.value).collect::<Vec<_>>(), [Some(value)], "{text}");
-        }
-        let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
-        assert!(several.check(&Schema::default(), &[], &[], &["near", "far"]).unwrap_err().contains("one value"));
-        assert!(several.check(&Schema::default(), &[], &[], &["near"]).unwrap_err().contains("no value is called"));
-    }
-
-    /// One run of each scheme and size, with the given number as its `data_packets`.
-    fn by_scheme_and_size(runs: &[(&str, i64, i64)]) -> Vec<Summary> {
-        let run = |&(scheme, size, data_packets): &(&str, i64, i64)| {
-            let values = [("scheme".to_owned(), Setting::from(scheme)), ("size".to_owned(), size.into())];
-            Summary {
-                point: values.into_iter().collect(),
-                run: [("data_packets", Value::Whole(data_packets))].into(),
-                ..Summary::default()
-            }
-        };
-        runs.iter().map(run).collect()
-    }
-
-    #[test]
-    fn averages_are_what_their_names_say() {
-        let runs: Vec<Summary> = (1..=20).map(|size| by_scheme_and_size(&[("a", size, 1 << size)]).remove(0)).collect();
-        let runs: Vec<&Summary> = runs.iter().collect();
-        for (average, value) in [
-            ("geometric_mean", 2_f64.powf(10.5)),
-            ("p90", f64::from(1 << 18)),
-            ("max", f64::from(1 << 20)),
-            ("min", 2.0),
-        ] {
-            let metric: Metric = format!("{average} = 'data_packets'").parse::<Table>().unwrap().try_into().unwrap();
-            let measured = metric.values(&runs)[0].value.unwrap();
-            assert!((measured / value - 1.0).abs() < 1e-9, "{average}: {measured}");
-        }
-    }
-
-    #[test]
-    fn a_difference_is_divided_by_the_difference_there() {
-        let runs = by_scheme_and_size(&[
-            ("none", 1, 100),
-            ("a", 1, 70),
-            ("b", 1, 80),
-            ("none", 2, 100),
-            ("a", 2, 50),
-            ("b", 2, 40),
-        ]);
-        let runs: Vec<&Summary> = runs.iter().collect();
-        let metric: Metric = "mean = 'data_packets'\nwhere = { scheme = 'a' }\nminus = { scheme = 'none' }\n\
-                              relative_to = { scheme = 'b' }\nby = ['size']"
-            .parse::<Table>()
-            .unwrap()
-            .try_into()
-            .unwrap();
-        assert!(runs.iter().all(|run| metric.needs(&run.point)));
-        let values: Vec<f64> = metric.values(&runs).into_iter().filter_map(|measured| measured.value).collect();
-        assert_eq!(values, [1.5, 50.0 / 60.0]); // -30 over -20, -50 over -60
-    }
-
-    #[test]
-    fn a_list_in_where_matches_any_of_its_values() {
-        let runs = by_scheme_and_size(&[("a", 1, 10), ("a", 2, 30), ("a", 3, 90)]);
-        let runs: Vec<&Summary> = runs.iter().collect();
-        let values = |by: &str| {
-            let text = format!("mean = 'data_packets'\nwhere = {{ size = [1, 2] }}\nby = {by}");
-            let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
-            assert!(metric.needs(&runs[0].point) && !metric.needs(&runs[2].point));
-            metric.values(&runs).into_iter().filter_map(|measured| measured.value).collect::<Vec<_>>()
-        };
-        assert_eq!(values("[]"), [20.0]);
-        assert_eq!(values("['size']"), [10.0, 30.0]);
-    }
-
-    #[test]
-    fn a_single_kind_of_traffic_has_no_separate_values() {
-        for name in ["near", ALL] {
-            let text = format!("mean = 'traffic.{name}.goodput_mean_bps'");
-            let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
-            assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
-            let refused = metric.check(&Schema::default(), &[], &[], &["near"]).unwrap_err();
-            assert!(refused.contains(&format!("no value is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
-        }
-    }
-
-    #[test]
-    fn an_old_name_is_refused_with_the_new_one() {
-        for (text, advice) in [
-            ("mean = 'flows.response_mean_s'", "write `flows.fct_mean_s`"),
-            ("mean = 'traffic.web.goodput_least_bps'", "write `traffic.web.goodput_min_bps`"),
-            ("mean = 'links.wire.rate_variation'", "write `links.wire.throughput_variation`"),
-            ("mean = 'lateness_p99_s'", "write `host_jitter_p99_s`"),
-            ("most = 'data_packets'", "write max = \"data_packets\""),
-        ] {
-            let metric: Result<Metric, _> = text.parse::<Table>().unwrap().try_into();
-            let refused = match metric {
-                Ok(metric) => metric.check(&Schema::default(), &[], &[], &["web", "bulk"]).unwrap_err(),
-                Err(error) => error.message().to_owned(),
-            };
-            assert!(refused.contains(advice), "{text}: {refused}");
-        }
-    }
-}
+mod tests;

@@ -49,7 +49,7 @@ size = "50 kB"
 arrivals = { load = "$load", of = "wire" }
 "#;
 
-/// Every transfer takes `100 ms * load`, twice that under `newreno`, and a millisecond more per seed.
+/// Every transfer takes `100 ms * load`, twice that under `newreno`, and a millisecond more per seed. So it is simulated.
 #[derive(Default)]
 pub(crate) struct Made {
     /// Runs so far.
@@ -58,11 +58,13 @@ pub(crate) struct Made {
     pub(crate) interrupt_in: AtomicUsize,
     /// Set by the interrupt.
     pub(crate) stop: AtomicBool,
+    /// It is called the emulated world, and every transfer takes 10% longer.
+    pub(crate) is_emulated: bool,
 }
 
 impl World for Made {
     fn name(&self) -> &'static str {
-        "simulated"
+        if self.is_emulated { "emulated" } else { "simulated" }
     }
 
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
@@ -76,6 +78,7 @@ impl World for Made {
         let load = plan.point.get("load").and_then(toml::Value::as_float).unwrap();
         let factor = if plan.schemes[0].name == "newreno" { 2.0 } else { 1.0 };
         let fct = Duration::from_secs_f64(0.1 * load * factor + 0.001 * plan.seed as f64);
+        let fct = if self.is_emulated { fct.scale(1.1) } else { fct };
         let flows = plan.flows.iter().enumerate().map(|(index, flow)| FlowOutcome {
             flow: index,
             traffic: flow.traffic,

@@ -1,0 +1,88 @@
+//! `condition`: the network of another file, with its links and perhaps with other traffic on them.
+
+use std::path::Path;
+
+use rampmeter_units::{Bytes, Duration};
+
+use super::{HostsSpec, LinkSpec, RateSpec, SchemeSpec, TrafficSpec, packet};
+use crate::conditions::Conditions;
+use crate::document::{Item, Section, Source};
+use crate::error::Result;
+
+const KEYS: [&str; 8] = ["title", "source", "group", "packet", "link", "hosts", "scheme", "traffic"];
+
+/// What precedes the names of a condition's hosts, schemes and traffic, so that they differ from the scenario's.
+const PREFIX: &str = "condition.";
+
+/// What a condition adds to a scenario.
+#[derive(Debug, Clone)]
+pub(crate) struct ConditionSpec {
+    pub(crate) name: String,
+    /// The largest packet that its links carry, if it has a limit.
+    pub(crate) packet: Option<Bytes>,
+    pub(crate) links: Vec<LinkSpec>,
+    pub(crate) hosts: Vec<HostsSpec>,
+    pub(crate) schemes: Vec<SchemeSpec>,
+    pub(crate) traffic: Vec<TrafficSpec>,
+}
+
+impl ConditionSpec {
+    /// Reads the condition that `item` names, for a run in which flows start up to `duration`, and which ends at `end`.
+    pub(crate) fn read(item: &Item<'_>, conditions: &Conditions, duration: Duration, end: Duration) -> Result<Self> {
+        let name = item.text()?;
+        let found = conditions.text(name).map_err(|wrong| item.error(wrong))?;
+        let source = Source { file: &found.file, text: &found.text, appended: None };
+        let document = source.parse()?;
+        let section = Section::root(source, document.get_ref()).called("a condition".into());
+        section.keys(&KEYS)?;
+        for key in ["title", "source", "group"] {
+            section.optional(key, Item::text)?;
+        }
+        let mut condition = Self {
+            name: name.to_owned(),
+            packet: section.optional("packet", packet)?,
+            links: section.tables("link", |section| LinkSpec::read(&section, end))?,
+            hosts: section.tables("hosts", |section| HostsSpec::read(&section))?,
+            schemes: SchemeSpec::read_all(&section)?,
+            traffic: section.tables("traffic", |section| TrafficSpec::read(&section, duration))?,
+        };
+        condition.check(&section)?;
+        condition.rename();
+        Ok(condition)
+    }
+
+    /// Every condition can replace every other one: they have these names in common.
+    fn check(&self, section: &Section<'_>) -> Result<()> {
+        let ends = |name: &str| self.links.iter().any(|link| link.ends.iter().any(|end| end == name));
+        if !ends("left") || !ends("right") {
+            let advice = "senders of scenarios are at `left` and receivers at `right`";
+            return Err(section.error(format!("a condition needs links from `left` to `right`; {advice}")));
+        }
+        if !self.links.iter().any(|link| link.name == "bottleneck" && link.forward.measured) {
+            let example = "[[link]] name = \"bottleneck\", measure = true";
+            return Err(
+                section.error(format!("a condition needs a measured link called `bottleneck`; write {example}"))
+            );
+        }
+        Ok(())
+    }
+
+    /// Gives names the prefix, and finds traces beside the condition. Its own traffic is never part of the results.
+    fn rename(&mut self) {
+        let prefixed = |name: &mut String| name.insert_str(0, PREFIX);
+        self.hosts.iter_mut().for_each(|hosts| prefixed(&mut hosts.name));
+        self.schemes.iter_mut().for_each(|scheme| prefixed(&mut scheme.name));
+        for traffic in &mut self.traffic {
+            [&mut traffic.plan.name, &mut traffic.scheme, &mut traffic.from, &mut traffic.to]
+                .into_iter()
+                .for_each(prefixed);
+            traffic.plan.measured = false;
+        }
+        let directory = Path::new(&self.name).parent().unwrap_or(Path::new("")).to_owned();
+        for direction in self.links.iter_mut().flat_map(LinkSpec::directions_mut) {
+            if let RateSpec::Trace { name, .. } = &mut direction.rate {
+                *name = directory.join(&*name).to_string_lossy().into_owned();
+            }
+        }
+    }
+}
