@@ -108,7 +108,7 @@ bench-wire: build venv ## speed of file transfers on this machine, beside s2n-qu
 	$(PYTHON) scripts/bench_wire.py $(RAMPMETER) $(WIRE)
 
 .PHONY: bench-paths
-bench-paths: build venv ## file transfers over emulated paths, beside Linux's TCP and quic-go; needs root: PATHS=--help
+bench-paths: build venv ## file transfers over emulated paths, beside TCP, quic-go and Hysteria 2; needs root: PATHS=--help
 	scripts/setup wire
 	$(PYTHON) scripts/bench_paths.py $(RAMPMETER) $(PATHS)
 

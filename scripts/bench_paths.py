@@ -29,7 +29,7 @@ PATHS = [
     PathSettings("fibre", mbps=500, rtt_ms=10, buffer=1, loss=0),
     PathSettings("satellite", mbps=100, rtt_ms=300, buffer=0.5, loss=0.001),
 ]
-ROWS = "rampmeter pcp,rampmeter cubic,TCP cubic,TCP bbr,quic-go"
+ROWS = "rampmeter pcp,rampmeter cubic,rampmeter bbr,TCP cubic,TCP bbr,quic-go,hysteria bbr"
 SIZES = [30_000, 1_000_000, 50_000_000]
 
 

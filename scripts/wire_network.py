@@ -103,6 +103,7 @@ class Network:
     client: Namespace
     address: str
     mtu = MTU
+    mbps: float | None = None  # the rate of the path, if it is limited
 
     def __init__(self) -> None:
         """Own nothing yet."""
@@ -197,7 +198,7 @@ class Emulated(Network):
         """Create its namespaces and start its delay line."""
         super().__init__()
         self.path = path
-        self.address = SERVER
+        self.address, self.mbps = SERVER, path.mbps
         try:
             self.server, self.near, self.far, self.client = (self.namespace() for _ in range(4))
             self.create_hosts()

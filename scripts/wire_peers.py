@@ -63,6 +63,7 @@ class Peer:
     get: Callable[[Tools, str, int], list[str]]  # from the server's address and the number of bytes
     missing: Callable[[Tools], str | None] = lambda _: None  # why it cannot run here
     kernel_controller: str | None = None
+    wants_rate: bool = False  # whether its client's last argument is the rate of the path, in Mb/s
 
 
 def ours(controller: str) -> Peer:
@@ -81,9 +82,9 @@ def ours(controller: str) -> Peer:
     return Peer(f"rampmeter {controller}", 9000, serve, get)
 
 
-def built(name: str, packet: int) -> Peer:
-    """Return a peer that is a program of bench/wire."""
-    program = name.replace("-", "_")
+def built(name: str, packet: int, *, wants_rate: bool = False) -> Peer:
+    """Return a peer that is a program of bench/wire; what follows a space in its name is not in the program's."""
+    program = name.split()[0].replace("-", "_")
 
     def serve(tools: Tools, address: str) -> list[str]:
         return [str(tools.programs / program), "serve", address, str(tools.files)]
@@ -94,7 +95,7 @@ def built(name: str, packet: int) -> Peer:
     def missing(tools: Tools) -> str | None:
         return None if (tools.programs / program).exists() else "it is not built; peers in Go need `go`"
 
-    return Peer(name, packet, serve, get, missing)
+    return Peer(name, packet, serve, get, missing, wants_rate=wants_rate)
 
 
 NGINX = """
@@ -149,10 +150,13 @@ PEERS = [
     ours("newreno"),
     ours("cubic"),
     ours("pcp"),
+    ours("bbr"),
     built("s2n-quic", 1500),
     built("quinn", 1480),
     built("noq", 1480),
     built("quic-go", 1480),
+    built("hysteria bbr", 1480),
+    built("hysteria brutal", 1480, wants_rate=True),
     kernel("cubic"),
     kernel("bbr"),
 ]
@@ -256,7 +260,12 @@ def fetch(
     `every` is called once in ten milliseconds.
     """
     tools.file(size)
-    command = network.client.command(*prefix, *peer.get(tools, f"{network.address}:{PORT}", size))
+    words = peer.get(tools, f"{network.address}:{PORT}", size)
+    if peer.wants_rate:
+        if network.mbps is None:
+            raise PeerError(f"{peer.name} sends at the rate of the path, and this network has none")
+        words.append(str(network.mbps))
+    command = network.client.command(*prefix, *words)
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
         client = subprocess.Popen(command, stdout=output, stderr=errors, text=True)
         try:
