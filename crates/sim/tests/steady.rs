@@ -135,6 +135,39 @@ fn hystart_loses_less_than_half_of_what_slow_start_loses() {
     assert!(with * 2 < without, "{with} with and {without} without HyStart++");
 }
 
+/// The packets that one transfer of 10 MB loses over 50 Mb/s and 30 ms, whose buffer of 178 packets is one round trip.
+fn lost_over_one_round_trip_of_buffer(scheme: &'static str) -> u64 {
+    let outcome = Dumbbell {
+        duration: "3 s",
+        drain: "0 s",
+        bottleneck: r#"rate = "50 Mb/s", delay = "13 ms", router = { kind = "drop-tail", packets = 178 }"#,
+        scheme,
+        traffic: r#"size = "10 MB", arrivals = { count = 1 }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let seconds = outcome.flows[0].fct.unwrap().as_secs_f64();
+    assert!(seconds < 1.2 * 10.54e6 * 8.0 / 50e6, "{seconds}");
+    outcome.links[0].counts.dropped
+}
+
+/// 10 MB are 10 000 packets. Slow start ends at 1.5 bandwidth-delay products at most, and path and buffer hold two.
+#[test]
+fn the_queue_of_one_window_ends_slow_start_without_loss() {
+    let lost = lost_over_one_round_trip_of_buffer(r#"controller = "cubic""#);
+    assert_eq!(lost, 0);
+}
+
+/// Path and buffer hold 356 packets. Slow start has doubled that window when its first loss is detected, so it loses
+/// 356. Then 0.7 of it is still 1.4 times what fits: it loses 0.4 x 356 in each round trip, until retransmissions are
+/// lost too. If that reduces the window to 0.98 of what fits, these are at most two round trips.
+#[test]
+fn a_lost_retransmission_ends_the_losses_of_slow_start() {
+    let settings = r#"controller = "cubic", settings = { hystart = false }, transport = { tail_loss_probe = true }"#;
+    let lost = lost_over_one_round_trip_of_buffer(settings);
+    assert!(lost <= 356 * 18 / 10, "{lost}");
+}
+
 /// In equilibrium each FAST flow has `alpha` packets in the queue, and there are no losses. Flows that start together
 /// measure the path without its queue.
 #[test]

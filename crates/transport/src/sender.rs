@@ -416,13 +416,20 @@ impl Sender {
         self.on_losses(was_recovering, feedback);
     }
 
+    /// Whether losses are detected by time (RFC 8985), and a lost retransmission is a second sign of congestion. TCP that
+    /// only counts later packets (RFC 6675) has one reaction, as in the papers that measured it.
+    fn reacts_to_lost_retransmissions(&self) -> bool {
+        self.scoreboard.rack.has_seen_reordering() || self.tail_probe.is_enabled()
+    }
+
     /// Starts or continues a recovery if packets are lost.
     fn on_losses(&mut self, was_recovering: bool, feedback: &mut PacketFeedback) {
         let change = &feedback.change;
         if let Some(number) = change.lost_number {
             // The loss of a retransmission that was sent after the reaction is a second sign of congestion (RFC 5681
-            // section 4.3). Where packets are reordered, losses are detected later and the first window is larger.
-            let is_second = self.scoreboard.rack.has_seen_reordering()
+            // section 4.3). Slow start may have doubled the window when its first loss is detected: 0.7 of it still
+            // overflows the queue, and a window that stays so large loses as many packets in every round trip.
+            let is_second = self.reacts_to_lost_retransmissions()
                 && change.lost_retransmission.is_some_and(|order| order >= self.reacted);
             feedback.loss = Some(UpdateLoss {
                 kind: LossKind::Transient,
