@@ -85,7 +85,8 @@ impl Records {
     }
 
     /// Adds `results` to the records at `path`, where `all` are the claims of the file, and returns the new records.
-    /// Results of other claims stay, those of claims that no longer exist are dropped.
+    /// Results of other claims stay, compared with the expectations of today. Those of claims that no longer exist are
+    /// dropped.
     pub fn update(path: &Path, all: &[Claim], results: &[ClaimResult<'_>]) -> Result<Self, StudyError> {
         let mut records = Self::read(path)?;
         for result in results {
@@ -96,8 +97,13 @@ impl Records {
         records.claims.retain(|id, _| all.iter().any(|claim| claim.id == *id));
         records.missing.clear();
         for claim in all {
-            if !matches!(records.standing(claim)?, Standing::Current { .. }) {
-                records.missing.insert(claim.id.clone());
+            match (records.standing(claim)?, records.claims.get_mut(&claim.id)) {
+                (Standing::Current { holds, measured }, Some(record)) => {
+                    (record.expect, record.holds, record.measured) = (claim.expect(), holds, measured);
+                }
+                _ => {
+                    records.missing.insert(claim.id.clone());
+                }
             }
         }
         write_atomically(path, records.text().as_bytes())?;
