@@ -156,7 +156,7 @@ verification: setup ## the tables in docs/verification.md, from the recorded res
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test verification
 
 .PHONY: conditions
-conditions: setup ## the tables in docs/conditions.md, from the library of conditions
+conditions: setup ## the tables in docs/conditions.md, from the library of conditions and the recorded results
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test conditions
 
 .PHONY: python

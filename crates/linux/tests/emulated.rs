@@ -14,7 +14,7 @@ use common::{path, run, try_run};
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_router::EcnPassage;
 use rampmeter_router::capacity::{Capacity, Trace};
-use rampmeter_scenario::{Change, FlowPlan, Outcome, Plan, Registries, Stalls, World, WorldError};
+use rampmeter_scenario::{Change, FlowPlan, Outcome, Plan, Registries, Scenario, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::{Duration as Span, Ecn, Rate, Time};
 
@@ -182,6 +182,20 @@ fn two_worlds_agree_on_newreno() {
         fcts.iter().sum::<f64>() / fcts.len() as f64
     };
     let ratio = mean(&emulated) / mean(&simulated);
+    let tolerance = tolerance(name, &emulated);
+    assert!((0.85 / tolerance..1.15 * tolerance).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
+}
+
+/// A link whose model gives it the same capacity in both worlds: it is the bottleneck, so the goodput is the same too.
+#[test]
+fn two_worlds_agree_on_a_condition() {
+    let name = "two_worlds_agree_on_a_condition";
+    let scenario = Scenario::read("lte-walking").unwrap();
+    let mut plan = scenario.plan(&scenario.points()[0], &Registries::default()).unwrap();
+    (plan.warmup, plan.duration) = (Span::from_secs(1), Span::from_secs(4));
+    let Some(emulated) = run(name, &plan) else { return };
+    let delivered = |outcome: &Outcome| outcome.flows[0].delivered_measured.as_f64();
+    let ratio = delivered(&emulated) / delivered(&Simulated.run(&plan).unwrap());
     let tolerance = tolerance(name, &emulated);
     assert!((0.85 / tolerance..1.15 * tolerance).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
 }

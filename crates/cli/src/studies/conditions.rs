@@ -16,7 +16,7 @@ use crate::table::table;
     after_help = "rampmeter run, trace and emulate take a condition's name in the place of a scenario. A scenario uses \
     one with `condition = \"NAME\"`, or as an axis: docs/conditions.md.\n\n\
     Examples:\n  rampmeter run lte-walking --set scheme=cubic,bbr\n  rampmeter conditions lte-walking >mine.toml; then \
-    edit it, and write condition = \"mine.toml\""
+    edit it, and:\n  rampmeter run lte-walking --set condition=mine.toml"
 )]
 pub(crate) struct Args {
     /// Print this condition's file
