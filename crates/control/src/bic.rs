@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_order, check_positive, check_share, require};
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// BIC.
 pub type Bic = Windowed<BicRules>;
@@ -32,6 +32,8 @@ pub type Bic = Windowed<BicRules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// The window below which BIC is Standard TCP, in packets (`low_window`).
     pub low_window: f64,
     /// The maximum increase a round trip, in packets (`S_max`).
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             initial_window: 10,
+            slow_start: SlowStart::Standard,
             low_window: 14.0,
             max_step: 32.0,
             min_step: 0.01,
@@ -128,6 +131,10 @@ impl Rules for BicRules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {

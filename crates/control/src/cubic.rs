@@ -12,8 +12,8 @@
 //! the timer expires:   likewise, and a new curve starts with K = 0 at the end of slow start   section 4.8
 //! ```
 //!
-//! The first slow start ends without a loss when delays start to grow (section 4.10; `hystart.rs`, RFC 9406). Without
-//! `hystart` it ends with the losses of a full queue.
+//! The first slow start ends without a loss when delays start to grow (section 4.10; `hystart.rs`, RFC 9406), or as the
+//! setting `slow_start` says.
 //!
 //! Application-limited time does not count (section 5.8). The reaction to a spurious loss is undone (section 4.9).
 
@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
-use crate::hystart::HyStart;
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// CUBIC.
 pub type Cubic = Windowed<CubicRules>;
@@ -40,13 +39,13 @@ pub struct Config {
     pub c: f64,
     /// Reduce `W_max` further while the window shrinks, which frees capacity for new flows (section 4.7).
     pub fast_convergence: bool,
-    /// End the first slow start when delays start to grow (section 4.10; RFC 9406, `HyStart++`).
-    pub hystart: bool,
+    /// How the first slow start ends (section 4.10 recommends `HyStart++`).
+    pub slow_start: SlowStart,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, hystart: true }
+        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, slow_start: SlowStart::Hystart }
     }
 }
 
@@ -105,8 +104,6 @@ pub struct CubicRules {
     curve: Option<Curve>,
     /// `W_est`: the window that Reno would have.
     w_est: f64,
-    /// The state of the first slow start, with `hystart`.
-    hystart: Option<HyStart>,
 }
 
 impl CubicRules {
@@ -121,17 +118,15 @@ impl Rules for CubicRules {
     type Config = Config;
 
     fn new(config: &Config) -> Self {
-        let hystart = config.hystart.then(HyStart::default);
-        Self { config: config.clone(), w_max: 0.0, cwnd_prior: 0.0, curve: None, w_est: 0.0, hystart }
+        Self { config: config.clone(), w_max: 0.0, cwnd_prior: 0.0, curve: None, w_est: 0.0 }
     }
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
     }
 
-    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
-        let step = event.delivered.min(1.0);
-        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(event, step)).map(Amount::Packets)
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
@@ -154,7 +149,7 @@ impl Rules for CubicRules {
         let shrinks = self.config.fast_convergence && window < self.w_max;
         self.w_max = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
         self.cwnd_prior = window;
-        (self.curve, self.hystart) = (None, None);
+        self.curve = None;
         (window * beta).into()
     }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
 use crate::cubic::Curve;
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// The CUBIC of 2005.
 pub type Cubic2005 = Windowed<Cubic2005Rules>;
@@ -30,6 +30,8 @@ pub type Cubic2005 = Windowed<Cubic2005Rules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// The share of the window by which a loss reduces it (`beta`).
     pub beta: f64,
     /// The steepness of the curve, in packets a second cubed (`C`).
@@ -42,7 +44,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, beta: 0.2, c: 0.4, max_growth: 160.0, fast_convergence: true }
+        Self {
+            initial_window: 10,
+            slow_start: SlowStart::Standard,
+            beta: 0.2,
+            c: 0.4,
+            max_growth: 160.0,
+            fast_convergence: true,
+        }
     }
 }
 
@@ -74,6 +83,10 @@ impl Rules for Cubic2005Rules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{check_first_window, check_range, check_share};
 use crate::marked_share::{MarkedShare, Reported};
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 use crate::{Ack, Settings};
 
 /// DCTCP.
@@ -40,6 +40,8 @@ pub type Dctcp = Windowed<DctcpRules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha` (section 4.2).
     pub gain: f64,
     /// `alpha` before the first window of data (section 3.3): the first marks halve the window.
@@ -48,7 +50,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, gain: 1.0 / 16.0, initial_alpha: 1.0 }
+        Self { initial_window: 10, slow_start: SlowStart::Standard, gain: 1.0 / 16.0, initial_alpha: 1.0 }
     }
 }
 
@@ -79,6 +81,10 @@ impl Rules for DctcpRules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn count_marks(&mut self, now: Time, ack: &Ack<'_>, packet: Bytes) {

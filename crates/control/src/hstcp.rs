@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_share, require};
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
@@ -32,6 +32,8 @@ pub type HighSpeed = Windowed<HighSpeedRules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// The window up to which HSTCP is Standard TCP, in packets (section 5, `Low_Window`).
     pub low_window: f64,
     /// The drop rate at `low_window` (`Low_P`).
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             initial_window: 10,
+            slow_start: SlowStart::Standard,
             low_window: 38.0,
             low_p: 1e-3,
             high_window: 83_000.0,
@@ -125,6 +128,10 @@ impl Rules for HighSpeedRules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {

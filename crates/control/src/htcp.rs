@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_order, check_positive, check_share};
-use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, SlowStart, Windowed};
 
 /// H-TCP.
 pub type HTcp = Windowed<HTcpRules>;
@@ -34,6 +34,8 @@ pub type HTcp = Windowed<HTcpRules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// The time after a loss in which H-TCP is Standard TCP (`D_L`).
     pub standard_tcp_for: Duration,
     /// The minimum share of the window after a loss, and the share where the throughput changed.
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             initial_window: 10,
+            slow_start: SlowStart::Standard,
             standard_tcp_for: Duration::from_secs(1),
             min_beta: 0.5,
             max_beta: 0.8,
@@ -125,6 +128,10 @@ impl Rules for HTcpRules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn observe(&mut self, event: &AckEvent<'_>) {

@@ -20,12 +20,12 @@
 //!
 //! It applies to the first slow start only, as section 4.3 recommends. Later ones end at the threshold after a loss.
 //!
-//! *Deviations*: the queue of one window. An acknowledgement counts as at most one packet (`L` = 1), as in the slow start of all schemes here;
-//! the RFC allows 8.
+//! *Deviations*: the queue of one window. An acknowledgement counts as at most one packet (`L` = 1), as in the slow start
+//! of all schemes here without `byte_counting`; the RFC allows 8.
 
 use rampmeter_units::Duration;
 
-use crate::rules::{AckEvent, Rounds};
+use crate::rules::{AckEvent, Amount, Rounds};
 
 // Section 4.3, the recommended values.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
@@ -88,8 +88,8 @@ pub(crate) struct HyStart {
 }
 
 impl HyStart {
-    /// The increase by an acknowledgement, out of `step` packets, or `None` if slow start ends with it.
-    pub(crate) fn slow_start(&mut self, event: &AckEvent<'_>, step: f64) -> Option<f64> {
+    /// The increase by an acknowledgement, out of `step`, or `None` if slow start ends with it.
+    pub(crate) fn slow_start(&mut self, event: &AckEvent<'_>, step: Amount) -> Option<Amount> {
         if self.rounds.ended(event).is_some() {
             (self.last_min_rtt, self.min_rtt, self.samples) = (self.min_rtt, None, 0);
             self.groups = Groups::default();
@@ -110,7 +110,7 @@ impl HyStart {
         if waits.any(|wait| wait >= max_wait) {
             return None;
         }
-        Some(if self.conservative.is_some() { step / CSS_GROWTH_DIVISOR } else { step })
+        Some(if self.conservative.is_some() { step.scale(1.0 / CSS_GROWTH_DIVISOR) } else { step })
     }
 
     fn update_phase(&mut self) {
@@ -161,10 +161,13 @@ mod tests {
                 now += Duration::from_millis(1);
                 let ack = Ack { rtt, ..ack(1) };
                 let (window_bytes, packet) = (PACKET * 20, PACKET);
-                hystart
-                    .slow_start(&AckEvent { now, ack: &ack, window: 20.0, delivered: 1.0, window_bytes, packet }, 1.0)
+                let event = AckEvent { now, ack: &ack, window: 20.0, delivered: 1.0, window_bytes, packet };
+                hystart.slow_start(&event, 1.0.into())
             });
-            increases.map(Option::unwrap)
+            increases.map(|increase| match increase {
+                Some(Amount::Packets(packets)) => packets,
+                other => panic!("{other:?}"),
+            })
         };
         assert_eq!(round(80), [1.0; 9]);
         assert_eq!(round(80), [1.0; 9]);
@@ -227,7 +230,7 @@ mod tests {
             let ack = Ack { rtt: Some(rtt), min_rtt: rtt, arrivals: &arrivals, ..ack(1) };
             let (now, window_bytes, packet) = (received_at + rtt / 2, PACKET * 20, PACKET);
             let event = AckEvent { now, ack: &ack, window: 20.0, delivered: 1.0, window_bytes, packet };
-            hystart.slow_start(&event, 1.0).is_none()
+            hystart.slow_start(&event, 1.0.into()).is_none()
         })
     }
 

@@ -53,9 +53,12 @@ mod marked_share;
 mod pacer;
 pub mod registry;
 pub mod rules;
+mod search;
+mod slow_start;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod window;
+mod windowed;
 
 pub mod bbr;
 pub mod bbr1;

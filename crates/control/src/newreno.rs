@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, require};
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// TCP NewReno.
 pub type NewReno = Windowed<NewRenoRules>;
@@ -33,6 +33,8 @@ pub type NewReno = Windowed<NewRenoRules>;
 pub struct Config {
     /// First window, in packets: RFC 6928's 10; the PCP paper's TCP starts with 1.
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// Increase the window by the bytes acknowledged (RFC 3465, as Linux does) instead of by the acknowledgement.
     pub byte_counting: bool,
     /// Slow start with byte counting: the maximum number of packets that an acknowledgement adds (RFC 3465 section 2.3,
@@ -42,7 +44,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, byte_counting: false, byte_counting_limit: 2 }
+        Self { initial_window: 10, slow_start: SlowStart::Standard, byte_counting: false, byte_counting_limit: 2 }
     }
 }
 
@@ -73,6 +75,10 @@ impl<const ONCE_A_WINDOW: bool> Rules for NewRenoRules<ONCE_A_WINDOW> {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share, require};
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// Scalable TCP.
 pub type Scalable = Windowed<ScalableRules>;
@@ -24,6 +24,8 @@ pub type Scalable = Windowed<ScalableRules>;
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// The increase by an acknowledgement, in packets (`a`).
     pub increase: f64,
     /// The share of the window by which a loss reduces it (`b`).
@@ -34,7 +36,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, increase: 0.01, decrease: 0.125, legacy_window: 16.0 }
+        Self {
+            initial_window: 10,
+            slow_start: SlowStart::Standard,
+            increase: 0.01,
+            decrease: 0.125,
+            legacy_window: 16.0,
+        }
     }
 }
 
@@ -63,6 +71,10 @@ impl Rules for ScalableRules {
 
     fn first_window(config: &Config) -> u64 {
         config.initial_window
+    }
+
+    fn first_slow_start(config: &Config) -> SlowStart {
+        config.slow_start
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {

@@ -24,6 +24,16 @@ pub enum Amount {
     Bytes(Bytes),
 }
 
+impl Amount {
+    /// A part of it.
+    pub(crate) fn scale(self, factor: f64) -> Self {
+        match self {
+            Self::Packets(packets) => Self::Packets(packets * factor),
+            Self::Bytes(bytes) => Self::Bytes(bytes.scale(factor)),
+        }
+    }
+}
+
 impl From<f64> for Amount {
     fn from(packets: f64) -> Self {
         Self::Packets(packets)

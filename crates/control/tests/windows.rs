@@ -17,7 +17,7 @@ const SCHEMES: [(&str, &str); 16] = [
     ("bic", ""),
     ("bic", "fast_convergence = false"),
     ("cubic", ""),
-    ("cubic", "hystart = false"),
+    ("cubic", "slow_start = 'standard'"),
     ("cubic-2005", ""),
     ("fast", ""),
     ("fast", "alpha = 200"),

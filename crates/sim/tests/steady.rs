@@ -130,7 +130,7 @@ fn hystart_loses_less_than_half_of_what_slow_start_loses() {
         outcome.links[0].counts.dropped
     };
     let with = lost(r#"controller = "cubic""#);
-    let without = lost(r#"controller = "cubic", settings = { hystart = false }"#);
+    let without = lost(r#"controller = "cubic", settings = { slow_start = "standard" }"#);
     assert!(without >= 120, "{without}");
     assert!(with * 2 < without, "{with} with and {without} without HyStart++");
 }
@@ -163,7 +163,8 @@ fn the_queue_of_one_window_ends_slow_start_without_loss() {
 /// lost too. If that reduces the window to 0.98 of what fits, these are at most two round trips.
 #[test]
 fn a_lost_retransmission_ends_the_losses_of_slow_start() {
-    let settings = r#"controller = "cubic", settings = { hystart = false }, transport = { tail_loss_probe = true }"#;
+    let settings =
+        r#"controller = "cubic", settings = { slow_start = "standard" }, transport = { tail_loss_probe = true }"#;
     let lost = lost_over_one_round_trip_of_buffer(settings);
     assert!(lost <= 356 * 18 / 10, "{lost}");
 }
