@@ -290,6 +290,10 @@ impl Controller for Bbr1 {
         self.pacer.give_back(bytes, self.pacing_rate);
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         let sample = self.delivery.on_ack(now, ack);
         if ack.delivered == Bytes::ZERO {

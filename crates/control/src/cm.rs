@@ -147,6 +147,10 @@ impl Controller for Cm {
         self.config.shape.then(|| self.paced_rate())
     }
 
+    fn keeps_history(&self) -> bool {
+        self.config.use_history
+    }
+
     fn remember(&self, _now: Time, history: &mut Option<History>) {
         let base_rate = self.paced_rate();
         if base_rate == Rate::ZERO {

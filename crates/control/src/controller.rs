@@ -186,6 +186,13 @@ pub trait Controller: Debug {
     /// another macroflow, or never reported on them.
     fn on_discarded(&mut self, _now: Time) {}
 
+    /// The last packets were sent earlier than [`Controller::departure`] permitted. They do not delay the next one.
+    fn on_unpaced(&mut self, _now: Time) {}
+
+    /// `bytes` were in flight at a time and have arrived without congestion, if that is more than its window: packets
+    /// were sent beyond it ([`Controller::on_unpaced`]).
+    fn on_validated(&mut self, _now: Time, _bytes: Bytes) {}
+
     /// An acknowledgement arrived.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
 
@@ -238,6 +245,12 @@ pub trait Controller: Debug {
 
     /// Whether the handshake requests feedback from routers; [`Path::feedback`] has their answer.
     fn requests_feedback(&self) -> bool {
+        false
+    }
+
+    /// Whether it starts with a history of its own ([`Controller::remember`]), so that nothing else may set its first
+    /// window.
+    fn keeps_history(&self) -> bool {
         false
     }
 

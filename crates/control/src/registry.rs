@@ -94,6 +94,8 @@ macro_rules! controllers {
                     fn on_sent(&mut self, now: Time, sent: &Sent);
                     fn on_unsent(&mut self, now: Time, bytes: Bytes);
                     fn on_discarded(&mut self, now: Time);
+                    fn on_unpaced(&mut self, now: Time);
+                    fn on_validated(&mut self, now: Time, bytes: Bytes);
                     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
                     fn on_loss(&mut self, now: Time, loss: &Loss);
                     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration);
@@ -108,6 +110,7 @@ macro_rules! controllers {
                     fn ecn(&self) -> Option<Ecn>;
                     fn degraded_reason(&self) -> Option<&'static str>;
                     fn requests_feedback(&self) -> bool;
+                    fn keeps_history(&self) -> bool;
                     fn remember(&self, now: Time, history: &mut Option<History>);
                 }
             }

@@ -164,6 +164,10 @@ impl Controller for VcpEndToEnd {
         }
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.min_rtt;
         let may_grow = !ack.recovering && !ack.app_limited;

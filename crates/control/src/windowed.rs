@@ -129,6 +129,14 @@ impl<R: Rules> Controller for Windowed<R> {
         self.detector.on_sent(sent.bytes);
     }
 
+    /// The rules start anew with the larger window, as at the end of slow start.
+    fn on_validated(&mut self, _now: Time, bytes: Bytes) {
+        if bytes > self.window.bytes() {
+            self.window.set(bytes);
+            self.rules = R::new(&self.config);
+        }
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rules.count_marks(now, ack, self.window.packet());
         self.on_marks(now, ack);
@@ -339,6 +347,16 @@ pub(crate) mod tests {
         flow.mark();
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 12.0, "a mark is never spurious");
+    }
+
+    #[test]
+    fn a_validated_window_replaces_a_smaller_one() {
+        let mut flow = simple_flow();
+        flow.set(16.0);
+        flow.tcp.on_validated(flow.now, PACKET * 15);
+        assert_eq!(flow.window(), 16.0);
+        flow.tcp.on_validated(flow.now, PACKET * 40);
+        assert_eq!((flow.window(), flow.in_slow_start()), (40.0, false));
     }
 
     #[test]

@@ -156,6 +156,10 @@ impl Controller for Xcp {
         }
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.tcp.on_marks(now, ack);
         self.smoothed_rtt = ack.smoothed_rtt;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use rampmeter_control::History;
 use rampmeter_units::{Duration, Time};
 
+use crate::careful_resume::Saved;
 use crate::rtt::RoundTrip;
 
 /// Where packets go, as far as congestion control is concerned: an address without a port.
@@ -56,6 +57,8 @@ pub(crate) struct Known {
     pub(crate) round_trip: Option<RoundTrip>,
     /// The time of the last use, where all flows share a macroflow.
     pub(crate) last_busy: Option<Time>,
+    /// The window for Careful Resume. A macroflow that may use it takes it.
+    pub(crate) saved: Option<Saved>,
     /// How long flows that are treated differently remain separate.
     pub(crate) separation: Duration,
 }

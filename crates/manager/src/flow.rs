@@ -40,6 +40,9 @@ pub struct Sharing {
     pub half_life: HalfLife,
     /// Flows that the network treats worse than others to the same destination get a separate macroflow.
     pub segregation: bool,
+    /// How long the window of a macroflow may help later ones to the same destination start (Careful Resume, RFC 9959).
+    /// `None`: not at all.
+    pub careful_resume: Option<Duration>,
     /// The time between packets below which controllers may send bunches of packets ([`rampmeter_control::Path`]).
     pub bunch: Duration,
 }

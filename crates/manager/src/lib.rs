@@ -11,6 +11,7 @@
 
 mod agent;
 mod aging;
+mod careful_resume;
 mod choice;
 mod destinations;
 mod feedback;

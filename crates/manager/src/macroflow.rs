@@ -3,6 +3,7 @@
 mod delivery_rate_cap;
 mod feedback;
 mod missing_feedback;
+mod resume;
 
 use std::collections::VecDeque;
 
@@ -10,6 +11,7 @@ use rampmeter_control::{Controller, History, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife, MAX_GAP};
+use crate::careful_resume::Resume;
 use crate::destinations::Place;
 use crate::flow::{Share, Sharing};
 use crate::paths::Totals;
@@ -114,6 +116,8 @@ pub(crate) struct Macroflow<C> {
     /// The last feedback ended a period of aging, and was late.
     was_late: bool,
     half_life: HalfLife,
+    /// Careful Resume, where it is on.
+    resume: Option<Box<Resume>>,
     /// The time between packets below which its controller may send bunches.
     bunch: Duration,
     /// Kept where feedback has times instead of packet numbers.
@@ -155,6 +159,7 @@ impl<C: Controller> Macroflow<C> {
             aging: None,
             was_late: false,
             half_life: sharing.half_life,
+            resume: sharing.careful_resume.map(|lifetime| Box::new(Resume::new(lifetime))),
             bunch: sharing.bunch,
             send_times: None,
         }
@@ -183,6 +188,7 @@ impl<C: Controller> Macroflow<C> {
             self.rate_cap.raise_to(past.base_rate);
         }
         self.controller.on_path(now, &Path { bunch: self.bunch, ..path.clone() });
+        self.begin_resume();
     }
 
     /// Starts without a measured round trip: with that of `history`, or with a default. `last` is the measurement of an
@@ -255,17 +261,20 @@ impl<C: Controller> Macroflow<C> {
                 return Attempt::TooEarly(at);
             }
         } else if self.retransmissions.is_empty() {
-            let window = self.controller.window();
+            let window = self.window();
             // With nothing in flight one packet is always permitted: a window below one packet must not block the flow.
             let fits = self.in_flight + self.packet <= window || self.in_flight == Bytes::ZERO;
             if has_requests && !fits {
+                if self.resumes(now) {
+                    return self.attempt(now);
+                }
                 self.app_limited = false;
                 return Attempt::WindowFull;
             }
-            let departure = self.controller.departure();
-            if departure.at > now {
+            let departure = self.departure();
+            if departure > now {
                 self.app_limited &= !has_requests;
-                return if has_requests { Attempt::TooEarly(departure.at) } else { Attempt::NothingToSend };
+                return if has_requests { Attempt::TooEarly(departure) } else { Attempt::NothingToSend };
             }
             if !has_requests {
                 if fits && !std::mem::replace(&mut self.app_limited, true) {
@@ -307,6 +316,7 @@ impl<C: Controller> Macroflow<C> {
         let sent = Sent { number: self.next_number, bytes, in_flight: self.in_flight };
         self.next_number += 1;
         self.controller.on_sent(now, &sent);
+        self.resume_sent(now, bytes);
     }
 
     /// Starts as a part of `origin`, from which flows have been split.
@@ -382,7 +392,7 @@ impl<C: Controller> Macroflow<C> {
         Status {
             rate,
             share: rate.scale(share),
-            window: self.controller.window(),
+            window: self.window(),
             in_flight: self.in_flight,
             smoothed_rtt: self.smoothed_rtt(),
             min_rtt: self.assumed_rtt.map_or(self.rtt.min(), |assumed_rtt| assumed_rtt.min),

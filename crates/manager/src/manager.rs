@@ -116,8 +116,11 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.0.get(&macroflow.place);
-        let history = known.and_then(|known| known.history);
+        let mut known = self.destinations.0.get_mut(&macroflow.place);
+        if let Some(known) = known.as_mut().filter(|_| !macroflow.started) {
+            macroflow.offer(known.saved.take());
+        }
+        let history = known.as_ref().and_then(|known| known.history);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
         macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback, bunch: Duration::ZERO });
         self.wake(index);
@@ -290,6 +293,7 @@ impl<C: Controller> Manager<C> {
         }
         if let Some(known) = self.destinations.0.get_mut(&macroflow.place).filter(|_| !macroflow.is_chosen) {
             macroflow.remember(now, &mut known.history);
+            known.saved = macroflow.saved(now).or(known.saved);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
             // With segregation, other macroflows may still use the path.

@@ -33,6 +33,7 @@ const BY_WEIGHT: Sharing = Sharing {
     scheduling: Scheduling::RoundRobin,
     half_life: HalfLife::MinRtt,
     segregation: false,
+    careful_resume: None,
     bunch: Duration::ZERO,
 };
 

@@ -274,6 +274,10 @@ impl Controller for Bbr {
         self.pacer.give_back(bytes, self.pacing_rate);
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     /// `UpdateOnACK`.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.sample = self.delivery.on_ack(now, ack);

@@ -278,6 +278,10 @@ impl Controller for Copa {
         self.pacer.bound(now + self.paced_rate().time_to_send(self.packet));
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         if ack.delivered == Bytes::ZERO {
             return;

@@ -561,6 +561,10 @@ impl Controller for Pcp {
         Some(self.pace())
     }
 
+    fn keeps_history(&self) -> bool {
+        true
+    }
+
     fn remember(&self, _now: Time, history: &mut Option<History>) {
         self.path_history.remember(history, self.slow_start.is_some());
     }

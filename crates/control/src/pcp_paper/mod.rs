@@ -300,6 +300,10 @@ impl Controller for PcpPaper {
         Some(self.pace().unwrap_or(self.probe.rate()))
     }
 
+    fn keeps_history(&self) -> bool {
+        true
+    }
+
     fn remember(&self, _now: Time, history: &mut Option<History>) {
         self.path_history.remember(self.min_rtt, history);
     }

@@ -244,6 +244,10 @@ impl Controller for Prague {
         self.pacer.bound(now + self.paced_rate().time_to_send(self.packet));
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt.max(Duration::from_micros(1));
         self.note_codes(ack);

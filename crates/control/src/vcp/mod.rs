@@ -293,6 +293,10 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         }
     }
 
+    fn on_unpaced(&mut self, now: Time) {
+        self.pacer.bound(now);
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.on_marks(now, ack);
         self.srtt = ack.smoothed_rtt;

@@ -38,12 +38,14 @@ impl<C: Controller> Macroflow<C> {
             };
             self.controller.on_loss(now, &loss);
             if loss.kind == LossKind::Persistent {
+                self.resume_update(now, update);
                 return;
             }
         }
         let &Update { delivered, rtt, arrivals, feedback, recovering, .. } = update;
         let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(update.flight_size) };
         self.controller.on_ack(now, &ack);
+        self.resume_update(now, update);
     }
 
     /// An acknowledgement of nothing, with the state of the macroflow.
@@ -61,7 +63,7 @@ impl<C: Controller> Macroflow<C> {
             flight_size,
             last_sent: self.last_sent(),
             recovering: false,
-            app_limited: self.app_limited,
+            app_limited: self.is_app_limited(),
         }
     }
 
@@ -72,6 +74,7 @@ impl<C: Controller> Macroflow<C> {
         if let Some(rtt) = report.rtt {
             self.rtt.sample(rtt);
         }
+        self.stop_resume();
         let used = self.in_flight;
         self.in_flight = self.in_flight.saturating_sub(report.received + report.lost);
         self.totals.delivered += report.received;

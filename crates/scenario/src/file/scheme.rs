@@ -1,6 +1,7 @@
 //! `[scheme.NAME]`: a sender and the routers that it needs.
 
 use rampmeter_manager::{AgentConfig, Grouping, HalfLife, Scheduling, Sharing};
+use rampmeter_units::Duration;
 
 use super::RouterSpec;
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
@@ -53,7 +54,16 @@ impl SchemeSpec {
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {
-        let of_ours = ["settings", "transport", "macroflow", "scheduler", "half_life", "sequenced", "segregation"];
+        let of_ours = [
+            "settings",
+            "transport",
+            "macroflow",
+            "scheduler",
+            "half_life",
+            "sequenced",
+            "segregation",
+            "careful_resume",
+        ];
         section.keys(&[&["controller", "kernel", "routers"][..], &of_ours].concat())?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
@@ -106,5 +116,7 @@ fn sharing(section: &Section<'_>) -> Result<Sharing> {
     let advice = "use \"min-rtt\" or \"mean-rtt\": the time in which a rate halves while no feedback arrives";
     let half_life = section.or("half_life", HalfLife::MinRtt, |item| item.one_of(&half_lives, advice))?;
     let segregation = section.or("segregation", false, Item::boolean)?;
-    Ok(Sharing { grouping, scheduling, half_life, segregation, ..Sharing::default() })
+    let lifetime = section.or("careful_resume", Duration::ZERO, Item::quantity)?;
+    let careful_resume = (lifetime > Duration::ZERO).then_some(lifetime);
+    Ok(Sharing { grouping, scheduling, half_life, segregation, careful_resume, ..Sharing::default() })
 }

@@ -1,0 +1,197 @@
+//! The phases of Careful Resume, with a controller in slow start.
+
+use super::*;
+
+const PACKET: Bytes = Bytes::new(1000);
+const RTT: Duration = Duration::from_millis(100);
+const SAVED: Saved = Saved { window: Bytes::new(200_000), rtt: RTT, at: Time::ZERO };
+
+/// A macroflow that sends as long as its window permits. Its controller is in slow start.
+struct Flow {
+    resume: Resume,
+    state: State,
+    now: Time,
+}
+
+impl Flow {
+    /// A macroflow whose first window of ten packets has been acknowledged.
+    fn confirmed(saved: Saved, rtt: Duration) -> Self {
+        let mut resume = Resume::new(Duration::from_secs(60));
+        resume.offer(Some(saved));
+        resume.begin(PACKET * 10);
+        let (window, in_flight, next_number) = (PACKET * 10, Bytes::ZERO, 0);
+        let state = State { window, in_flight, next_number, packet: PACKET, rtt, min_rtt: rtt };
+        let mut flow = Self { resume, state, now: Time::ZERO + rtt };
+        flow.send();
+        flow.deliver(10);
+        flow
+    }
+
+    fn window(&self) -> Bytes {
+        self.resume.window(self.state.window)
+    }
+
+    /// Sends until the window is full. Returns the number of packets.
+    fn send(&mut self) -> u64 {
+        let first = self.state.next_number;
+        loop {
+            if self.state.in_flight + PACKET > self.window() && !self.resume.on_window_full(self.now, &self.state) {
+                return self.state.next_number - first;
+            }
+            self.state.in_flight += PACKET;
+            self.state.next_number += 1;
+            self.resume.on_sent(self.now, PACKET, &self.state);
+        }
+    }
+
+    /// The first `packets` of those in flight arrive.
+    fn deliver(&mut self, packets: u64) {
+        for _ in 0..packets {
+            let number = self.state.next_number - self.state.in_flight.as_u64() / PACKET.as_u64();
+            self.state.in_flight -= PACKET;
+            self.state.window += PACKET;
+            self.resume.on_delivered(self.now, PACKET, number, &self.state);
+        }
+    }
+
+    fn lose(&mut self, kind: LossKind) {
+        self.resume.on_congestion(kind, &self.state);
+    }
+}
+
+#[test]
+fn the_second_window_is_half_of_the_saved_one() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    assert_eq!(flow.window(), PACKET * 20, "slow start, until the window is full");
+    assert_eq!((flow.send(), flow.window()), (100, PACKET * 100));
+}
+
+#[test]
+fn it_is_paced_over_a_round_trip() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.state.in_flight = flow.window();
+    assert!(flow.resume.on_window_full(flow.now, &flow.state));
+    for sent in 1..=5 {
+        flow.resume.on_sent(flow.now, PACKET, &flow.state);
+        assert_eq!(flow.resume.departure(Time::ZERO), flow.now + RTT / 100 * sent);
+    }
+}
+
+#[test]
+fn a_late_host_catches_up_with_a_first_window() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.state.in_flight = flow.window();
+    assert!(flow.resume.on_window_full(flow.now, &flow.state));
+    flow.now += RTT / 2;
+    let at_once = (1..100).find(|_| {
+        flow.resume.on_sent(flow.now, PACKET, &flow.state);
+        flow.resume.departure(Time::ZERO) > flow.now
+    });
+    assert_eq!(at_once, Some(11), "ten of the fifty that are late, and the one that is due");
+}
+
+#[test]
+fn packets_that_arrive_validate_and_enlarge_the_window() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.send();
+    flow.deliver(100);
+    // Slow start has grown to 10 + 10 + 100 packets; the window of the last phase doubles.
+    assert_eq!((flow.state.window, flow.window()), (PACKET * 120, PACKET * 200));
+    flow.send();
+    flow.now += RTT;
+    flow.deliver(100);
+    assert_eq!(flow.window(), flow.state.window, "the controller has caught up");
+}
+
+#[test]
+fn a_loss_leaves_half_of_what_has_arrived() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.send();
+    flow.deliver(40);
+    flow.lose(LossKind::Transient);
+    // PipeSize: 20 packets were in flight before the jump, and 40 have arrived.
+    assert_eq!(flow.window(), PACKET * 30);
+    flow.deliver(59);
+    assert_eq!(flow.window(), PACKET * 30, "until the last unvalidated packet is acknowledged");
+    flow.deliver(1);
+    assert_eq!(flow.window(), flow.state.window);
+    assert_eq!(flow.resume.saved, None);
+}
+
+#[test]
+fn a_timeout_leaves_the_window_to_the_controller() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.send();
+    flow.lose(LossKind::Persistent);
+    assert_eq!((flow.window(), flow.resume.saved), (flow.state.window, None));
+}
+
+#[test]
+fn congestion_in_the_first_window_prevents_the_jump() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.lose(LossKind::Transient);
+    assert_eq!(flow.send(), 20);
+}
+
+#[test]
+fn another_round_trip_or_an_old_window_prevents_the_jump() {
+    for (rtt, sent) in [(RTT / 2, 20), (RTT * 3 / 5, 100), (RTT * 10, 100), (RTT * 11, 20)] {
+        assert_eq!(Flow::confirmed(SAVED, rtt).send(), sent, "{rtt}");
+    }
+    let mut late = Flow::confirmed(SAVED, RTT);
+    late.now += Duration::from_secs(60);
+    assert_eq!(late.send(), 20);
+}
+
+#[test]
+fn a_window_that_was_not_used_is_not_validated() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    (flow.state.in_flight, flow.state.next_number) = (flow.window(), 30);
+    flow.resume.on_window_full(flow.now, &flow.state);
+    flow.now += RTT * 2; // the application had no data
+    flow.deliver(20);
+    assert_eq!(flow.window(), flow.state.window);
+}
+
+#[test]
+fn a_retreat_leaves_two_packets() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.state.in_flight = PACKET;
+    flow.resume.on_window_full(flow.now, &flow.state);
+    flow.lose(LossKind::Transient);
+    assert_eq!(flow.window(), PACKET * 2, "half of a packet was in flight");
+}
+
+#[test]
+fn the_best_of_the_last_eight_round_trips_is_saved() {
+    let mut flow = Flow::confirmed(Saved { window: PACKET * 50, ..SAVED }, RTT);
+    let mut saved_after = |packets: u64| {
+        flow.state.in_flight = PACKET * packets;
+        flow.state.next_number += packets;
+        flow.now += RTT;
+        flow.deliver(packets);
+        flow.resume.save(flow.now, RTT).unwrap().window.as_u64() / 1000
+    };
+    saved_after(300);
+    for _ in 0..8 {
+        // All of a round trip arrive at once, so the first packet of the next one completes it.
+        assert!((295..=300).contains(&saved_after(90)));
+    }
+    assert!((85..=90).contains(&saved_after(90)));
+    let limited = Flow::confirmed(SAVED, RTT);
+    assert_eq!(limited.resume.save(limited.now, RTT), Some(SAVED), "the application sent ten packets");
+}
+
+#[test]
+fn a_window_below_four_first_windows_is_not_saved() {
+    for (packets, is_saved) in [(36, false), (44, true)] {
+        let mut resume = Resume::new(Duration::from_secs(60));
+        resume.begin(PACKET * 10);
+        let (window, in_flight, next_number) = (PACKET * 10, Bytes::ZERO, 100);
+        let state = State { window, in_flight, next_number, packet: PACKET, rtt: RTT, min_rtt: RTT };
+        for round in 0..3 {
+            resume.on_delivered(Time::ZERO + RTT * round, PACKET * packets, 0, &state);
+        }
+        assert_eq!(resume.save(Time::ZERO, RTT).is_some(), is_saved, "{packets}");
+    }
+}
