@@ -12,11 +12,12 @@
 //! ```
 //!
 //! `p` and `r` are probabilities a packet, or rates in time. Without packets the first chain stands still, so a sender
-//! that pauses during a burst finds it unchanged; the second one models fading, which passes by itself. The state of the
-//! next packet follows from the state of the last one, with all changes in between:
+//! that pauses during a burst finds it unchanged; the second one models fading, which passes by itself, at times that no
+//! packet changes: all senders and both worlds meet the same bursts with the same seed. For the first one, the state of
+//! the next packet follows from that of the last one:
 //!
 //! ```text
-//!   P(bad) = share + (1 or 0 - share) decay     decay = 1 - p - r, or exp(-(p + r) t)     p + r = 1 / (length (1 - share))
+//!   P(bad) = share + (1 or 0 - share) decay     decay = 1 - p - r     p + r = 1 / (length (1 - share))
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
@@ -71,13 +72,6 @@ impl Burst {
     pub fn mean(self) -> f64 {
         (1.0 - self.share) * self.good + self.share * self.bad
     }
-
-    fn decay(self, passed: Duration) -> f64 {
-        match self.length {
-            BurstLength::Packets(packets) => 1.0 - 1.0 / (packets * (1.0 - self.share)),
-            BurstLength::Time(length) => libm::exp(-passed.as_secs_f64() / (length.as_secs_f64() * (1.0 - self.share))),
-        }
-    }
 }
 
 /// A [`Loss`] with its random stream.
@@ -85,29 +79,101 @@ impl Burst {
 pub(crate) struct Losses {
     loss: Loss,
     random: Stream,
-    /// The state that the last packet found and its time; none before the first packet.
-    last: Option<(bool, Time)>,
+    bursts: Option<(Burst, Chain)>,
+}
+
+/// What decides between the good and the bad state.
+#[derive(Debug)]
+enum Chain {
+    /// Packets: the state that the last one found; none before the first packet.
+    Packets {
+        decay: f64,
+        was_bad: Option<bool>,
+    },
+    Time(Periods),
 }
 
 impl Losses {
-    pub(crate) fn new(loss: Loss, random: Stream) -> Self {
-        Self { loss, random, last: None }
+    pub(crate) fn new(loss: Loss, mut random: Stream) -> Self {
+        let bursts = loss.burst.map(|burst| {
+            let chain = match burst.length {
+                BurstLength::Packets(packets) => {
+                    Chain::Packets { decay: 1.0 - 1.0 / (packets * (1.0 - burst.share)), was_bad: None }
+                }
+                BurstLength::Time(length) => {
+                    let own = Stream::from_seed(random.below(u64::MAX));
+                    Chain::Time(Periods::new(burst.share, length, own))
+                }
+            };
+            (burst, chain)
+        });
+        Self { loss, random, bursts }
     }
 
     /// Whether the packet of `bytes` that arrives `at` is lost.
     pub(crate) fn loses(&mut self, at: Time, bytes: Bytes) -> bool {
-        let in_burst = self.loss.burst.is_some_and(|burst| self.meets(burst, at));
+        let in_burst = self.meets_burst(at);
         self.random.chance(self.loss.of_packet(bytes)) || in_burst
     }
 
-    fn meets(&mut self, burst: Burst, at: Time) -> bool {
-        let share = burst.share;
-        let chance = self
-            .last
-            .map_or(share, |(was_bad, last)| share + (f64::from(was_bad) - share) * burst.decay(at.since(last)));
-        let is_bad = self.random.chance(chance);
-        self.last = Some((is_bad, at));
+    fn meets_burst(&mut self, at: Time) -> bool {
+        let Some((burst, chain)) = &mut self.bursts else { return false };
+        let is_bad = match chain {
+            Chain::Packets { decay, was_bad } => {
+                let share = burst.share;
+                let chance = was_bad.map_or(share, |was_bad| share + (f64::from(was_bad) - share) * *decay);
+                let is_bad = self.random.chance(chance);
+                *was_bad = Some(is_bad);
+                is_bad
+            }
+            Chain::Time(periods) => periods.is_bad(at),
+        };
         self.random.chance(if is_bad { burst.bad } else { burst.good })
+    }
+}
+
+/// The good and bad states of bursts in time. Their lengths are exponential.
+#[derive(Debug)]
+struct Periods {
+    share: f64,
+    /// The mean lengths of the good and the bad state.
+    means: [Duration; 2],
+    random: Stream,
+    is_bad: bool,
+    until: Time,
+}
+
+impl Periods {
+    /// After a pause of so many bursts the state is independent of the last one.
+    const INDEPENDENT: u64 = 1000;
+
+    fn new(share: f64, length: Duration, random: Stream) -> Self {
+        let good = length.scale((1.0 - share) / share.max(1e-9));
+        let mut periods = Self { share, means: [good, length], random, is_bad: false, until: Time::ZERO };
+        periods.start(Time::ZERO);
+        periods
+    }
+
+    /// Draws the state at a time without knowing an earlier one.
+    fn start(&mut self, at: Time) {
+        self.is_bad = self.random.chance(self.share);
+        self.until = at + self.draw();
+    }
+
+    fn draw(&mut self) -> Duration {
+        self.means[usize::from(self.is_bad)].scale(self.random.exponential(1.0))
+    }
+
+    fn is_bad(&mut self, at: Time) -> bool {
+        if at.since(self.until) > (self.means[0] + self.means[1]) * Self::INDEPENDENT {
+            self.start(at);
+        }
+        while self.until <= at {
+            self.is_bad = !self.is_bad;
+            let length = self.draw().max(Duration::from_nanos(1));
+            self.until += length;
+        }
+        self.is_bad
     }
 }
 
@@ -176,5 +242,12 @@ mod tests {
         let lost = losses(burst, Duration::from_secs(1));
         assert!((mean(&lost) - 0.1).abs() < 0.002, "{}", mean(&lost));
         assert!((mean_run(&lost) - 1.0 / 0.9).abs() < 0.02, "{}", mean_run(&lost));
+    }
+
+    #[test]
+    fn bursts_in_time_are_the_same_for_all_packets() {
+        let burst = Burst { share: 0.2, length: BurstLength::Time(Duration::from_millis(20)), bad: 1.0, good: 0.0 };
+        let (often, seldom) = (losses(burst, Duration::from_millis(1)), losses(burst, Duration::from_millis(7)));
+        assert!(often.iter().step_by(7).zip(&seldom).all(|(one, other)| one == other));
     }
 }
