@@ -1,9 +1,10 @@
 """Check the licences of all dependencies, and that no crate is built in two versions without a reason.
 
-    scripts/dependencies.py     all lock files that this tree builds from; exit code 1 if anything is wrong
+    scripts/dependencies.py     all Cargo lock files of this tree; exit code 1 if anything is wrong
 
-It reads `cargo metadata` for Linux, the only system that this tree runs on, and uses no network. `cargo-deny` checks
-more, but takes minutes to build on a machine that does not have it, and this check is part of every `make lint`.
+The Go peers in bench/wire, which nothing else uses, are not checked. It reads `cargo metadata` for Linux, the only
+system that this tree runs on, and uses no network. `cargo-deny` checks more, but takes minutes to build on a machine
+that does not have it, and this check is part of every `make lint`.
 """
 
 from __future__ import annotations

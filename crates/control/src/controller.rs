@@ -189,8 +189,9 @@ pub trait Controller: Debug {
     /// The last packets were sent earlier than [`Controller::departure`] permitted. They do not delay the next one.
     fn on_unpaced(&mut self, _now: Time) {}
 
-    /// `bytes` were in flight at a time and have arrived without congestion, if that is more than its window: packets
-    /// were sent beyond it ([`Controller::on_unpaced`]).
+    /// Packets beyond its window were sent ([`Controller::on_unpaced`]) and arrive without congestion. `bytes` is `PipeSize`
+    /// (RFC 9959): the bytes in flight before them, and all that have arrived since. A controller with a smaller window
+    /// may use it.
     fn on_validated(&mut self, _now: Time, _bytes: Bytes) {}
 
     /// An acknowledgement arrived.

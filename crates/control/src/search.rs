@@ -24,7 +24,7 @@
 //!
 //! *Deviations*: the draft lowers the window to its target gradually, here it is lowered at once, which drains the queue as
 //! fast as acknowledgements arrive. Between two bins the window a round trip ago is interpolated backwards; the draft
-//! interpolates forwards, which is a known mistake.
+//! interpolates forwards, from the older bin by the share of the younger one.
 
 use rampmeter_units::{Bytes, Duration, Time};
 

@@ -265,7 +265,7 @@ impl<C: Controller> Macroflow<C> {
             // With nothing in flight one packet is always permitted: a window below one packet must not block the flow.
             let fits = self.in_flight + self.packet <= window || self.in_flight == Bytes::ZERO;
             if has_requests && !fits {
-                if self.resumes(now) {
+                if self.try_jump(now) {
                     return self.attempt(now);
                 }
                 self.app_limited = false;

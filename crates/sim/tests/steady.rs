@@ -114,7 +114,7 @@ arrivals = { count = 1 }
 
 /// The bandwidth-delay product is 24 packets and the buffer 96, so a window of 120 packets fills the queue. A round trip
 /// passes until a loss is known. Meanwhile slow start doubles the window, and loses at least the 120 packets by which
-/// it grows. HyStart++ (RFC 9406) has grown by a quarter only.
+/// it grows. HyStart++ (RFC 9406) has grown by a quarter at most.
 #[test]
 fn hystart_loses_less_than_half_of_what_slow_start_loses() {
     let lost = |scheme| {

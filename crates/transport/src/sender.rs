@@ -416,8 +416,8 @@ impl Sender {
         self.on_losses(was_recovering, feedback);
     }
 
-    /// Whether losses are detected by time (RFC 8985), and a lost retransmission is a second sign of congestion. TCP that
-    /// only counts later packets (RFC 6675) has one reaction, as in the papers that measured it.
+    /// Whether losses are detected by time (RFC 8985), and a lost retransmission is a second sign of congestion.
+    /// *Deviation*: TCP that only counts later packets (RFC 6675) has one reaction, as in the papers that measured it.
     fn reacts_to_lost_retransmissions(&self) -> bool {
         self.scoreboard.rack.has_seen_reordering() || self.tail_probe.is_enabled()
     }

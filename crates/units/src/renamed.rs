@@ -17,6 +17,7 @@ const RENAMED: &[(&str, &str)] = &[
     // controllers
     ("bleached_after", "cleared_codes_after"),
     ("fastest", "max_rate"),
+    ("hystart", "slow_start"),
     ("least_beta", "min_beta"),
     ("least_step", "min_step"),
     ("least_window", "min_window"),

@@ -1,7 +1,7 @@
 //! Careful Resume (RFC 9959): a macroflow starts with half of the window that an earlier one used on the same path.
 //!
 //! ```text
-//! reconnaissance ───► unvalidated ───► validating ───► normal                              section 3, Figure 1
+//! reconnaissance ───► unvalidated ───► validating ───► settling ───► normal                section 3, Figure 1
 //!        │                 └────────────────┴───► safe retreat ───► normal
 //!        └───► normal
 //!
@@ -12,6 +12,7 @@
 //!                 acknowledged, or a round trip has passed. PipeSize: the bytes in flight before, and those delivered
 //! validating      the bytes in flight, and one more for each that is delivered, until the last unvalidated packet is
 //!                 acknowledged
+//! settling        that window stays for a round trip; not in the RFC
 //! safe retreat    after a loss or a mark: at most PipeSize / 2, until that packet is acknowledged. What was saved is
 //!                 removed
 //! ```
@@ -20,15 +21,16 @@
 //! and of this one; in the safe retreat the smaller. The controller grows as always by what is delivered, also if the
 //! application has no more data but more is in flight than the controller's own window. One that has ended slow start,
 //! as by a delay, gets what has been validated
-//! ([`Controller::on_validated`](rampmeter_control::Controller::on_validated)). So after a round trip of validation its
-//! own window is the `PipeSize`, and after one more the larger: the last window stays for that round trip, or until a
-//! loss. A loss reduces the controller's own window, which is at most `PipeSize` then: the threshold of slow start is
+//! ([`Controller::on_validated`](rampmeter_control::Controller::on_validated)). After a round trip of validation its
+//! own window is the `PipeSize`. One round trip later it is the larger one; until then, or until a loss, the last window
+//! applies. A loss reduces the controller's own window, which is at most `PipeSize` then: the threshold of slow start is
 //! below it, as section 3.5 requires.
 //!
 //! *Deviations*: validation adds a packet for each one that arrives also with a controller that is not in slow start;
 //! the RFC leaves that to the controller. A jump has no maximum beside half of the saved window. After the safe retreat
 //! a controller keeps the threshold that its own rules compute from the `PipeSize`: CUBIC 0.7 of it, as the RFC
-//! permits.
+//! permits. In the safe retreat a controller with less than half of the `PipeSize` grows up to that; the RFC keeps its
+//! window. BBR leaves Startup by its own rules, and the delivery rates that it measures while the jump drains count.
 //!
 //! A macroflow that the application limits keeps the larger window that was saved before, until its lifetime ends. It
 //! never jumps where feedback has no packet numbers, nor with a controller that has a history of its own
@@ -55,6 +57,13 @@ pub(crate) struct Saved {
     pub(crate) rtt: Duration,
     /// When they were measured.
     pub(crate) at: Time,
+}
+
+impl Saved {
+    /// Whether the round trip has become half of the saved one, or less.
+    fn is_too_short(&self, state: &State) -> bool {
+        state.min_rtt <= self.rtt / 2
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +196,7 @@ impl Resume {
     }
 
     /// Whether the window that applies is larger than the controller's own.
-    pub(crate) fn is_larger(&self, own: Bytes) -> bool {
+    pub(crate) fn exceeds(&self, own: Bytes) -> bool {
         self.window(own) > own
     }
 
@@ -217,8 +226,8 @@ impl Resume {
             return false;
         }
         let window = saved.window / 2;
-        let is_same_path = state.min_rtt > saved.rtt / 2 && state.min_rtt <= saved.rtt * 10;
-        if !is_same_path || window <= state.window {
+        let is_too_long = state.min_rtt > saved.rtt * 10;
+        if saved.is_too_short(state) || is_too_long || window <= state.window {
             return false;
         }
         (self.window, self.pipe, self.departure) = (window, state.in_flight, now);
@@ -257,6 +266,10 @@ impl Resume {
             Phase::Reconnaissance { last, .. } => {
                 let last = last.unwrap_or(state.next_number.saturating_sub(1));
                 self.phase = Phase::Reconnaissance { last: Some(last), confirmed: number >= last };
+            }
+            // Section 3.3: a path with a much shorter round trip is another one.
+            Phase::Unvalidated { .. } if self.saved.is_some_and(|saved| saved.is_too_short(state)) => {
+                self.on_congestion(LossKind::Transient, state);
             }
             Phase::Unvalidated { first, since } if number >= first || now.since(since) > state.rtt => {
                 self.end_unvalidated(state);

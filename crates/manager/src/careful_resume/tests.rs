@@ -31,17 +31,22 @@ impl Flow {
         self.resume.window(self.state.window)
     }
 
+    /// Sends a packet if the window permits it.
+    fn send_one(&mut self) -> bool {
+        if self.state.in_flight + PACKET > self.window() && !self.resume.on_window_full(self.now, &self.state) {
+            return false;
+        }
+        self.state.in_flight += PACKET;
+        self.state.next_number += 1;
+        self.resume.on_sent(self.now, PACKET, &self.state);
+        true
+    }
+
     /// Sends until the window is full. Returns the number of packets.
     fn send(&mut self) -> u64 {
         let first = self.state.next_number;
-        loop {
-            if self.state.in_flight + PACKET > self.window() && !self.resume.on_window_full(self.now, &self.state) {
-                return self.state.next_number - first;
-            }
-            self.state.in_flight += PACKET;
-            self.state.next_number += 1;
-            self.resume.on_sent(self.now, PACKET, &self.state);
-        }
+        while self.send_one() {}
+        self.state.next_number - first
     }
 
     /// The first `packets` of those in flight arrive.
@@ -116,6 +121,18 @@ fn a_loss_leaves_half_of_what_has_arrived() {
     flow.deliver(1);
     assert_eq!(flow.window(), flow.state.window);
     assert_eq!(flow.resume.saved, None);
+}
+
+#[test]
+fn a_much_shorter_round_trip_ends_the_jump() {
+    for (rtt, window) in [(RTT * 3 / 5, PACKET * 100), (RTT / 2, PACKET * 21 / 2)] {
+        let mut flow = Flow::confirmed(SAVED, RTT);
+        assert!((0..50).all(|_| flow.send_one()));
+        flow.state.min_rtt = rtt;
+        flow.deliver(1);
+        // PipeSize: 20 packets were in flight before the jump, and one has arrived.
+        assert_eq!(flow.window(), window, "{rtt}");
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl<C: Controller> Macroflow<C> {
     /// Whether the application, and not the controller, limits the bytes in flight. With more in flight than its own
     /// window the controller may grow.
     pub(super) fn is_app_limited(&self) -> bool {
-        let exceeds = self.resume.as_ref().is_some_and(|resume| resume.is_larger(self.controller.window()));
+        let exceeds = self.resume.as_ref().is_some_and(|resume| resume.exceeds(self.controller.window()));
         self.app_limited && !(exceeds && self.in_flight > self.controller.window())
     }
 
@@ -47,7 +47,7 @@ impl<C: Controller> Macroflow<C> {
     }
 
     /// Whether the window, which was full, is larger now.
-    pub(super) fn resumes(&mut self, now: Time) -> bool {
+    pub(super) fn try_jump(&mut self, now: Time) -> bool {
         if self.controller.keeps_history() {
             return false;
         }
