@@ -62,7 +62,7 @@ lint-rust: setup
 
 .PHONY: test-rust
 test-rust: setup ## Rust alone
-	cargo test --quiet --workspace
+	cargo test --quiet --workspace --exclude my-controller --exclude my-router
 
 .PHONY: test-example
 test-example: build ## a controller and a router of other crates, in every world that runs here; C programs through a CM daemon
