@@ -81,6 +81,7 @@ pub mod pcp_paper;
 pub mod prague;
 pub mod reno;
 pub mod scalable;
+pub mod scream;
 pub mod stable;
 pub mod vcp;
 pub mod vcp_end_to_end;

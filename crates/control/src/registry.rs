@@ -137,6 +137,7 @@ controllers! {
     Pcp: crate::pcp::Pcp, "pcp", "PCP: tests a rate with short trains, then uses all of it at once (NSDI 2006)";
     PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
     Dctcp: crate::dctcp::Dctcp, "dctcp", "DCTCP: reduces its window by the share of marked packets (RFC 8257)";
+    Scream: crate::scream::Scream, "scream", "a window and a rate for real-time media, by delay, marks and losses (draft-ietf-ccwg, SCREAM version 2)";
     Prague: crate::prague::Prague, "prague", "Prague: DCTCP for the Internet, paced, for L4S networks (draft-briscoe-iccrg)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: MI, AI or MD by the load of the path, which two ECN bits encode (2008)";
     Vivace: crate::vivace::Vivace, "vivace", "PCC Vivace: follows the gradient of a utility of rate, delay and loss (NSDI 2018)";
@@ -176,6 +177,7 @@ mod tests {
                 "pcp",
                 "pcp-paper",
                 "prague",
+                "scream",
                 "stable",
                 "vcp",
                 "vcp-plus",

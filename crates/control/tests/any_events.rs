@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
-const VARIANTS: [(&str, &str); 9] = [
+const VARIANTS: [(&str, &str); 10] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
     ("pcp", "compete = false"),
@@ -17,6 +17,7 @@ const VARIANTS: [(&str, &str); 9] = [
     ("cubic", "slow_start = 'standard'"),
     ("newreno", "initial_window = 1"),
     ("ledbat", "variant = 'ledbat'"),
+    ("scream", "l4s = true"),
     ("stable", "initial_window = 1.0"),
 ];
 

@@ -18,7 +18,7 @@ const BASE_HISTORY: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Delays {
+pub(crate) struct Delays {
     /// The last delays in nanoseconds, with the unknown offset of the receiver's clock, and their times.
     current: VecDeque<(Time, i64)>,
     /// The starts of the last minutes in which there was a delay, and their minima.
@@ -29,7 +29,7 @@ pub(super) struct Delays {
 
 impl Delays {
     /// Adds the delays that `ack` reports: one-way delays if `one_way` and the receiver reports them, else a round trip.
-    pub(super) fn observe(&mut self, now: Time, ack: &Ack<'_>, one_way: bool) {
+    pub(crate) fn observe(&mut self, now: Time, ack: &Ack<'_>, one_way: bool) {
         if one_way && !ack.arrivals.is_empty() {
             if !self.lists_packets {
                 *self = Self { lists_packets: true, ..Self::default() };
@@ -57,13 +57,13 @@ impl Delays {
     }
 
     /// The queueing delay; zero while no delay is known.
-    pub(super) fn queueing(&self) -> Duration {
+    pub(crate) fn queueing(&self) -> Duration {
         let (Some(current), Some(base)) = (min(&self.current), min(&self.base)) else { return Duration::ZERO };
         Duration::from_nanos(current.saturating_sub(base).max(0) as u64)
     }
 
     /// The base delay of round trips; zero while none is known.
-    pub(super) fn base(&self) -> Duration {
+    pub(crate) fn base(&self) -> Duration {
         Duration::from_nanos(min(&self.base).unwrap_or(0).max(0) as u64)
     }
 }

@@ -32,7 +32,7 @@
 //! with `GAIN` as the initial one does. *Deviations*: an acknowledgement counts as one packet at most in slow start, as
 //! in all schemes here. An idle time restarts LEDBAT++ with the first window and slow start up to the window before.
 
-mod delays;
+pub(crate) mod delays;
 
 use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
