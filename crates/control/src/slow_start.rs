@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! standard    with a loss or a mark                                       RFC 5681
-//! hystart     when delays start to grow                                   `hystart.rs`, RFC 9406
+//! hystart     when delays start to grow, or a window builds a queue       `hystart.rs`, RFC 9406
 //! search      when the path delivers clearly less than was sent           `search.rs`, draft-chung-ccwg-search
 //! ```
 //!
@@ -23,7 +23,7 @@ pub enum SlowStart {
     /// With a loss or a mark (RFC 5681).
     #[default]
     Standard,
-    /// When delays start to grow (RFC 9406, `HyStart++`).
+    /// When delays start to grow (RFC 9406, `HyStart++`), or when a single window builds a queue.
     Hystart,
     /// When the path delivers less than was sent (draft-chung-ccwg-search).
     Search,

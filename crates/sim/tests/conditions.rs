@@ -5,34 +5,11 @@ use rampmeter_scenario::{ConditionFacts, Outcome, Plan, Registries, Scenario, Wo
 use rampmeter_sim::Simulated;
 use rampmeter_units::{Bytes, Duration};
 
-/// One flow from left to right.
-const SCENARIO: &str = r#"
-duration = "DURATION"
-warmup = "WARMUP"
-condition = "CONDITION"
-[axes]
-scheme = ["newreno", "cubic"]
-[[hosts]]
-name = "sender"
-at = "left"
-rate = "unlimited"
-delay = "0 ms"
-[[hosts]]
-name = "receiver"
-at = "right"
-rate = "unlimited"
-delay = "0 ms"
-[scheme.newreno]
-controller = "newreno"
-[scheme.cubic]
-controller = "cubic"
-[[traffic]]
-name = "flow"
-scheme = "$scheme"
-from = "sender"
-to = "receiver"
-arrivals = { count = 1 }
-"#;
+/// One flow over a condition, as the library has it.
+const SCENARIO: &str = concat!(
+    include_str!("../../scenario/src/conditions/network.toml"),
+    include_str!("../../scenario/src/conditions/flow.toml")
+);
 
 /// Groups whose conditions have neither losses, nor other traffic, nor a limit beside the bottleneck's rate. What one flow
 /// sends there fills half of the capacity or more, also in its first round trips.
@@ -40,8 +17,12 @@ const PLAIN: [&str; 6] = ["access", "wifi", "cellular", "wide-area", "datacentre
 
 /// The points of both schemes over the condition for this time.
 fn plans(name: &str, duration: Duration) -> Vec<Plan> {
-    let text = SCENARIO.replace("CONDITION", name).replace("DURATION", &duration.to_string());
-    let text = text.replace("WARMUP", &duration.scale(0.3).to_string());
+    let mut text = SCENARIO.replace("NAME", name);
+    for (key, usual, value) in [("duration", "30 s", duration), ("warmup", "5 s", duration.scale(0.3))] {
+        let line = format!("{key} = \"{usual}\"");
+        assert!(text.contains(&line), "{line}");
+        text = text.replace(&line, &format!("{key} = \"{value}\""));
+    }
     let scenario = Scenario::parse("conditions", &text).unwrap();
     scenario.points().iter().map(|point| scenario.plan(point, &Registries::default()).unwrap()).collect()
 }

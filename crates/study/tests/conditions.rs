@@ -7,7 +7,6 @@ use std::path::Path;
 
 use rampmeter_scenario::{ConditionFacts, Registries};
 use rampmeter_study::claims::Records;
-use rampmeter_units::Duration;
 
 const NETWORK: &str = include_str!("../../scenario/src/conditions/network.toml");
 const FLOW: &str = include_str!("../../scenario/src/conditions/flow.toml");
@@ -45,14 +44,15 @@ fn library(facts: &[ConditionFacts]) -> String {
         text += "| condition | what it is | rate | reverse | round trip | queue | lost | source |\n|---|---|---|---|---|---|---|---|\n";
         for facts in group {
             let varies = facts.varies.map_or(String::new(), |model| format!(" (`{model}`)"));
-            let buffer = facts.buffer.map_or(String::new(), |buffer| format!(", {}", milliseconds(buffer)));
+            let buffer =
+                facts.buffer.map_or(String::new(), |buffer| format!(", {}", ConditionFacts::milliseconds(buffer)));
             let lost = if facts.loss > 0.0 { format!("{:.2}%", facts.loss * 100.0) } else { String::new() };
             let cells = [
                 format!("`{}`", facts.name),
                 facts.title.clone(),
                 format!("{}{varies}", facts.rate),
                 facts.reverse_rate.to_string(),
-                milliseconds(facts.round_trip),
+                ConditionFacts::milliseconds(facts.round_trip),
                 format!("`{}`{buffer}", facts.router),
                 lost,
                 facts.source.clone(),
@@ -105,9 +105,4 @@ fn worlds(facts: &[ConditionFacts], records: &Records) -> String {
 fn megabits(bits: f64) -> String {
     let megabits = bits / 1e6;
     if megabits < 1.0 { format!("{megabits:.3}") } else { format!("{megabits:.2}") }
-}
-
-fn milliseconds(span: Duration) -> String {
-    let milliseconds = span.as_secs_f64() * 1e3;
-    if milliseconds < 10.0 { format!("{milliseconds:.1} ms") } else { format!("{milliseconds:.0} ms") }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use rampmeter_scenario::{Condition, ConditionFacts, Registries};
-use rampmeter_units::{Duration, Rate};
+use rampmeter_units::Rate;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -47,13 +47,14 @@ fn list(facts: &[ConditionFacts]) -> String {
         .map(|facts| {
             let [rate, reverse] = [facts.rate, facts.reverse_rate].map(|rate: Rate| rate.to_string());
             let varies = facts.varies.map_or(String::new(), |model| format!(" ({model})"));
-            let buffer = facts.buffer.map_or(String::new(), |buffer| format!(", {}", milliseconds(buffer)));
+            let buffer =
+                facts.buffer.map_or(String::new(), |buffer| format!(", {}", ConditionFacts::milliseconds(buffer)));
             let loss = if facts.loss > 0.0 { format!("{:.1}%", facts.loss * 100.0) } else { String::new() };
             vec![
                 facts.name.clone(),
                 rate + &varies,
                 reverse,
-                milliseconds(facts.round_trip),
+                ConditionFacts::milliseconds(facts.round_trip),
                 format!("{}{buffer}", facts.router),
                 loss,
                 facts.title.clone(),
@@ -61,10 +62,4 @@ fn list(facts: &[ConditionFacts]) -> String {
         })
         .collect();
     table(&head, &rows)
-}
-
-/// A time in milliseconds, with two digits where they matter.
-fn milliseconds(span: Duration) -> String {
-    let milliseconds = span.as_secs_f64() * 1e3;
-    if milliseconds < 10.0 { format!("{milliseconds:.1} ms") } else { format!("{milliseconds:.0} ms") }
 }

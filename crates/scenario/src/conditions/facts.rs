@@ -45,6 +45,12 @@ impl ConditionFacts {
         CONDITIONS.iter().map(|condition| Self::of(condition, registries)).collect()
     }
 
+    /// A time in milliseconds as lists show it, with two digits where they matter.
+    pub fn milliseconds(span: Duration) -> String {
+        let milliseconds = span.as_secs_f64() * 1e3;
+        if milliseconds < 10.0 { format!("{milliseconds:.1} ms") } else { format!("{milliseconds:.0} ms") }
+    }
+
     fn of(condition: &Condition, registries: &Registries) -> Result<Self> {
         let scenario = condition.scenario()?;
         let plan = scenario.plan(&scenario.points()[0], registries)?;
