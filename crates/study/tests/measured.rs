@@ -42,7 +42,7 @@ fn every_claim_agrees_with_its_recorded_result() {
                 }
                 Standing::Current { measured: Some(measured), .. } => {
                     let note = claim.note.as_deref().filter(|_| claim.status == Status::Open);
-                    if note.is_some_and(|note| !figures(note).iter().any(|figure| figure.is(measured))) {
+                    if note.is_some_and(|note| !figures(note).iter().any(|figure| figure.states(measured))) {
                         wrong.push(format!("{name} {id}: its note lacks the value of measured.json, {measured}"));
                     }
                 }
@@ -217,8 +217,12 @@ fn figures(text: &str) -> Vec<Figure<'_>> {
             continue;
         }
         // "62, 90 and 145 kb/s" has the unit once.
-        let unit =
-            UNITS.iter().filter_map(|(unit, scale)| Some((text[from..].find(unit)?, *scale))).min_by_key(|it| it.0);
+        let list = |between: &str| {
+            let mut words = between.split(|c: char| c.is_ascii_digit() || c.is_whitespace() || ",.".contains(c));
+            words.all(|word| ["", "and", "or", "to", "at", "most"].contains(&word))
+        };
+        let units = UNITS.iter().filter_map(|(unit, scale)| Some((text[from..].find(unit)?, *scale)));
+        let unit = units.filter(|(at, _)| list(&text[from..from + at])).min_by_key(|it| it.0);
         let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
         figures.push(Figure { text: number, at, decimals, scale: unit.map_or(1.0, |(_, scale)| scale) });
     }
@@ -235,6 +239,13 @@ impl Figure<'_> {
     fn is(&self, value: f64) -> bool {
         let half = 0.5 * 0.1_f64.powi(self.decimals);
         [1.0, self.scale].iter().any(|scale| (value * scale - self.number()).abs() <= half * (1.0 + 1e-9))
+    }
+
+    /// Whether a note that has this figure states `value`. An integer is that value or has its unit: "1 Mb/s" does not
+    /// state a share of 0.9.
+    fn states(&self, value: f64) -> bool {
+        let has_unit = self.scale != 1.0 && (value * self.scale - self.number()).abs() <= 0.5;
+        if self.decimals > 0 { self.is(value) } else { has_unit || value == self.number() }
     }
 
     /// Whether `value` is this or on that side of it.
@@ -276,6 +287,9 @@ fn a_figure_has_the_digits_that_it_shows() {
     let is = |text: &str, value: f64| figures(text).iter().all(|figure| figure.is(value));
     assert!(is("0.29", 0.2857) && is("29%", 0.2857) && is("148", 148.2) && is("62 kb/s", 61_700.0));
     assert!(!is("0.28", 0.2857) && !is("28%", 0.2857) && !is("149", 148.2) && !is("0.290", 0.2857));
+    let states = |text: &str, value: f64| figures(text).iter().any(|figure| figure.states(value));
+    assert!(states("90% at 1 Mb/s", 0.8998) && states("0.90 at 1 Mb/s", 0.8998) && states("36 packets", 36.0));
+    assert!(!states("at 1 Mb/s", 0.8998) && !states("1/3 at 40 ms", 0.8244) && !states("1 of 90 runs, 5%", 0.8998));
     let within = |text: &str, value: f64| is_within(value, text, &figures(text));
     assert!(within("0.96 to 0.99", 0.985) && within("at most 1.003", 1.0031) && within("96% to 99%", 0.985));
     assert!(!within("0.96 to 0.99", 0.95) && !within("at most 1.003", 1.004) && !within("96% to 99%", 0.95));
