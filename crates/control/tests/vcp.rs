@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use rampmeter_control::testing::arrived;
 use rampmeter_control::vcp::{Config, Fairness, Pacing, RoundTrip, Vcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, QueueSummary, Registry};
+use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, QueueSummary, Registry};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -37,6 +37,9 @@ impl Parcel for Packet {
     }
     fn flow(&self) -> u64 {
         self.flow as u64
+    }
+    fn hosts(&self) -> Hosts {
+        Hosts { source: self.flow(), destination: 0 }
     }
     fn is_control(&self) -> bool {
         false

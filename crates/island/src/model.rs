@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rampmeter_control::Settings;
 use rampmeter_control::vcp::Config;
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry};
+use rampmeter_router::{AnyConfig, AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -36,6 +36,9 @@ impl Parcel for TestPacket {
     }
     fn flow(&self) -> u64 {
         0
+    }
+    fn hosts(&self) -> Hosts {
+        Hosts { source: self.flow(), destination: 0 }
     }
     fn is_control(&self) -> bool {
         false
@@ -66,6 +69,9 @@ impl Parcel for Wrapped {
     }
     fn flow(&self) -> u64 {
         self.aggregate as u64
+    }
+    fn hosts(&self) -> Hosts {
+        Hosts { source: self.flow(), destination: 0 }
     }
     fn is_control(&self) -> bool {
         false

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use rampmeter_router::Parcel;
+use rampmeter_router::{Hosts, Parcel};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
 
@@ -119,6 +119,11 @@ impl Parcel for Datagram {
 
     fn flow(&self) -> u64 {
         self.flow
+    }
+
+    fn hosts(&self) -> Hosts {
+        let number = |address: Ipv4Addr| u64::from(address.to_bits());
+        Hosts { source: number(self.source()), destination: number(self.destination()) }
     }
 
     /// A hash of what routers do not change: TCP's sequence numbers, or UDP's checksum and the first bytes of its payload.
@@ -260,6 +265,12 @@ pub(crate) mod tests {
         };
         assert_eq!(flow(1), flow(1));
         assert_ne!(flow(1), flow(2));
+    }
+
+    #[test]
+    fn hosts_are_the_addresses_of_the_packet() {
+        let packet = Datagram::new(ours(FROM, TO, &request(0))).unwrap();
+        assert_eq!(packet.hosts(), Hosts { source: 0x0a40_0001, destination: 0x0a41_0001 });
     }
 
     #[test]

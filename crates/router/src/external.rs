@@ -12,7 +12,7 @@ use delegate::delegate;
 use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Tally, Verdict};
+use crate::{Backlog, ClassDelays, Discipline, Environment, Hosts, Parcel, Router, Tally, Verdict};
 
 /// A packet of any world: what a router of another crate queues.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl Parcel for AnyPacket {
         to self.0 {
             fn bytes(&self) -> Bytes;
             fn flow(&self) -> u64;
+            fn hosts(&self) -> Hosts;
             fn label(&self) -> Option<u64>;
             fn is_control(&self) -> bool;
             fn ecn(&self) -> Ecn;

@@ -10,6 +10,8 @@
 //! queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A new queue that becomes
 //! empty first becomes old; otherwise it could starve the old queues (section 4.2).
 //!
+//! With `isolation` hosts and not flows get equal shares ([`Isolation`], as in CAKE).
+//!
 //! When the buffer is full, the queue with the most bytes loses half of them or `batch` packets from its head (4.1).
 //!
 //! Flows are mapped to queues by a hash, salted by the router's random stream, so collisions differ between routers.
@@ -23,11 +25,15 @@ use smart_default::SmartDefault;
 
 use crate::buffer::Room;
 use crate::codel::{self, State};
+use crate::isolation::{Entries, HostTable};
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Isolation, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The maximum `quantum`: credit is a signed number of bytes. Slightly more than the megabyte that the error names.
 const MAX_QUANTUM: Bytes = Bytes::new(1 << 20);
+
+/// Credit has units of 1/65536 byte, so that parts of a quantum are exact.
+const CREDIT_OF_A_BYTE: i64 = 1 << 16;
 
 /// FQ-CoDel's settings.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
@@ -57,6 +63,8 @@ pub struct Config {
     /// The bytes that a queue may send in its turn (section 5.2.4).
     #[default(Bytes::new(1514))]
     pub quantum: Bytes,
+    /// Whose shares of the link are equal: those of flows, or those of hosts.
+    pub isolation: Isolation,
     /// The maximum number of packets dropped at once when the buffer is full (section 4.1).
     #[default(64)]
     pub batch: u64,
@@ -88,10 +96,21 @@ impl Settings for Config {
 struct FlowQueue<P> {
     queue: TimedQueue<P>,
     codel: State,
-    /// The bytes that it may still send in this turn; below 0 after a packet that was larger.
+    /// What it may still send in this turn; below 0 after a packet that was larger.
     credit: i64,
     /// Whether it is in the list of new or of old queues.
     listed: bool,
+    /// The hosts of the packet with which it entered that list.
+    hosts: Entries,
+    /// Whether it counts as a busy queue of its hosts.
+    busy: bool,
+}
+
+impl<P> Default for FlowQueue<P> {
+    fn default() -> Self {
+        let (queue, codel, hosts) = (TimedQueue::default(), State::default(), Entries::default());
+        Self { queue, codel, credit: 0, listed: false, hosts, busy: false }
+    }
 }
 
 /// An FQ-CoDel queue.
@@ -105,6 +124,7 @@ pub struct FqCodel<P> {
     flows: Vec<FlowQueue<P>>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
+    hosts: HostTable,
     backlog: Backlog,
     /// The size of the largest packet seen.
     largest: Bytes,
@@ -147,14 +167,13 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
         Self {
             codel: config.codel(),
             room: Room::new(config.packets, config.bytes),
-            quantum: config.quantum.as_u64() as i64,
+            quantum: config.quantum.as_u64() as i64 * CREDIT_OF_A_BYTE,
             batch: config.batch,
             salt: random.below(u64::MAX),
-            flows: (0..config.flows)
-                .map(|_| FlowQueue { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false })
-                .collect(),
+            flows: (0..config.flows).map(|_| FlowQueue::default()).collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
+            hosts: HostTable::new(config.isolation),
             backlog: Backlog::default(),
             largest: Bytes::ZERO,
             tally: Tally::default(),
@@ -164,13 +183,14 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
 
 impl<P: Parcel> Router<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        let (index, bytes) = (self.index(packet.flow()), packet.bytes());
+        let (index, hosts, bytes) = (self.index(packet.flow()), packet.hosts(), packet.bytes());
         self.largest = self.largest.max(bytes);
         self.backlog = Backlog { packets: self.backlog.packets + 1, bytes: self.backlog.bytes + bytes };
         let flow = &mut self.flows[index];
         flow.queue.push(now, packet);
         if !flow.listed {
-            (flow.listed, flow.credit) = (true, self.quantum);
+            (flow.listed, flow.hosts) = (true, self.hosts.enter(hosts));
+            flow.credit = self.hosts.quantum(self.quantum, flow.hosts);
             self.new.push_back(index);
         }
         if !self.room.is_exceeded(self.backlog) {
@@ -193,7 +213,11 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             let index = *list.front()?;
             let flow = &mut self.flows[index];
             if flow.credit <= 0 {
-                flow.credit += self.quantum;
+                if !flow.busy && flow.queue.backlog().packets > 0 {
+                    flow.busy = true;
+                    self.hosts.on_busy(flow.hosts);
+                }
+                flow.credit += self.hosts.quantum(self.quantum, flow.hosts);
                 list.pop_front();
                 self.old.push_back(index);
                 continue;
@@ -204,13 +228,15 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             self.backlog.packets -= before.packets - after.packets;
             self.backlog.bytes -= before.bytes - after.bytes;
             if let Some(packet) = packet {
-                flow.credit -= packet.bytes().as_u64() as i64;
+                flow.credit -= packet.bytes().as_u64() as i64 * CREDIT_OF_A_BYTE;
                 return Some(packet);
             }
             list.pop_front();
             flow.listed = is_new && !self.old.is_empty();
             if flow.listed {
                 self.old.push_back(index);
+            } else {
+                self.hosts.leave(flow.hosts, std::mem::take(&mut flow.busy));
             }
         }
     }
@@ -279,6 +305,28 @@ mod tests {
         // Flow 2 was found empty after its packet. It waits for the rest of flow 1's turn.
         offer(&mut fq, &[(2, 100)]);
         assert_eq!(flows_that_leave(&mut fq, 4), [1, 1, 2, 1]);
+    }
+
+    #[test]
+    fn hosts_take_turns_with_isolation() {
+        // Flows 1 and 2 are those of host 1, flow 3 is the only one of host 2. After a first packet of each, the flows of
+        // host 1 have half of a quantum in each round.
+        let quantum = Bytes::new(1000);
+        for (isolation, expected) in [
+            (Isolation::Flows, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]),
+            (Isolation::Sources, [1, 2, 3, 1, 2, 3, 1, 3, 2, 3, 1, 3]),
+        ] {
+            let mut fq = fq(&Config { quantum, isolation, ..Config::default() });
+            for flow in [1, 2, 3] {
+                for _ in 0..9 {
+                    let packet = TestParcel::new(flow, 1000).between(if flow == 3 { 2 } else { 1 }, 0);
+                    assert_eq!(fq.enqueue(Time::ZERO, packet), Verdict::Queued);
+                }
+            }
+            assert_eq!(flows_that_leave(&mut fq, 12), expected, "{isolation:?}");
+            while fq.dequeue(Time::ZERO).is_some() {}
+            assert!(fq.hosts.is_empty());
+        }
     }
 
     #[test]

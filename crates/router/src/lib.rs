@@ -54,6 +54,7 @@ mod external;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
+mod isolation;
 mod link;
 #[cfg(test)]
 mod link_tests;
@@ -89,6 +90,7 @@ pub use counts::Counts;
 pub use delays::{ClassDelays, DelaySummary};
 pub use disorder::{Disorder, Jitter, Reordering};
 pub use external::{AnyPacket, External, ExternalConfig};
+pub use isolation::Isolation;
 pub use link::{EcnPassage, Link, LinkConfig};
 pub use loss::{Burst, BurstLength, Loss};
 pub use meter::{QueueMeter, QueueSummary};
@@ -97,7 +99,7 @@ pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 use rampmeter_units::settings::ensure;
 pub use registry::{AnyConfig, AnyRouter, Registry};
-pub use router::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+pub use router::{Backlog, Discipline, Environment, Hosts, Parcel, Router, Tally, Verdict};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

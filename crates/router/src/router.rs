@@ -8,12 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AnyPacket, ClassDelays};
 
+/// The hosts at the ends of a packet's path, by identifiers such as their addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hosts {
+    /// The host that sent it.
+    pub source: u64,
+    /// The host that it goes to.
+    pub destination: u64,
+}
+
 /// A packet as a router sees it, simulated or real.
 pub trait Parcel: Debug + 'static {
     /// Its size, headers included.
     fn bytes(&self) -> Bytes;
     /// An identifier of its flow: the same for all packets of one connection in one direction.
     fn flow(&self) -> u64;
+    /// Where it comes from and where it goes.
+    fn hosts(&self) -> Hosts;
     /// A number that is the same at all routers of its path, and differs from those of other packets. With it routers make
     /// the same random choice for a packet (Duffield, Grossglauser, "Trajectory sampling", SIGCOMM 2000). `None`: it has
     /// no such number.
@@ -158,6 +169,7 @@ pub(crate) mod tests {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct TestParcel {
         pub(crate) flow: u64,
+        pub(crate) hosts: Hosts,
         pub(crate) bytes: Bytes,
         pub(crate) ecn: Ecn,
         pub(crate) feedback: RouterFeedback,
@@ -165,7 +177,13 @@ pub(crate) mod tests {
 
     impl TestParcel {
         pub(crate) const fn new(flow: u64, bytes: u64) -> Self {
-            Self { flow, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
+            let hosts = Hosts { source: 0, destination: 0 };
+            Self { flow, hosts, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
+        }
+
+        /// The same packet between other hosts.
+        pub(crate) fn between(self, source: u64, destination: u64) -> Self {
+            Self { hosts: Hosts { source, destination }, ..self }
         }
 
         /// The same packet, ECN-capable.
@@ -180,6 +198,9 @@ pub(crate) mod tests {
         }
         fn flow(&self) -> u64 {
             self.flow
+        }
+        fn hosts(&self) -> Hosts {
+            self.hosts
         }
         fn label(&self) -> Option<u64> {
             Some(self.flow)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry, Router, Verdict};
+use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry, Router, Verdict};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -12,10 +12,11 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
-const ROUTERS: [(&str, &str); 13] = [
+const ROUTERS: [(&str, &str); 14] = [
     ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
+    ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nisolation = \"hosts\""),
     ("pie", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50\nburst = \"0 s\""),
     ("virtual-queue", "theta = 0.1\nphi = 2"),
     ("avq", "gamma = 0.5\nalpha = 5\nbound = 2"),
@@ -43,6 +44,9 @@ impl Parcel for Packet {
     }
     fn flow(&self) -> u64 {
         self.flow
+    }
+    fn hosts(&self) -> Hosts {
+        Hosts { source: self.flow % 3, destination: self.flow % 2 }
     }
     fn is_control(&self) -> bool {
         false

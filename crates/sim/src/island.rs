@@ -28,7 +28,7 @@ pub(crate) struct Aggregate {
     /// The aggregate's flow number, after the numbers of the plan's flows.
     flow: u32,
     /// Hops from the ingress to the first hop after the egress, on the paths of the packets that it carries.
-    hops: u64,
+    hops: u32,
 }
 
 impl Aggregate {
@@ -36,15 +36,15 @@ impl Aggregate {
     pub(crate) fn new(plan: &Plan, n: usize, paths: &mut Paths) -> Self {
         let planned = &plan.aggregates[n];
         let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
-        let path =
-            paths.add([(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))]);
+        let directions = [(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))];
+        let path = paths.add(directions, [planned.from, planned.to]);
         let random = Streams::new(plan.seed).stream("island", n as u64);
         Self {
             ingress: Ingress::new(&planned.settings, &planned.router, planned.environment, plan.packet, random),
             egress: Egress::new(planned.propagate_overload),
             path,
             flow: (plan.flows.len() + n) as u32,
-            hops: 1 + planned.way.len() as u64,
+            hops: 1 + planned.way.len() as u32,
         }
     }
 

@@ -8,7 +8,8 @@
 use std::cell::Cell;
 
 use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
-use rampmeter_router::{Parcel, prefetch};
+use rampmeter_router::{Hosts, Parcel, prefetch};
+use rampmeter_scenario::NodeId;
 use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{
@@ -16,7 +17,7 @@ use rampmeter_wire::{
     cm_encoded_len, encoded_len,
 };
 
-use crate::paths::{HopId, PathId, is_forward};
+use crate::paths::{HopId, PathId, Start, is_forward};
 
 /// A packet in the network.
 ///
@@ -27,9 +28,9 @@ use crate::paths::{HopId, PathId, is_forward};
 pub(crate) struct InTransit {
     /// The packet's position on its path.
     hop: HopId,
-    options: Option<Box<Options>>,
     /// The packet's path.
     pub(crate) path: PathId,
+    options: Option<Box<Options>>,
     /// The index of the flow in the plan.
     pub(crate) flow: u32,
     /// The size on the wire.
@@ -41,9 +42,28 @@ pub(crate) struct InTransit {
     acknowledgement: u32,
     window: u32,
     payload: u16,
+    source: NodeNumber,
+    destination: NodeNumber,
     body: Cell<Body>,
     ends: u8,
     ecn: u8,
+}
+
+/// The number of a node, in three bytes: scenarios have fewer nodes than 2^24.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NodeNumber([u8; 3]);
+
+impl From<NodeId> for NodeNumber {
+    fn from(node: NodeId) -> Self {
+        let [low, middle, high, ..] = (node.0 as u32).to_le_bytes();
+        Self([low, middle, high])
+    }
+}
+
+impl From<NodeNumber> for u64 {
+    fn from(NodeNumber([low, middle, high]): NodeNumber) -> Self {
+        Self::from(u32::from_le_bytes([low, middle, high, 0]))
+    }
 }
 
 /// Bits of [`InTransit::ends`].
@@ -94,7 +114,7 @@ impl InTransit {
     }
 
     /// Moves the packet forward by `hops` hops.
-    pub(crate) fn skip(&mut self, hops: u64) {
+    pub(crate) fn skip(&mut self, hops: u32) {
         self.hop = self.hop.saturating_add(hops);
     }
 
@@ -203,6 +223,10 @@ impl Parcel for InTransit {
         u64::from(self.flow) << 1 | u64::from(is_forward(self.path))
     }
 
+    fn hosts(&self) -> Hosts {
+        Hosts { source: self.source.into(), destination: self.destination.into() }
+    }
+
     fn label(&self) -> Option<u64> {
         Some(self.flow() << 31 ^ (u64::from(self.number) + u64::from(self.sequence)))
     }
@@ -245,8 +269,8 @@ impl Parcel for InTransit {
 pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Options>>);
 
 impl Pool {
-    /// The packet of `transmit` and `flow`, at `hop`.
-    pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, hop: HopId) -> InTransit {
+    /// The packet of `transmit` and `flow`, at the start of its path.
+    pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, start: Start) -> InTransit {
         let Transmit { to: path, packet: header, ecn, .. } = transmit;
         let len = encoded_len(header);
         let options = (len > rampmeter_wire::HEADER_BYTES).then(|| {
@@ -258,9 +282,9 @@ impl Pool {
             options
         });
         InTransit {
-            hop,
-            options,
+            hop: start.hop,
             path: *path,
+            options,
             flow,
             bytes: (len + usize::from(header.payload) + UDP_BYTES) as u32,
             connection: header.connection,
@@ -269,14 +293,16 @@ impl Pool {
             acknowledgement: header.acknowledgement,
             window: header.window,
             payload: header.payload,
+            source: start.source.into(),
+            destination: start.destination.into(),
             body: Cell::new(Body::Segment(header.kind)),
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
         }
     }
 
-    /// The packet of `message` and `flow`, at `hop`.
-    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, hop: HopId) -> InTransit {
+    /// The packet of `message` and `flow`, at the start of its path.
+    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, start: Start) -> InTransit {
         let header = message.data().copied();
         let len = message.message.as_ref().map_or(0, cm_encoded_len);
         let body = match (header, &message.message) {
@@ -287,9 +313,9 @@ impl Pool {
         let options =
             message.message.filter(|_| body == Body::Extra).map(|message| self.extra(Extra::Message(message)));
         InTransit {
-            hop,
-            options,
+            hop: start.hop,
             path: message.to,
+            options,
             flow,
             bytes: (len + usize::from(message.payload) + UDP_BYTES) as u32,
             connection: header.map_or(0, |header| header.flow),
@@ -298,37 +324,39 @@ impl Pool {
             acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
+            source: start.source.into(),
+            destination: start.destination.into(),
             body: Cell::new(body),
             ends: 0,
             ecn: message.ecn.bits(),
         }
     }
 
-    /// `leaving` in an island's header, on `path` from `hop`; its flow is `flow`.
+    /// `leaving` in an island's header, on `path` from its `start`; its flow is `flow`.
     pub(crate) fn wrapped(
         &mut self,
         leaving: EnteringPacket<InTransit>,
         flow: u32,
         path: PathId,
-        hop: HopId,
+        start: Start,
     ) -> InTransit {
         let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Extra::Wrapped(number, inner), flow, path, hop);
+        let packet = self.island(Extra::Wrapped(number, inner), flow, path, start);
         InTransit { bytes, ecn: code.bits(), ..packet }
     }
 
-    /// An egress's answer for the aggregate `flow`, on `path` from `hop`.
-    pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
-        self.island(Extra::Answer(answer), flow, path, hop)
+    /// An egress's answer for the aggregate `flow`, on `path` from its `start`.
+    pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId, start: Start) -> InTransit {
+        self.island(Extra::Answer(answer), flow, path, start)
     }
 
     /// A packet of an island, with the size of an answer.
-    fn island(&mut self, content: Extra, flow: u32, path: PathId, hop: HopId) -> InTransit {
+    fn island(&mut self, content: Extra, flow: u32, path: PathId, start: Start) -> InTransit {
         InTransit {
-            hop,
-            options: Some(self.extra(content)),
+            hop: start.hop,
             path,
+            options: Some(self.extra(content)),
             flow,
             bytes: EgressFeedback::BYTES as u32,
             connection: 0,
@@ -337,6 +365,8 @@ impl Pool {
             acknowledgement: 0,
             window: 0,
             payload: 0,
+            source: start.source.into(),
+            destination: start.destination.into(),
             body: Cell::new(Body::Extra),
             ends: 0,
             ecn: Ecn::NotEct.bits(),
@@ -399,12 +429,14 @@ mod tests {
         );
         let connection = endpoint.open(Time::ZERO, 0, &rampmeter_transport::Config::default()).unwrap();
         let mut pool = Pool::default();
+        let start = Start { hop: HopId::MIN, source: NodeId(0x01_02_03), destination: NodeId(7) };
         for header in [full, plain, asking, full] {
             let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
-            let packet = pool.packet(&transmit, 0, HopId::MIN);
+            let packet = pool.packet(&transmit, 0, start);
             assert_eq!(packet.header(header.kind), header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
             assert_eq!(packet.feedback(), header.feedback);
+            assert_eq!(packet.hosts(), Hosts { source: 0x01_02_03, destination: 7 });
             pool.recycle(packet);
         }
         assert_eq!(pool.0.len(), 1, "one box was reused for all");

@@ -5,15 +5,23 @@
 //! *plain* if the arrival time of a packet at the host is certain when the packet enters it.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 
-use rampmeter_scenario::NoPath;
+use rampmeter_scenario::{NoPath, NodeId};
 
 /// A path's number.
 pub(crate) type PathId = u32;
 
 /// An index in the table of hops, counted from one.
-pub(crate) type HopId = NonZeroU64;
+pub(crate) type HopId = NonZeroU32;
+
+/// The first hop of a path and the nodes at its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) hop: HopId,
+    pub(crate) source: NodeId,
+    pub(crate) destination: NodeId,
+}
 
 /// A hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,39 +43,41 @@ pub(crate) enum Hop {
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     hops: Vec<Hop>,
-    starts: Vec<HopId>,
+    starts: Vec<Start>,
     known: BTreeMap<(u32, u32), PathId>,
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`; `hops` returns those of a new one and of its reverse, without the ends.
+    /// The path from host `from` to host `to`, at these `nodes`; `hops` returns those of a new one and of its reverse,
+    /// without the ends.
     pub(crate) fn between(
         &mut self,
-        from: u32,
-        to: u32,
+        [from, to]: [u32; 2],
+        nodes: [NodeId; 2],
         hops: impl FnOnce() -> Result<[Vec<Hop>; 2], NoPath>,
     ) -> Result<PathId, NoPath> {
         if let Some(path) = self.known.get(&(from, to)) {
             return Ok(*path);
         }
         let [there, back] = hops()?;
-        let path = self.add([(there, Hop::Host(to)), (back, Hop::Host(from))]);
+        let path = self.add([(there, Hop::Host(to)), (back, Hop::Host(from))], nodes);
         self.known.insert((from, to), path);
         Ok(path)
     }
 
-    /// Adds a path and its reverse, each with its end.
-    pub(crate) fn add(&mut self, directions: [(Vec<Hop>, Hop); 2]) -> PathId {
+    /// Adds a path and its reverse, each with its end, between two nodes.
+    pub(crate) fn add(&mut self, directions: [(Vec<Hop>, Hop); 2], [from, to]: [NodeId; 2]) -> PathId {
         let path = self.starts.len() as PathId;
-        for (hops, end) in directions {
-            self.starts.push(HopId::MIN.saturating_add(self.hops.len() as u64));
+        for ((hops, end), (source, destination)) in directions.into_iter().zip([(from, to), (to, from)]) {
+            let hop = HopId::MIN.saturating_add(self.hops.len() as u32);
+            self.starts.push(Start { hop, source, destination });
             self.hops.extend(hops);
             self.hops.push(end);
         }
         path
     }
 
-    pub(crate) fn start(&self, path: PathId) -> HopId {
+    pub(crate) fn start(&self, path: PathId) -> Start {
         self.starts[path as usize]
     }
 
@@ -94,11 +104,14 @@ mod tests {
     fn a_path_is_a_run_of_hops_and_its_reverse_is_a_bit_away() {
         let mut paths = Paths::default();
         let hops = || Ok([vec![Hop::Link(4), Hop::Plain(5, 1)], vec![Hop::Link(7)]]);
-        let there = paths.between(0, 1, hops).unwrap();
-        assert_eq!(paths.between(0, 1, || panic!("known")).unwrap(), there);
-        let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).saturating_add(n))).collect() };
+        let nodes = [NodeId(7), NodeId(9)];
+        let there = paths.between([0, 1], nodes, hops).unwrap();
+        assert_eq!(paths.between([0, 1], nodes, || panic!("known")).unwrap(), there);
+        let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).hop.saturating_add(n))).collect() };
         assert_eq!(walk(there), [Hop::Link(4), Hop::Plain(5, 1)]);
         assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);
+        let ends = |path| (paths.start(path).source.0, paths.start(path).destination.0);
+        assert_eq!((ends(there), ends(reverse(there))), ((7, 9), (9, 7)));
         assert!(is_forward(there) && !is_forward(reverse(there)));
     }
 }

@@ -29,7 +29,7 @@ impl<'a> Simulation<'a> {
             let receiver = hosts.of(flow.to, flow.scheme);
             let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
             let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
-            let path = paths.between(sender, receiver, both)?;
+            let path = paths.between([sender, receiver], [flow.from, flow.to], both)?;
             flows.push(SimulatedFlow::new(plan.application(index), [sender, receiver], path));
         }
         let links = plan.make_links();

@@ -382,8 +382,8 @@ impl Simulation<'_> {
                 this.set_flow(transmit.connection, flow);
             }
             let flow = this.flow(transmit.connection);
-            let hop = self.paths.start(transmit.to);
-            let packet = self.pool.packet(transmit, flow, hop);
+            let start = self.paths.start(transmit.to);
+            let packet = self.pool.packet(transmit, flow, start);
             self.forward(now, packet);
         }
         if self.hosts[host as usize].has_datagrams() {
@@ -400,8 +400,8 @@ impl Simulation<'_> {
             let this = &self.hosts[host as usize];
             let known = message.flow.and_then(|name| this.by_name.get(&name));
             let flow = known.copied().unwrap_or(this.datagram_flow);
-            let hop = self.paths.start(message.to);
-            let packet = self.pool.message(message, flow, hop);
+            let start = self.paths.start(message.to);
+            let packet = self.pool.message(message, flow, start);
             self.forward(now, packet);
         }
     }
