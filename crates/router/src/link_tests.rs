@@ -199,9 +199,7 @@ fn utilization_counts_each_rate_for_as_long_as_it_held() {
 
 #[test]
 fn random_loss_has_its_rate() {
-    for loss in
-        [Loss { per_packet: 0.1, per_bit: 0.0, burst: None }, Loss { per_packet: 0.0, per_bit: 1.317e-5, burst: None }]
-    {
+    for loss in [Loss { per_packet: 0.1, ..Loss::default() }, Loss { per_bit: 1.317e-5, ..Loss::default() }] {
         let mut link = link(loss);
         for n in 0..20_000 {
             link.offer(ms(n), TestParcel::new(1, 1000));

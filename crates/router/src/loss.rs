@@ -1,4 +1,4 @@
-//! Random loss, independent of queues: of single packets, of bits, and in bursts.
+//! Loss independent of queues: at random, of single packets, of bits and in bursts; and of each n-th packet.
 //!
 //! Bursts follow the model of Gilbert and Elliott (E. N. Gilbert, "Capacity of a burst-noise channel", Bell System
 //! Technical Journal 39, 1960; E. O. Elliott, "Estimates of error rates for codes on burst-noise channels", Bell System
@@ -20,12 +20,16 @@
 //!   P(bad) = share + (1 or 0 - share) decay     decay = 1 - p - r     p + r = 1 / (length (1 - share))
 //! ```
 
+use std::num::NonZeroU64;
+
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
 
-/// Random losses, independent of queues.
+/// Losses independent of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Loss {
+    /// One of so many packets is lost, at regular distances, as the response functions of specifications assume.
+    pub every: Option<NonZeroU64>,
     /// Probability that a packet is lost.
     pub per_packet: f64,
     /// Probability that a bit is damaged; one damaged bit loses the packet.
@@ -57,7 +61,7 @@ pub enum BurstLength {
 }
 
 impl Loss {
-    /// The probability that a packet of `bytes` is lost, except in bursts.
+    /// The probability that a packet of `bytes` is lost, except in bursts and at regular distances.
     pub fn of_packet(self, bytes: Bytes) -> f64 {
         if self.per_bit == 0.0 {
             return self.per_packet;
@@ -80,6 +84,8 @@ pub(crate) struct Losses {
     loss: Loss,
     random: Stream,
     bursts: Option<(Burst, Chain)>,
+    /// Packets since the last one that was lost because of `every`.
+    since_last: u64,
 }
 
 /// What decides between the good and the bad state.
@@ -107,13 +113,24 @@ impl Losses {
             };
             (burst, chain)
         });
-        Self { loss, random, bursts }
+        Self { loss, random, bursts, since_last: 0 }
     }
 
     /// Whether the packet of `bytes` that arrives `at` is lost.
     pub(crate) fn loses(&mut self, at: Time, bytes: Bytes) -> bool {
         let in_burst = self.meets_burst(at);
-        self.random.chance(self.loss.of_packet(bytes)) || in_burst
+        self.random.chance(self.loss.of_packet(bytes)) || in_burst || self.is_next()
+    }
+
+    /// Whether the packet is the next one at a regular distance.
+    fn is_next(&mut self) -> bool {
+        let Some(every) = self.loss.every else { return false };
+        self.since_last += 1;
+        let is_next = self.since_last >= every.get();
+        if is_next {
+            self.since_last = 0;
+        }
+        is_next
     }
 
     fn meets_burst(&mut self, at: Time) -> bool {
@@ -214,10 +231,18 @@ mod tests {
     #[test]
     fn losses_by_packet_and_by_bit_are_independent() {
         // Each alone loses a tenth of packets of 1000 bytes.
-        let loss = Loss { per_packet: 0.1, per_bit: 1.317e-5, burst: None };
+        let loss = Loss { per_packet: 0.1, per_bit: 1.317e-5, ..Loss::default() };
         assert!((loss.of_packet(Bytes::new(1000)) - 0.19).abs() < 1e-4);
         let burst = Burst { share: 0.2, length: BurstLength::Packets(10.0), bad: 0.5, good: 0.01 };
         assert!((burst.mean() - (0.8 * 0.01 + 0.2 * 0.5)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn each_nth_packet_is_lost() {
+        let mut losses = Losses::new(Loss { every: NonZeroU64::new(4), ..Loss::default() }, Stream::from_seed(3));
+        let lost = (1..=12).filter(|_| losses.loses(Time::ZERO, Bytes::new(1000)));
+        let lost: Vec<u32> = lost.collect();
+        assert_eq!(lost, [4, 8, 12]);
     }
 
     /// P(two losses in a row) = sum over both states and their successors.

@@ -1,4 +1,5 @@
-//! Evaluation of a controller by the questions of RFC 9743 (BCP 133), beside its rivals on the same runs.
+//! Evaluation of a controller by questions, those of RFC 9743 (BCP 133) or of a conformance suite, beside its rivals on
+//! the same runs.
 //!
 //! ```text
 //!   questions.toml ─► Questionnaire ─ for each scheme and rival ─► claims ─► Judge ─► Evaluation ─► JSON, page, text
@@ -21,7 +22,7 @@ mod questions;
 mod report;
 mod schemes;
 
-pub use builtin::write_builtin;
+pub use builtin::{SUITES, Suite};
 pub use compare::{Change, Comparison};
 pub use evaluate::Evaluator;
 pub use page::page;

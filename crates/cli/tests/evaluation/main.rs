@@ -5,22 +5,23 @@
 mod common;
 mod faults;
 mod own_questions;
+mod suites;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use rampmeter_scenario::{Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, Schemes, Verdict, write_builtin};
+use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, Schemes, Suite, Verdict};
 use rampmeter_study::{Program, Sweep, claims::Judge};
 
-/// A directory with the built-in questions, which goes with the test.
+/// A directory with the questions of a suite, which goes with the test.
 struct Study(PathBuf);
 
 impl Study {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, suite: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("rampmeter-{name}-{}", std::process::id()));
-        write_builtin(&directory).unwrap();
+        Suite::called(suite).unwrap().write(&directory).unwrap();
         Self(directory)
     }
 
@@ -70,16 +71,25 @@ fn a_broken_controller_fails_exactly_where_it_should() {
         ("reordering", "path = ['in-order', 'jitter']", &["halves-at-every-reordering"]),
     ];
     let names = ["never-backs-off", "newreno", "starves-latecomers", "ignores-ce", "halves-at-every-reordering"];
-    let evaluation =
-        Study::new("faults").evaluate(&expected.map(|(id, values, _)| (id, values)), &names, "[scheme]", &[1]);
+    let evaluation = Study::new("faults", "rfc9743").evaluate(
+        &expected.map(|(id, values, _)| (id, values)),
+        &names,
+        "[scheme]",
+        &[1],
+    );
     for (id, _, expected) in expected {
-        let question = evaluation.questions().find(|question| question.id == id).unwrap();
-        let failing = question.answers.iter().filter(|answer| answer.verdict == Verdict::Fails);
-        let mut failing: Vec<&str> = failing.map(|answer| answer.scheme.as_str()).collect();
-        failing.sort_unstable();
-        assert_eq!(failing, expected, "{id}: {:?}", question.answers);
-        assert!(question.answers.iter().all(|answer| answer.verdict != Verdict::Skipped), "{id}");
+        assert_eq!(failing(&evaluation, id), expected, "{id}");
     }
+}
+
+/// The schemes that fail the question `id`, by name.
+fn failing<'a>(evaluation: &'a Evaluation, id: &str) -> Vec<&'a str> {
+    let question = evaluation.questions().find(|question| question.id == id).unwrap();
+    assert!(question.answers.iter().all(|answer| answer.verdict != Verdict::Skipped), "{id}");
+    let failing = question.answers.iter().filter(|answer| answer.verdict == Verdict::Fails);
+    let mut failing: Vec<&str> = failing.map(|answer| answer.scheme.as_str()).collect();
+    failing.sort_unstable();
+    failing
 }
 
 /// A fault that an implementation of QUIC had: its CUBIC reduced the window to 59.5% at a loss, and not to 70%. It then
@@ -87,7 +97,7 @@ fn a_broken_controller_fails_exactly_where_it_should() {
 #[test]
 fn a_comparison_finds_a_regression_and_no_others() {
     let questions = [("utilization", "flows = 1\npath = 'shallow'"), ("aqm-utilization", "flows = 1\npath = 'codel'")];
-    let study = Study::new("regression");
+    let study = Study::new("regression", "rfc9743");
     let evaluate = |settings: &str, seeds| {
         let definition = format!("[scheme.cubic]\ncontroller = 'cubic'\nsettings = {{ {settings} }}\n");
         study.evaluate(&questions, &["cubic"], &definition, seeds)

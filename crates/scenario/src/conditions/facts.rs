@@ -91,7 +91,8 @@ fn sustained(link: &LinkPlan) -> Rate {
 
 /// The share of packets of `packet` bytes that is lost.
 fn mean_loss(loss: Loss, packet: Bytes) -> f64 {
-    1.0 - (1.0 - loss.of_packet(packet)) * (1.0 - loss.burst.map_or(0.0, Burst::mean))
+    let regular = loss.every.map_or(0.0, |every| 1.0 / every.get() as f64);
+    1.0 - (1.0 - regular) * (1.0 - loss.of_packet(packet)) * (1.0 - loss.burst.map_or(0.0, Burst::mean))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes fields by reference, here and below

@@ -1,6 +1,7 @@
 //! `[[link]]` and `[[hosts]]`: routers, the links between them and their hosts.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 
 use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, Reordering};
 use rampmeter_transport::Clock;
@@ -161,11 +162,13 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
         return Err(item.error("`loss` is not a table; write { per_packet = 0.01 } or { per_bit = 1e-6 }"));
     }
     let section = item.section("`loss`")?;
-    section.keys(&["per_packet", "per_bit", "burst"])?;
+    section.keys(&["every", "per_packet", "per_bit", "burst"])?;
+    let every = section.or("every", 0, |item| item.count(0..=u64::from(u32::MAX)))?;
     let expected = "a probability from 0 to below 1, for example 0.01";
     let probability = |key| section.or(key, 0.0, |item| item.number(0.0, 1.0, expected));
     let burst = section.optional("burst", burst)?;
-    Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")?, burst })
+    let every = NonZeroU64::new(every);
+    Ok(Loss { every, per_packet: probability("per_packet")?, per_bit: probability("per_bit")?, burst })
 }
 
 fn burst(item: &Item<'_>) -> Result<Burst> {

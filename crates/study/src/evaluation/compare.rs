@@ -49,6 +49,7 @@ impl Comparison {
     pub fn of(before: &Evaluation, now: &Evaluation) -> Result<Self, String> {
         let same = [
             ("formats", before.format == FORMAT && now.format == FORMAT),
+            ("questions", before.title == now.title),
             ("worlds", before.world == now.world),
             ("lengths (--quick)", before.quick == now.quick),
         ];

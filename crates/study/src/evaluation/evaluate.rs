@@ -84,6 +84,8 @@ impl Evaluator<'_> {
             world: self.world().to_owned(),
             quick: self.quick,
             runs,
+            title: self.questionnaire.title.clone(),
+            about: self.questionnaire.about.clone(),
             sections: sections.collect(),
         })
     }

@@ -1,6 +1,9 @@
-//! `questions.toml`: what an evaluation asks, by the sections of RFC 9743.
+//! `questions.toml`: what an evaluation asks, by the sections of RFC 9743 or of another specification.
 //!
 //! ```toml
+//! title = "the questions of RFC 9743"
+//! about = "..."                               # what the questions are, for the page
+//!
 //! [[section]]
 //! id = "5.1.2"
 //! title = "Protection against bufferbloat"
@@ -31,7 +34,7 @@ use toml::{Spanned, Table, Value};
 use crate::StudyError;
 use crate::claims::{Bound, Metric, Quick};
 
-/// How the RFC asks for the answers of a section.
+/// How the specification asks for the answers of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -43,7 +46,7 @@ pub enum Level {
     May,
 }
 
-/// A section of the RFC.
+/// A section of the specification.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
@@ -125,7 +128,11 @@ impl Question {
 pub struct Questionnaire {
     /// Its file.
     pub file: PathBuf,
-    /// The sections, in the order of the RFC.
+    /// What an evaluation is by: "the questions of RFC 9743".
+    pub title: String,
+    /// What the questions are.
+    pub about: String,
+    /// The sections, in the order of the file.
     pub sections: Vec<Section>,
     /// The questions, in the order of the file.
     pub questions: Vec<Question>,
@@ -134,6 +141,10 @@ pub struct Questionnaire {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default = "own_title")]
+    title: String,
+    #[serde(default)]
+    about: String,
     section: Vec<Spanned<Section>>,
     question: Vec<Spanned<Question>>,
 }
@@ -173,7 +184,8 @@ impl Questionnaire {
             }
         }
         let sections = parsed.section.into_iter().map(Spanned::into_inner).collect();
-        Ok(Self { file: file.to_owned(), sections, questions })
+        let File { title, about, .. } = parsed;
+        Ok(Self { file: file.to_owned(), title, about, sections, questions })
     }
 
     /// An error in `question`.
@@ -181,6 +193,11 @@ impl Questionnaire {
         let problem = format!("question `{}`: {problem}", question.id);
         ScenarioError::Wrong { file: self.file.display().to_string(), line: question.line, problem }.into()
     }
+}
+
+/// The title of a file that has none.
+fn own_title() -> String {
+    "questions of its own".to_owned()
 }
 
 fn collect<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {

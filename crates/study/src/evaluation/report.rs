@@ -31,7 +31,13 @@ pub struct Evaluation {
     pub quick: bool,
     /// The number of runs.
     pub runs: usize,
-    /// The sections of the RFC.
+    /// What it is by: "the questions of RFC 9743".
+    #[serde(default)]
+    pub title: String,
+    /// What the questions are.
+    #[serde(default)]
+    pub about: String,
+    /// The sections of the specification.
     pub sections: Vec<Part>,
 }
 

@@ -1,4 +1,4 @@
-//! `rampmeter evaluate`: asks the questions of RFC 9743 of a controller and of its rivals.
+//! `rampmeter evaluate`: asks the questions of RFC 9743, or of a conformance suite, of a controller and of its rivals.
 
 mod text;
 
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use clap::Args as ClapArgs;
 use rampmeter_scenario::{Registries, ScenarioError, Schema, World};
 use rampmeter_study::claims::Judge;
-use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, Schemes, page, write_builtin};
+use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, SUITES, Schemes, Suite, page};
 use rampmeter_study::{Cluster, Program, StudyError, Sweep};
 
 use super::cluster::Dask;
@@ -19,6 +19,9 @@ use crate::failure::Failure;
 
 /// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
 const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
+
+/// The name of the suite that is asked by default.
+const DEFAULT: &str = "rfc9743";
 
 /// The file of schemes, beside the scenarios.
 const SCHEMES: &str = "schemes.toml";
@@ -30,6 +33,7 @@ const SCHEMES: &str = "schemes.toml";
   rampmeter evaluate --controller pcp --against cubic,bbr  all questions
   rampmeter evaluate --crate DIR                           the controller of your own crate
   rampmeter evaluate --kernel bbr --world emulated         Linux's, with real packets
+  rampmeter evaluate --controller cubic --suite cubic      is it what RFC 9438 says?
   rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse")]
 pub(crate) struct Args {
     /// The controller, or a scheme of --schemes
@@ -41,7 +45,8 @@ pub(crate) struct Args {
     /// A congestion control of Linux's TCP; needs --world emulated
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The rivals: controllers, schemes of --schemes, or linux-NAME with --world emulated [default: newreno,cubic,bbr]
+    /// The rivals: controllers, schemes of --schemes, or linux-NAME with --world emulated [default: newreno,cubic,bbr;
+    /// none with another suite]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     against: Vec<String>,
     /// Only the main questions, with fewer runs
@@ -59,6 +64,10 @@ pub(crate) struct Args {
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
+    /// What to ask: rfc9743, or whether the controller is what a name says: cubic (RFC 9438), bbr (the IETF's draft)
+    #[arg(long, value_name = "NAME", default_value = DEFAULT, conflicts_with = "questions",
+          value_parser = SUITES.map(|suite| suite.name))]
+    suite: String,
     /// A directory with questions.toml, its scenarios and schemes.toml, instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     questions: Option<PathBuf>,
@@ -101,7 +110,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         schemes.read(more)?;
     }
     let scheme = args.kernel.as_ref().map_or(own, |kernel| schemes.need_kernel(kernel));
-    let default = || RIVALS.map(str::to_owned).to_vec();
+    let default = || if args.suite == DEFAULT { RIVALS.map(str::to_owned).to_vec() } else { Vec::new() };
     let mut rivals = if args.against.is_empty() { default() } else { args.against.clone() };
     rivals.retain(|rival| *rival != scheme);
     for name in rivals.iter().chain([&scheme]) {
@@ -201,12 +210,16 @@ fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
 fn default_directory(args: &Args, name: &str) -> PathBuf {
     let quick = if args.quick { "-quick" } else { "" };
     let emulated = if args.is_emulated() { "-emulated" } else { "" };
-    Path::new("runs/evaluate").join(format!("{name}{quick}{emulated}"))
+    let suite = if args.suite == DEFAULT { String::new() } else { format!("-{}", args.suite) };
+    Path::new("runs/evaluate").join(format!("{name}{suite}{quick}{emulated}"))
 }
 
 /// Writes the questions, scenarios and schemes into `directory`, and returns the file of questions.
 fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
-    let Some(own) = &args.questions else { return Ok(write_builtin(directory)?) };
+    let Some(own) = &args.questions else {
+        let suite = Suite::called(&args.suite).unwrap_or(SUITES[0]);
+        return Ok(suite.write(directory)?);
+    };
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
     let unreadable = |error: std::io::Error| Failure::input(format!("{}: {error}", own.display()));
     for entry in fs::read_dir(own).map_err(unreadable)? {

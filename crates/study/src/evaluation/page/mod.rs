@@ -36,7 +36,7 @@ struct Page<'a> {
 /// The page of an evaluation.
 pub fn page(evaluation: &Evaluation) -> String {
     let page = Page { evaluation, schemes: evaluation.all_schemes().collect() };
-    let title = format!("{} by the questions of RFC 9743", evaluation.scheme);
+    let title = format!("{} by {}", evaluation.scheme, evaluation.title);
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -48,7 +48,7 @@ pub fn page(evaluation: &Evaluation) -> String {
             body {
                 (marks::definitions())
                 header {
-                    h1 { strong { (evaluation.scheme) } " by the questions of RFC 9743" }
+                    h1 { strong { (evaluation.scheme) } " by " (evaluation.title) }
                     (about(&page))
                 }
                 main {
@@ -85,8 +85,7 @@ fn about(page: &Page<'_>) -> Markup {
         details.reading {
             summary { "How to read this page" }
             p {
-                "RFC 9743 (BCP 133) says what whoever specifies a congestion controller must, should or may assess. It "
-                "gives questions and not bounds. Each question here has a bound and says where it is from; "
+                (evaluation.about) " Each question here has a bound and says where it is from; "
                 span.tag { "judgement" } " marks those that no specification gives. Every scheme answers the same "
                 "questions on the same runs, so a verdict can be read beside those of controllers that are in use."
             }
