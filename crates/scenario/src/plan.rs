@@ -7,7 +7,7 @@ use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
 use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Bytes, Duration, Rate, Streams, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
 use serde::{Deserialize, Serialize};
 
@@ -145,13 +145,18 @@ impl Plan {
     /// Creates the application of the flow with this index in [`Plan::flows`].
     pub fn application(&self, flow: usize) -> AnyApplication {
         let FlowPlan { traffic, bytes, .. } = self.flows[flow];
-        self.traffic[traffic].workload.make(bytes, Streams::new(self.seed).stream("application", flow as u64))
+        self.traffic[traffic].workload.make(bytes, of_application(Streams::new(self.seed), flow))
     }
 
     /// Stream bytes in a packet of the largest size.
     pub fn payload(&self) -> Bytes {
         payload(self.packet)
     }
+}
+
+/// The random stream of the application of the flow with this index in [`Plan::flows`].
+pub(crate) fn of_application(streams: Streams, flow: usize) -> Stream {
+    streams.stream("application", flow as u64)
 }
 
 /// Stream bytes in a packet of `packet` bytes.

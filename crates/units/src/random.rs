@@ -3,7 +3,7 @@
 //! mathematics library, so a draw has the same bits on every platform.
 
 use rand::{RngCore, SeedableRng};
-use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
+use rand_distr::{Distribution, Exp1, LogNormal, Pareto, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One stream of random numbers from xoshiro256++. The generator is named, unlike "the standard generator", so that its
@@ -43,6 +43,11 @@ impl Stream {
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         Pareto::new(scale, shape).map_or(scale, |pareto| pareto.sample(self))
+    }
+
+    /// A lognormal draw with the given median, whose logarithm has the standard deviation `sigma`.
+    pub fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
+        LogNormal::new(0.0, sigma).map_or(median, |factor| median * factor.sample(self))
     }
 
     /// A standard normal draw.
@@ -112,6 +117,7 @@ mod tests {
         assert!((mean(&mut || stream.exponential(3.0)) - 3.0).abs() < 0.05);
         assert!((mean(&mut || stream.pareto(3.0, 2.5)) - 3.0).abs() < 0.1);
         assert!(mean(&mut || stream.normal()).abs() < 0.02);
+        assert!((mean(&mut || stream.lognormal(3.0, 0.5)) / (3.0 * f64::exp(0.125)) - 1.0).abs() < 0.01);
         assert!((mean(&mut || stream.below(10) as f64) - 4.5).abs() < 0.05);
     }
 }

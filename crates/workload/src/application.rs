@@ -148,6 +148,16 @@ pub trait Workload: Application + Sized + Send + 'static {
         Carrier::Stream
     }
 
+    /// The mean size of its transfers, if the workload itself draws their sizes.
+    fn mean_transfer(_config: &Self::Config) -> Option<Bytes> {
+        None
+    }
+
+    /// The size of the transfer that [`Workload::new`] draws from the same `random`.
+    fn draw_transfer(_config: &Self::Config, _random: Stream) -> Option<Bytes> {
+        None
+    }
+
     /// Creates the application of a flow that transfers `size`, if that is known at the start. All its random draws are
     /// from `random`, which no other flow uses.
     fn new(config: &Self::Config, size: Option<Bytes>, random: Stream) -> Self;

@@ -17,6 +17,7 @@ pub mod registry;
 pub mod representations;
 pub mod transfer;
 pub mod video;
+pub mod web;
 
 mod application;
 mod deadlines;

@@ -58,6 +58,20 @@ macro_rules! workloads {
                 }
             }
 
+            /// The mean size of its transfers, if it draws their sizes ([`Workload::mean_transfer`]).
+            pub fn mean_transfer(&self) -> Option<Bytes> {
+                match self {
+                    $(Self::$variant(config) => <crate::$module::$variant as Workload>::mean_transfer(config),)*
+                }
+            }
+
+            /// The size of the transfer of the flow with this random stream ([`Workload::draw_transfer`]).
+            pub fn draw_transfer(&self, random: Stream) -> Option<Bytes> {
+                match self {
+                    $(Self::$variant(config) => <crate::$module::$variant as Workload>::draw_transfer(config, random),)*
+                }
+            }
+
             /// How its flows carry their data.
             pub fn carrier(&self) -> Carrier {
                 match self {
@@ -107,6 +121,7 @@ workloads! {
     // And these by a table of their name: video = { ladder = [...] }.
     tables {
         Video(Box<crate::video::Video>): video, "video", "Plays segments of a bitrate ladder, chosen by its buffer: BBA-0 (SIGCOMM 2014)";
+        Web(Box<crate::web::Web>): web, "web", "Loads a page: a document, the objects that it names, and so on (Web Almanac 2024)";
     }
 }
 

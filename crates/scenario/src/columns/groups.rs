@@ -108,6 +108,11 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             |_, group| quantile(&group.fcts, 0.50),
         ),
         Of::number(
+            "fct_p95_s",
+            "95th percentile of these completion times: the smallest that 95% of them do not exceed",
+            |_, group| quantile(&group.fcts, 0.95),
+        ),
+        Of::number(
             "fct_p99_s",
             "99th percentile of these completion times: the smallest that 99% of them do not exceed",
             |_, group| quantile(&group.fcts, 0.99),

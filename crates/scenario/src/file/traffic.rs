@@ -44,6 +44,8 @@ pub(crate) enum Size {
     Packets(u64),
     /// Pareto distributed: mean and shape.
     Pareto(Bytes, f64),
+    /// Drawn by the workload, with this mean.
+    OfWorkload(Bytes),
 }
 
 /// The start times of flows.
@@ -85,11 +87,11 @@ impl TrafficSpec {
         let workload = workload(section)?;
         let size = match &workload {
             AnyWorkload::Representations(object) => object.representations.last().copied().map(Size::Bytes),
-            _ => section.optional("size", size)?,
+            _ => section.optional("size", size)?.or(workload.mean_transfer().map(Size::OfWorkload)),
         };
         let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
         let own_duration = section.optional("duration", |item| match size {
-            Some(_) => Err(item.error("`duration` with a `size`; a transfer ends by itself: remove one")),
+            Some(_) => Err(item.error("`duration` of transfers; a transfer ends by itself: remove `duration`")),
             None => item.positive(),
         })?;
         let arrivals = read_arrivals(&arrivals, size.is_some(), duration)?;

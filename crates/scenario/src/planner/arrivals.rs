@@ -8,6 +8,7 @@ use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
 use super::Network;
 use crate::error::Result;
 use crate::file::{ArrivalRate, Arrivals, File, Gaps, MAX_FLOWS, Pairs, SchemeSpec, Size, TrafficSpec};
+use crate::plan::of_application;
 use crate::{FlowPlan, NodeId, payload};
 
 /// The flows of all traffic in the order of their starts; those of equal starts in the order of the file.
@@ -36,11 +37,17 @@ pub(super) fn flows(
                 stop: traffic.duration.map(|duration| start + duration),
                 from,
                 to,
-                bytes: traffic.size.map(|size| size.draw(payload(file.packet), &mut sizes)),
+                bytes: traffic.size.and_then(|size| size.draw(payload(file.packet), &mut sizes)),
             });
         }
     }
     flows.sort_by_key(|flow| flow.start);
+    for (index, flow) in flows.iter_mut().enumerate() {
+        let spec = &file.traffic[flow.traffic];
+        if let Some(Size::OfWorkload(_)) = spec.size {
+            flow.bytes = spec.plan.workload.draw_transfer(of_application(streams, index));
+        }
+    }
     Ok(flows)
 }
 
@@ -99,18 +106,22 @@ impl ArrivalRate {
 }
 
 impl Size {
-    fn draw(self, payload: Bytes, random: &mut Stream) -> Bytes {
+    /// The size of the next flow; `None` if its application draws it.
+    fn draw(self, payload: Bytes, random: &mut Stream) -> Option<Bytes> {
         match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Packets(packets) => payload * packets,
-            Self::Pareto(mean, shape) => Bytes::new((random.pareto(mean.as_f64(), shape).round() as u64).max(1)),
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Packets(packets) => Some(payload * packets),
+            Self::Pareto(mean, shape) => Some(Bytes::new((random.pareto(mean.as_f64(), shape).round() as u64).max(1))),
+            Self::OfWorkload(_) => None,
         }
     }
 
     /// The number of packets of a flow of mean size.
     fn mean_packets(self, payload: Bytes) -> f64 {
         match self {
-            Self::Bytes(mean) | Self::Pareto(mean, _) => mean.as_u64().div_ceil(payload.as_u64()) as f64,
+            Self::Bytes(mean) | Self::Pareto(mean, _) | Self::OfWorkload(mean) => {
+                mean.as_u64().div_ceil(payload.as_u64()) as f64
+            }
             Self::Packets(packets) => packets as f64,
         }
     }
