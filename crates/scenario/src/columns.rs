@@ -2,6 +2,7 @@
 
 mod groups;
 mod links;
+mod slowdowns;
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

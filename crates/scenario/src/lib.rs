@@ -26,6 +26,8 @@ mod routes;
 mod scenario;
 mod schema;
 mod shared_schemes;
+mod sizes;
+mod slowdown;
 mod stalls;
 mod statistics;
 mod summary;

@@ -327,6 +327,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("size = { packets = 20 }", "size = \"20\"", 45, "not an amount of data"),
         ("size = { packets = 20 }", "size = { mean = \"9 kB\" }", 45, "needs `pareto`"),
         ("size = { packets = 20 }", "size = { mean = \"9 kB\", pareto = 1 }", 45, "a shape above 1"),
+        ("size = { packets = 20 }", "size = { distribution = \"hadop\" }", 45, "\"hadoop\", \"web-search\""),
         ("size = { packets = 20 }\n", "", 45, "give the traffic a `size`"),
         ("of = \"bottleneck\"", "of = \"bottle\"", 46, "there are bottleneck, bottleneck.reverse"),
         ("of = \"bottleneck\"", "every = \"1 s\"", 46, "`every` does not go with `load`"),

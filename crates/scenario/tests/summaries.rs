@@ -87,6 +87,32 @@ fn the_summary_counts_transfers_after_warm_up() {
 }
 
 #[test]
+fn an_unfinished_transfer_has_the_slowdown_of_its_age() {
+    let plan = plan(&format!("{SMALL}size = \"1 kB\"\narrivals = {{ count = 2, at = \"20 s\" }}"));
+    let outcome = |flow, fct| FlowOutcome {
+        flow,
+        traffic: 0,
+        scheme: 0,
+        start: plan.flows[flow].start,
+        fct,
+        delivered: Bytes::new(1000),
+        delivered_measured: Bytes::ZERO,
+        sent_packets: 1,
+        retransmitted_packets: 0,
+        report: rampmeter_workload::Report::default(),
+    };
+    let flows = vec![outcome(0, Some(Duration::from_millis(50))), outcome(1, None)];
+    let summary = summary(&plan, Outcome { flows, ..Outcome::default() });
+    let number = |column: &str| summary.flows.number(column);
+    // A round trip and a half are 36 ms; sending one packet takes 1.1 ms.
+    let completed = number("slowdown_p50").unwrap();
+    assert!((1.3..50.0 / 36.0).contains(&completed), "{completed}");
+    let age = plan.end().since(plan.flows[1].start).as_secs_f64();
+    assert!((number("slowdown_p99").unwrap() / completed - age / 0.050).abs() < 1e-6);
+    assert_eq!((number("slowdown_small_p99"), number("slowdown_large_p50")), (number("slowdown_p99"), None));
+}
+
+#[test]
 fn host_jitter_is_judged_by_the_minimum_round_trip() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
     assert_eq!(plan.min_round_trip(), Some(Duration::from_millis(24)));

@@ -1,4 +1,4 @@
-//! Web pages compared with theory, on a path with a round trip of 20 ms.
+//! Web pages and remote procedure calls compared with theory, on a path with a round trip of 20 ms.
 //!
 //! The bottleneck carries 1000 bytes of data in a packet of 1054. Access links are unlimited.
 
@@ -44,4 +44,37 @@ fn a_deep_page_takes_a_round_trip_for_each_level() {
         let expected = 0.020 + 0.010 + 0.020 * (depth + 1.0);
         assert!((load_time - expected).abs() < 0.002, "{depth}: {load_time} {expected}");
     }
+}
+
+/// The slowdown of a transfer that is alone, with a window that is large enough, is 1.
+#[test]
+fn a_transfer_on_an_idle_path_has_no_slowdown() {
+    for traffic in [
+        r#"arrivals = { count = 1 }, size = "500 B""#,
+        r#"arrivals = { count = 1 }, size = "10 kB""#,
+        r#"arrivals = { count = 1 }, size = "1 MB""#,
+    ] {
+        let scheme = r#"controller = "newreno", settings = { initial_window = 2000 }"#;
+        let plan = Dumbbell { bottleneck: SLOW, scheme, traffic, ..Dumbbell::default() }.plan();
+        let outcome = common::run(&plan);
+        let run = rampmeter_scenario::Run { plan, outcome, world: "simulated", wall_s: 0.0 };
+        let summary = rampmeter_scenario::Summary::of(&rampmeter_scenario::Schema::default(), &run);
+        let slowdown = summary.flows.number("slowdown_mean").unwrap();
+        // The packets of the handshake take 0.1 ms.
+        assert!((1.0..1.006).contains(&slowdown), "{traffic}: {slowdown}");
+    }
+}
+
+/// Arrivals with a `load` of a published distribution offer that part of the link. A few large flows dominate: within a tenth.
+#[test]
+fn published_sizes_offer_their_load() {
+    let outcome = Dumbbell {
+        duration: "400 s",
+        bottleneck: r#"rate = "100 Mb/s", delay = "8 ms", router = { kind = "drop-tail" }"#,
+        traffic: r#"size = { distribution = "hadoop" }, arrivals = { load = 0.4, of = "bottleneck" }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let utilization = outcome.links[0].utilization;
+    assert!((utilization / 0.4 - 1.0).abs() < 0.1, "{utilization}");
 }

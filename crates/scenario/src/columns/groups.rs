@@ -1,9 +1,11 @@
 //! Columns of a group of flows: all measured flows of a run, or those of one kind of traffic. A transfer is included if
 //! it started between `warmup` and `duration`.
 
-use rampmeter_units::Time;
+use rampmeter_units::{Bytes, Time};
 
 use super::is_measured;
+use super::slowdowns::slowdowns;
+use crate::slowdown::BestTimes;
 use crate::statistics::{deviation, jain, max, mean, min, quantile, spread, variation};
 use crate::{Column, FlowOutcome, Run};
 
@@ -18,6 +20,8 @@ pub struct FlowGroup {
     ages: Vec<f64>,
     /// Bytes of completed transfers.
     sizes: Vec<f64>,
+    /// Sizes and slowdowns of all transfers, in ascending order of the slowdown.
+    slowdowns: Vec<(Bytes, f64)>,
     /// Goodputs of long-lived flows; of completed transfers if there are no long-lived flows.
     goodputs: Vec<f64>,
     /// The same goodputs, each over its flow's weight.
@@ -31,27 +35,42 @@ impl FlowGroup {
         let warmup = Time::ZERO + plan.warmup;
         let mut group = Self { kinds, ..Self::default() };
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
-        let (mut fcts, mut ages, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fcts, mut ages, mut sizes, mut slowdowns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut best_times = BestTimes::new(plan);
         for result in group.flows(run) {
             let flow = &plan.flows[result.flow];
             let goodput = result.goodput_bps(plan).map(|bps| (bps, bps / plan.traffic[flow.traffic].weight));
-            if flow.bytes.is_none() {
+            let Some(bytes) = flow.bytes else {
                 of_long_lived.extend(goodput);
-            } else if flow.start >= warmup {
+                continue;
+            };
+            if flow.start >= warmup {
+                let age = plan.end().since(flow.start);
+                let time = result.fct.unwrap_or(age).as_secs_f64();
+                // The representation that was sent may be smaller than the one of the plan.
+                let sent = if result.fct.is_some() { result.delivered } else { bytes };
+                slowdowns.extend(best_times.of(flow, sent).map(|best| (sent, time / best)));
                 match result.fct {
                     Some(fct) => {
                         fcts.push(fct.as_secs_f64());
                         sizes.push(result.delivered.as_f64());
                     }
-                    None => ages.push(plan.end().since(flow.start).as_secs_f64()),
+                    None => ages.push(age.as_secs_f64()),
                 }
                 of_transfers.extend(goodput);
             }
         }
         fcts.sort_by(f64::total_cmp);
+        slowdowns.sort_by(|(_, a), (_, b)| f64::total_cmp(a, b));
         let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
         (group.goodputs, group.weighted) = goodputs.into_iter().unzip();
-        Self { fcts, ages, sizes, ..group }
+        Self { fcts, ages, sizes, slowdowns, ..group }
+    }
+
+    /// The slowdowns of transfers of more than `above` and up to `up_to`, in ascending order.
+    pub(super) fn slowdowns_between(&self, above: Bytes, up_to: Bytes) -> Vec<f64> {
+        let of_class = self.slowdowns.iter().filter(|(size, _)| above < *size && *size <= up_to);
+        of_class.map(|(_, slowdown)| *slowdown).collect()
     }
 
     /// The results of its flows.
@@ -164,6 +183,7 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             |run, group| variation(&group.sending_rates(run)),
         ),
     ];
+    columns.extend(slowdowns());
     columns.extend(of_applications());
     columns
 }

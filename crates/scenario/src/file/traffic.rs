@@ -8,6 +8,7 @@ use super::{File, SchemeSpec, no_duplicates};
 use crate::TrafficPlan;
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
+use crate::sizes::{self, Distribution};
 
 /// The maximum number of flows of one run; more are taken for a mistake.
 pub(crate) const MAX_FLOWS: u64 = 1_000_000;
@@ -44,6 +45,8 @@ pub(crate) enum Size {
     Packets(u64),
     /// Pareto distributed: mean and shape.
     Pareto(Bytes, f64),
+    /// Drawn from a published distribution.
+    Published(Distribution),
     /// Drawn by the workload, with this mean.
     OfWorkload(Bytes),
 }
@@ -158,7 +161,12 @@ fn size(item: &Item<'_>) -> Result<Size> {
         section.keys(&["packets"])?;
         return Ok(Size::Packets(packets.count(1..=1_000_000_000)?));
     }
-    section.keys(&["packets", "mean", "pareto"])?;
+    if let Some(name) = section.get("distribution") {
+        section.keys(&["distribution"])?;
+        let names = sizes::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ");
+        return Ok(Size::Published(name.one_of(&sizes::ALL, &format!("use one of {names}"))?));
+    }
+    section.keys(&["packets", "distribution", "mean", "pareto"])?;
     let mean = section.need("mean", "mean = \"250 kB\"")?.positive()?;
     Ok(Size::Pareto(mean, shape(&section.need("pareto", "pareto = 1.25")?)?))
 }

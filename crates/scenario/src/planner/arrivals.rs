@@ -97,7 +97,7 @@ impl ArrivalRate {
             Self::Load(share, of) => {
                 let rate =
                     network.links.iter().find(|link| link.name == *of).map_or(0.0, |l| l.config.rate.as_bps_f64());
-                let packets = traffic.size.map_or(1.0, |size| size.mean_packets(payload(file.packet)));
+                let packets = traffic.size.map_or(1.0, |size| size.mean_packets(file.packet));
                 // load = flows/s * packets * packet * 8 / rate
                 share * rate / (packets * file.packet.as_f64() * 8.0)
             }
@@ -112,17 +112,23 @@ impl Size {
             Self::Bytes(bytes) => Some(bytes),
             Self::Packets(packets) => Some(payload * packets),
             Self::Pareto(mean, shape) => Some(Bytes::new((random.pareto(mean.as_f64(), shape).round() as u64).max(1))),
+            Self::Published(distribution) => Some(distribution.draw(random)),
             Self::OfWorkload(_) => None,
         }
     }
 
-    /// The number of packets of a flow of mean size.
-    fn mean_packets(self, payload: Bytes) -> f64 {
+    /// The number of packets of a flow of mean size; of published distributions, the mean number in units of full packets.
+    fn mean_packets(self, packet: Bytes) -> f64 {
+        let payload = payload(packet);
         match self {
             Self::Bytes(mean) | Self::Pareto(mean, _) | Self::OfWorkload(mean) => {
                 mean.as_u64().div_ceil(payload.as_u64()) as f64
             }
             Self::Packets(packets) => packets as f64,
+            Self::Published(distribution) => distribution.mean(|size| {
+                let headers = (packet - payload) * size.as_u64().div_ceil(payload.as_u64());
+                (size + headers).as_f64() / packet.as_f64()
+            }),
         }
     }
 }
