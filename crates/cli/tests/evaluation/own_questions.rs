@@ -46,6 +46,7 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
         ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:15: "),
         ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:9: "),
         ("schemes.toml", "controller", "= controller", "mine/schemes.toml:2: "),
+        ("schemes.toml", "\"newreno\"", "\"newreno\"\nsettings = { bta = 1 }", "mine/schemes.toml:1: "),
     ] {
         let workspace = asking("own_questions");
         let path = workspace.0.join("mine").join(file);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_scenario::Scenario;
+use rampmeter_scenario::{Scenario, ScenarioError};
 use serde_json::Map;
 use toml::Value as Setting;
 
@@ -131,7 +131,10 @@ impl Evaluator<'_> {
             let seeds = self.seeds.iter().map(|seed| Setting::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
             values.insert("seed".into(), seeds.collect::<Vec<_>>().into());
         }
-        claims::set(scenario, &values, registries).map(Some).map_err(|error| refuse(&error))
+        claims::set(scenario, &values, registries).map(Some).map_err(|error| match error {
+            ScenarioError::Wrong { .. } => error.into(), // it names its own place
+            error => refuse(&error),
+        })
     }
 
     fn claim(

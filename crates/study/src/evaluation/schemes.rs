@@ -3,7 +3,8 @@
 //! The file has a `[scheme.NAME]` table for each scheme that is more than a controller with its defaults: VCP needs its
 //! router. Any other controller is the scheme `{ controller = "NAME" }`.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Registries, ScenarioError};
 use rampmeter_units::Known;
@@ -13,7 +14,11 @@ use crate::StudyError;
 
 /// Definitions of schemes: `[scheme.NAME]` tables.
 #[derive(Debug, Clone, Default)]
-pub struct Schemes(Table);
+pub struct Schemes {
+    table: Table,
+    /// The file and the line where each definition begins.
+    origins: BTreeMap<String, (PathBuf, usize)>,
+}
 
 impl Schemes {
     /// Adds the schemes of `file`, which replace those of the same name.
@@ -28,7 +33,13 @@ impl Schemes {
             wrong(error.span().map_or(0, |span| span.start), error.message().replace('\n', " "))
         })?;
         match (table.remove("scheme"), table.is_empty()) {
-            (Some(Value::Table(schemes)), true) => self.0.extend(schemes),
+            (Some(Value::Table(schemes)), true) => {
+                for (name, definition) in schemes {
+                    let line = 1 + text.lines().position(|line| scheme_of(line) == Some(&name)).unwrap_or(0);
+                    self.origins.insert(name.clone(), (file.to_owned(), line));
+                    self.table.insert(name, definition);
+                }
+            }
             _ => return Err(wrong(0, "a file of schemes has [scheme.NAME] tables, and nothing else".into()).into()),
         }
         Ok(())
@@ -38,8 +49,8 @@ impl Schemes {
     /// what there is.
     pub fn need(&mut self, name: &str, registries: &Registries) -> Result<(), String> {
         let controllers: Vec<&str> = registries.controllers.list().map(|(name, _)| name).collect();
-        if !self.0.contains_key(name) && !controllers.contains(&name) {
-            let schemes = self.0.keys().map(String::as_str).filter(|name| !controllers.contains(name));
+        if !self.table.contains_key(name) && !controllers.contains(&name) {
+            let schemes = self.table.keys().map(String::as_str).filter(|name| !controllers.contains(name));
             let known = Known::near(name, schemes.chain(controllers.iter().copied()));
             return Err(format!("no controller and no scheme is called `{name}`; {known}"));
         }
@@ -56,21 +67,32 @@ impl Schemes {
 
     /// Adds `{ key = "value" }` if there is no scheme called `name`.
     fn add(&mut self, key: &str, value: &str, name: &str) {
-        self.0.entry(name).or_insert_with(|| Table::from_iter([(key.to_owned(), Value::from(value))]).into());
+        self.table.entry(name).or_insert_with(|| Table::from_iter([(key.to_owned(), Value::from(value))]).into());
     }
 
     /// The text of a file of schemes.
     pub fn text(&self) -> String {
-        Table::from_iter([("scheme".to_owned(), Value::Table(self.0.clone()))]).to_string()
+        Table::from_iter([("scheme".to_owned(), Value::Table(self.table.clone()))]).to_string()
     }
 
     /// The definition of the scheme called `name`.
     pub fn definition(&self, name: &str) -> Option<&Table> {
-        self.0.get(name)?.as_table()
+        self.table.get(name)?.as_table()
+    }
+
+    /// The file and the line that define what stands at `line` of [`Self::text`].
+    pub fn origin(&self, line: usize) -> Option<&(PathBuf, usize)> {
+        self.origins.get(self.text().lines().take(line).filter_map(scheme_of).last()?)
     }
 
     /// Whether the scheme called `name` needs routers of its own.
     pub fn brings_routers(&self, name: &str) -> bool {
         self.definition(name).is_some_and(|scheme| scheme.contains_key("routers"))
     }
+}
+
+/// The scheme whose table, or part of it, begins with this line.
+fn scheme_of(line: &str) -> Option<&str> {
+    let name = line.trim().strip_prefix("[scheme.")?;
+    name.split([']', '.']).next()
 }

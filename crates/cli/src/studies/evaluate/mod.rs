@@ -120,7 +120,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         }
     }
     fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
-    let in_original = |error| in_original(error, &scenarios, args.questions.as_deref());
+    let in_original = |error| in_original(error, &scenarios, args.questions.as_deref(), &schemes);
     let questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
     let schema = Schema::default();
     let worlds: [&dyn World; 1] = [&*world];
@@ -231,10 +231,17 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
     Ok(directory.join("questions.toml"))
 }
 
-/// An error in a copy of the user's file names that file. The file of schemes is no copy: it has all schemes of this
-/// evaluation.
-fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>) -> StudyError {
+/// An error in a copy of the user's file names that file. The file of schemes has those of several files.
+fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>, schemes: &Schemes) -> StudyError {
     use ScenarioError::{Set, Unreadable, Wrong};
+    if let StudyError::Scenario(Wrong { file, line, .. }) = &mut error {
+        if Path::new(file.as_str()) == copies.join(SCHEMES) {
+            if let Some((origin, at)) = schemes.origin(*line) {
+                (*file, *line) = (origin.display().to_string(), *at);
+            }
+            return error;
+        }
+    }
     if let (StudyError::Scenario(Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }), Some(originals)) =
         (&mut error, originals)
     {
