@@ -1,7 +1,7 @@
 //! A metric: a value of the runs, averaged over all axes except those in `by`.
 //!
 //! ```text
-//!   mean | geometric_mean | median | p90 | min | max = "flows.fct_mean_s"
+//!   mean | geometric_mean | median | p90 | min | max | sd = "flows.fct_mean_s"
 //!                                            the value, by its path in a run's JSON object; "links.*.utilization" is
 //!                                            that of every measured link, "traffic.*.goodput_mean_bps" of every kind
 //!                                            of traffic
@@ -53,6 +53,8 @@ enum Average {
     P90,
     Min,
     Max,
+    /// The standard deviation of a sample.
+    Sd,
 }
 
 /// The value of a metric for one combination of the values of `by`.
@@ -88,6 +90,7 @@ struct Entry {
     p90: Option<String>,
     min: Option<String>,
     max: Option<String>,
+    sd: Option<String>,
     least: Option<String>,
     most: Option<String>,
     over: Option<String>,
@@ -116,10 +119,11 @@ impl TryFrom<Entry> for Metric {
             (Average::P90, entry.p90),
             (Average::Min, entry.min),
             (Average::Max, entry.max),
+            (Average::Sd, entry.sd),
         ];
         let mut named = averages.into_iter().filter_map(|(average, path)| Some((average, path?)));
         let (Some((average, path)), None) = (named.next(), named.next()) else {
-            let averages = "mean, geometric_mean, median, p90, min, max";
+            let averages = "mean, geometric_mean, median, p90, min, max, sd";
             return Err(format!("a metric has one of {averages} = \"flows.fct_mean_s\""));
         };
         let unit = entry.r#in.map(unit).transpose()?;
@@ -306,14 +310,23 @@ impl Metric {
         let n = values.len();
         match self.average {
             _ if n == 0 => None,
-            Average::Mean => Some(values.iter().sum::<f64>() / n as f64),
+            Average::Mean => Some(mean(&values)),
             Average::GeometricMean => Some((values.iter().map(|value| value.ln()).sum::<f64>() / n as f64).exp()),
             Average::P90 => values.get((9 * n).div_ceil(10) - 1).copied(),
             Average::Median => Some(f64::midpoint(values[(n - 1) / 2], values[n / 2])),
             Average::Min => values.first().copied(),
             Average::Max => values.last().copied(),
+            Average::Sd if n == 1 => None,
+            Average::Sd => {
+                let squares: f64 = values.iter().map(|value| (value - mean(&values)).powi(2)).sum();
+                Some((squares / (n - 1) as f64).sqrt())
+            }
         }
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The seeds of `runs`, each once.

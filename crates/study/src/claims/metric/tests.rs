@@ -75,9 +75,14 @@ fn by_scheme_and_size(runs: &[(&str, i64, i64)]) -> Vec<Summary> {
 fn averages_are_what_their_names_say() {
     let runs: Vec<Summary> = (1..=20).map(|size| by_scheme_and_size(&[("a", size, 1 << size)]).remove(0)).collect();
     let runs: Vec<&Summary> = runs.iter().collect();
-    for (average, value) in
-        [("geometric_mean", 2_f64.powf(10.5)), ("p90", f64::from(1 << 18)), ("max", f64::from(1 << 20)), ("min", 2.0)]
-    {
+    let (sum, squares) = (2_f64.powi(21) - 2.0, (4_f64.powi(21) - 4.0) / 3.0);
+    for (average, value) in [
+        ("geometric_mean", 2_f64.powf(10.5)),
+        ("p90", f64::from(1 << 18)),
+        ("max", f64::from(1 << 20)),
+        ("min", 2.0),
+        ("sd", ((squares - sum * sum / 20.0) / 19.0).sqrt()),
+    ] {
         let metric: Metric = format!("{average} = 'data_packets'").parse::<Table>().unwrap().try_into().unwrap();
         let measured = metric.values(&runs)[0].value.unwrap();
         assert!((measured / value - 1.0).abs() < 1e-9, "{average}: {measured}");
