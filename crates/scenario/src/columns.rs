@@ -113,6 +113,22 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
             flow.report.bitrate_mean_bps
         }),
         Of::whole("switches", "video: number of changes of bitrate between segments", |_, flow| flow.report.switches),
+        Of::whole("frames", "media: number of frames that arrived or are late", |_, flow| flow.report.frames),
+        Of::number(
+            "late_share",
+            "media: share of these frames that arrived after the deadline, or not at all",
+            |_, flow| flow.report.late_share,
+        )
+        .unit("fraction"),
+        Of::number(
+            "frame_delay_p50_s",
+            "media: median of the delays of these frames from capture to complete arrival; one that has not arrived \
+             counts with its age",
+            |_, flow| flow.report.frame_delay_p50_s,
+        ),
+        Of::number("frame_delay_p99_s", "media: 99th percentile of these delays", |_, flow| {
+            flow.report.frame_delay_p99_s
+        }),
     ]
 }
 

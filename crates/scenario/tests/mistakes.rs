@@ -354,6 +354,7 @@ fn a_workloads_mistakes_name_their_lines() {
         ("duration = \"3 s\"", "video = { lader = [\"1 Mb/s\"] }", 52, "did you mean `ladder`?"),
         ("duration = \"3 s\"", "size = \"1 MB\"\nvideo = { ladder = [\"1 Mb/s\"] }", 53, "remove one of them"),
         ("duration = \"3 s\"", "web = { objects = 2000 }", 52, "use 0 to 1000"),
+        ("duration = \"3 s\"", "media = { frames = 25 }", 52, "rate = \"2 Mb/s\""),
         ("duration = \"3 s\"", "datagrams = \"1 MB\"", 52, "use 8 to 9000 bytes"),
         ("duration = \"3 s\"", "encodings = [\"1 kb/s\"]", 52, "datagrams = \"1000 B\""),
         ("duration = \"3 s\"", "datagrams = \"1 kB\"\nencodings = [\"2 kb/s\", \"1 kb/s\"]", 53, "from the lowest"),

@@ -1,4 +1,4 @@
-//! Web pages and remote procedure calls compared with theory, on a path with a round trip of 20 ms.
+//! Web pages, remote procedure calls and media compared with theory, on a path with a round trip of 20 ms.
 //!
 //! The bottleneck carries 1000 bytes of data in a packet of 1054. Access links are unlimited.
 
@@ -77,4 +77,39 @@ fn published_sizes_offer_their_load() {
     .run();
     let utilization = outcome.links[0].utilization;
     assert!((utilization / 0.4 - 1.0).abs() < 0.1, "{utilization}");
+}
+
+/// 2 Mb/s in 50 frames a second, 5 packets each. On a link of 8 Mb/s each frame takes 5 packet times after its
+/// propagation of 10 ms.
+#[test]
+fn frames_on_a_fast_link_are_in_time() {
+    let outcome = Dumbbell {
+        bottleneck: SLOW,
+        traffic: r#"arrivals = { count = 1 }, media = { rate = "2 Mb/s", frames = 50 }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let report = outcome.flows[0].report;
+    assert_eq!(report.late_share, Some(0.0));
+    let delay = 0.010 + 5.0 * 0.001_054;
+    assert!((report.frame_delay_p50_s.unwrap() / delay - 1.0).abs() < 0.01, "{report:?} {delay}");
+    // The first frames wait for slow start; all of 10 s except for the last deadline are counted.
+    assert!((493..=500).contains(&report.frames.unwrap()), "{report:?}");
+}
+
+/// A link with 0.759 Mb/s of data for frames of 1 Mb/s: the source falls behind by a quarter of the time, and after
+/// less than a second every frame is late.
+#[test]
+fn frames_on_a_slow_link_are_late() {
+    let outcome = Dumbbell {
+        duration: "60 s",
+        bottleneck: r#"rate = "800 kb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 40 }"#,
+        traffic: r#"arrivals = { count = 1 }, media = { rate = "1 Mb/s" }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let report = outcome.flows[0].report;
+    assert!(report.late_share.unwrap() > 0.97, "{report:?}");
+    // The last frame that counts waits for its age: a quarter of 60 s.
+    assert!((12.0..16.0).contains(&report.frame_delay_p99_s.unwrap()), "{report:?}");
 }

@@ -102,6 +102,14 @@ pub struct Report {
     pub bitrate_mean_bps: Option<f64>,
     /// Video: number of changes of bitrate between segments.
     pub switches: Option<u64>,
+    /// Media: number of frames that arrived or are late.
+    pub frames: Option<u64>,
+    /// Media: share of these frames that are late.
+    pub late_share: Option<f64>,
+    /// Media: median of the delays of these frames.
+    pub frame_delay_p50_s: Option<f64>,
+    /// Media: 99th percentile of the delays of these frames.
+    pub frame_delay_p99_s: Option<f64>,
 }
 
 /// An application. Each call has the time and, where both ends can act, the end.

@@ -13,6 +13,7 @@
 pub mod audio;
 pub mod bulk;
 pub mod datagrams;
+pub mod media;
 pub mod registry;
 pub mod representations;
 pub mod transfer;

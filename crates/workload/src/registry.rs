@@ -121,6 +121,7 @@ workloads! {
     // And these by a table of their name: video = { ladder = [...] }.
     tables {
         Video(Box<crate::video::Video>): video, "video", "Plays segments of a bitrate ladder, chosen by its buffer: BBA-0 (SIGCOMM 2014)";
+        Media(Box<crate::media::Media>): media, "media", "Sends frames at a constant rate, each with a deadline";
         Web(Box<crate::web::Web>): web, "web", "Loads a page: a document, the objects that it names, and so on (Web Almanac 2024)";
     }
 }

@@ -188,7 +188,7 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
     columns
 }
 
-/// Columns of values that applications report: datagrams, audio and video.
+/// Columns of values that applications report: datagrams, audio, video and media.
 fn of_applications() -> Vec<Column<FlowGroup>> {
     vec![
         Of::number(
@@ -233,6 +233,22 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
             "switches_mean",
             "video: number of changes of bitrate between segments, mean over players",
             |run, group| group.mean(run, |flow| flow.report.switches.map(|switches| switches as f64)),
+        ),
+        Of::number(
+            "late_share",
+            "media: share of the frames that arrived after the deadline, or not at all, mean over flows",
+            |run, group| group.mean(run, |flow| flow.report.late_share),
+        )
+        .unit("fraction"),
+        Of::number(
+            "frame_delay_p50_mean_s",
+            "media: median of the delays of frames from capture to complete arrival, mean over flows",
+            |run, group| group.mean(run, |flow| flow.report.frame_delay_p50_s),
+        ),
+        Of::number(
+            "frame_delay_p99_mean_s",
+            "media: 99th percentile of these delays, mean over flows",
+            |run, group| group.mean(run, |flow| flow.report.frame_delay_p99_s),
         ),
     ]
 }
