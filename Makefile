@@ -159,6 +159,10 @@ verification: setup ## the tables in docs/verification.md, from the recorded res
 conditions: setup ## the tables in docs/conditions.md, from the library of conditions and the recorded results
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-study --test conditions
 
+.PHONY: workloads
+workloads: build venv ## the tables of results in docs/workloads.md, from runs of studies/workloads: some minutes
+	$(PYTHON) scripts/workloads.py $(RAMPMETER)
+
 .PHONY: python
 python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made
 	cp --remove-destination "$(CARGO_TARGET_DIR)/release/lib_engine.so" python/rampmeter/_engine.abi3.so
