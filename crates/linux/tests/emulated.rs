@@ -332,6 +332,56 @@ fn a_player_streams_over_newreno_and_kernel_tcp() {
     }
 }
 
+/// Two pages and four seconds of frames. In the simulator the same plan takes the same time with the same controller, and
+/// Linux's CUBIC is not much slower or faster on an idle path.
+#[test]
+fn pages_and_frames_arrive_over_newreno_and_kernel_tcp() {
+    let name = "pages_and_frames_arrive_over_newreno_and_kernel_tcp";
+    let plan = |scheme: &str| {
+        path(&format!(
+            r#"
+            duration = "4 s"
+            drain = "10 s"
+
+            [scheme.tested]
+            {scheme}
+
+            [[traffic]]
+            name = "pages"
+            scheme = "tested"
+            from = "source"
+            to = "sink"
+            web = {{ objects = 30 }}
+            arrivals = {{ count = 1, every = "2 s" }}
+
+            [[traffic]]
+            name = "media"
+            scheme = "tested"
+            from = "source"
+            to = "sink"
+            media = {{ rate = "1 Mb/s" }}
+            arrivals = {{ count = 1 }}
+        "#
+        ))
+    };
+    let load_times = |outcome: &Outcome| -> f64 {
+        outcome.flows.iter().filter(|flow| flow.traffic == 0).map(|flow| flow.fct.unwrap().as_secs_f64()).sum()
+    };
+    let newreno = plan("controller = \"newreno\"");
+    let expected = load_times(&Simulated.run(&newreno).unwrap());
+    for (plan, margin) in [(newreno, 1.15), (plan("kernel = \"cubic\""), 1.5)] {
+        let Some(outcome) = run(name, &plan) else { return };
+        let tolerance = tolerance(name, &outcome);
+        let quotient = load_times(&outcome) / expected;
+        assert!((1.0 / margin..margin * tolerance).contains(&quotient), "{quotient}");
+        let media = outcome.flows.iter().find(|flow| flow.traffic == 1).unwrap().report;
+        assert!(media.frames.is_some_and(|frames| frames > 100), "{media:?}");
+        if tolerance == 1.0 {
+            assert!(media.late_share.is_some_and(|late| late < 0.1), "{media:?}");
+        }
+    }
+}
+
 #[test]
 fn planned_stalls_are_refused() {
     let (mut plan, span) = (transfers(1), rampmeter_units::Duration::from_secs(1));
