@@ -1,0 +1,134 @@
+// studies/rivals/queue_disciplines.toml, queue_overload.toml and dctcp.toml in ns-3 (3.37 and later): its queue discs
+// over one bottleneck, with long-lived TCP, or with datagrams at constant rates.
+//
+//   source.0 .. N-1 ── left ══ 20 Mb/s, 28 ms, 1000 packets ══ right ── sink.0 .. N-1     60 ms of round trip
+//                              100 Mb/s, 1 ms for DCTCP                                   4 ms
+//
+// A packet is 1500 bytes on the wire: 1446 of TCP's payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12), or
+// 1470 of UDP's and 30 (UDP 8). Prints one JSON line.
+#include "disc_queue.h"
+
+static const uint32_t IP_PACKET = 1498; // without PPP
+
+// NewReno that halves FlightSize (RFC 5681, eq. (4)), which for a bulk transfer is the window. ns-3 passes the pipe of
+// RFC 6675 to `TcpNewReno`, which is less by the packets that were acknowledged beyond the hole (EnterRecovery in
+// tcp-socket-base.cc): a window of 8 packets becomes one of 2. With --tcp=TcpNewReno 20 flows lose a fifth fewer packets.
+class FlightSizeReno : public TcpNewReno
+{
+  public:
+    static TypeId GetTypeId()
+    {
+        static TypeId id = TypeId("ns3::FlightSizeReno").SetParent<TcpNewReno>().AddConstructor<FlightSizeReno>();
+        return id;
+    }
+    uint32_t GetSsThresh(Ptr<const TcpSocketState> state, uint32_t) override
+    {
+        return std::max(2 * state->m_segmentSize, state->m_cWnd.Get() / 2);
+    }
+    Ptr<TcpCongestionOps> Fork() override { return CopyObject<FlightSizeReno>(this); }
+};
+NS_OBJECT_ENSURE_REGISTERED(FlightSizeReno);
+
+static Ptr<QueueDisc>
+Red(double rate, bool ecn)
+{
+    ObjectFactory factory("ns3::RedQueueDisc");
+    factory.Set("UseEcn", BooleanValue(ecn));
+    factory.Set("UseHardDrop", BooleanValue(false));
+    factory.Set("LinkBandwidth", DataRateValue(DataRate(rate)));
+    factory.Set("MeanPktSize", UintegerValue(IP_PACKET));
+    factory.Set("MaxSize", StringValue("1500000B")); // counts bytes, as ours
+    factory.Set("MinTh", DoubleValue(20 * IP_PACKET));
+    factory.Set("MaxTh", DoubleValue(60 * IP_PACKET));
+    factory.Set("LInterm", DoubleValue(10)); // 1 / max_p
+    factory.Set("QW", DoubleValue(0.002));
+    return factory.Create<QueueDisc>();
+}
+
+// DCTCP's switch: RED without an average that marks all packets which find more than 20 packets waiting.
+static Ptr<QueueDisc>
+Step()
+{
+    ObjectFactory factory("ns3::RedQueueDisc");
+    factory.Set("UseEcn", BooleanValue(true));
+    factory.Set("UseHardDrop", BooleanValue(false));
+    factory.Set("Gentle", BooleanValue(false));
+    factory.Set("MaxSize", StringValue("1000p"));
+    factory.Set("MinTh", DoubleValue(21));
+    factory.Set("MaxTh", DoubleValue(21));
+    factory.Set("QW", DoubleValue(1));
+    return factory.Create<QueueDisc>();
+}
+
+static Ptr<QueueDisc>
+Discipline(const std::string& name, double rate, bool ecn)
+{
+    if (name == "red") { return Red(rate, ecn); }
+    if (name == "step-marking") { return Step(); }
+    ObjectFactory factory(name == "codel" ? "ns3::CoDelQueueDisc"
+                                          : name == "pie" ? "ns3::PieQueueDisc" : "ns3::FqCoDelQueueDisc");
+    factory.Set("UseEcn", BooleanValue(ecn));
+    factory.Set("MaxSize", StringValue("1000p"));
+    if (name == "pie") { factory.Set("MarkEcnThreshold", DoubleValue(1)); }
+    if (name != "fq-codel") { return factory.Create<QueueDisc>(); }
+    factory.Set("Perturbation", UintegerValue(RngSeedManager::GetRun()));
+    Ptr<FqCoDelQueueDisc> disc = factory.Create<FqCoDelQueueDisc>();
+    disc->SetQuantum(IP_PACKET);
+    return disc;
+}
+
+int
+main(int argc, char** argv)
+{
+    std::string router = "codel", tcp = "FlightSizeReno";
+    uint32_t flows = 4;
+    bool ecn = false;
+    double load = 0;
+    CommandLine line;
+    line.AddValue("router", "red, codel, fq-codel, pie or step-marking", router);
+    line.AddValue("tcp", "an ns-3 type", tcp);
+    line.AddValue("flows", "how many", flows);
+    line.AddValue("ecn", "mark instead of dropping", ecn);
+    line.AddValue("load", "of datagrams, as a share of the rate; 0: TCP", load);
+    line.Parse(argc, argv); // --RngRun=N is the seed
+    const bool isStep = router == "step-marking";
+    const double rate = isStep ? 100e6 : 20e6, duration = isStep ? 15 : 80, warmup = isStep ? 5 : 20;
+    SetTcp(1446, 10);
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + tcp));
+    Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(ecn ? "On" : "Off"));
+
+    const Time access = isStep ? MicroSeconds(500) : MilliSeconds(1);
+    Dumbbell net(flows, DataRate(rate), MilliSeconds(isStep ? 1 : 28), 1000, [&](uint32_t) { return access; }, access);
+    Ptr<QueueDisc> disc = Discipline(router, rate, ecn);
+    DynamicCast<PointToPointNetDevice>(net.bottleneck.Get(0))->SetQueue(Create<DiscQueue>(disc));
+    Ptr<UniformRandomVariable> uniform = CreateObject<UniformRandomVariable>();
+    ApplicationContainer sinks;
+    for (uint32_t i = 0; i < flows; i++)
+    {
+        const std::string protocol = load > 0 ? "ns3::UdpSocketFactory" : "ns3::TcpSocketFactory";
+        sinks.Add(PacketSinkHelper(protocol, InetSocketAddress(Ipv4Address::GetAny(), 5000)).Install(net.right.Get(i)));
+        const InetSocketAddress to(net.rightAddress[i], 5000);
+        const Time start = Seconds(uniform->GetValue(0, 1));
+        if (load > 0)
+        {
+            OnOffHelper datagrams(protocol, to);
+            datagrams.SetConstantRate(DataRate(load * rate / flows * 1470 / 1500), 1470);
+            datagrams.Install(net.left.Get(i)).Start(start);
+        }
+        else
+        {
+            BulkSendHelper bulk(protocol, to);
+            bulk.SetAttribute("SendSize", UintegerValue(1446));
+            bulk.Install(net.left.Get(i)).Start(start);
+        }
+    }
+    DiscMeter meter(net.bottleneck.Get(0), disc, sinks);
+    Simulator::Schedule(Seconds(warmup), &DiscMeter::Begin, &meter);
+    Simulator::Schedule(Seconds(duration), &DiscMeter::End, &meter);
+    Simulator::Stop(Seconds(duration));
+    Simulator::Run();
+    printf("{\"router\":\"%s\",\"ecn\":%s,\"load\":%g,\"flows\":%u,%s}\n", router.c_str(), ecn ? "true" : "false", load,
+           flows, meter.Row(rate, duration - warmup).c_str());
+    fflush(stdout);
+    _exit(0); // skips the destruction of ns-3 objects
+}
