@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rampmeter_manager::Destination;
 use rampmeter_session::SessionId;
-use rampmeter_transport::Address;
+use rampmeter_transport::{Address, network};
 
 /// The other host of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,5 +41,9 @@ impl Address for Peer {
             Self::Clear(address) => address.destination(),
             Self::Session(_, destination) => *destination,
         }
+    }
+
+    fn network(&self) -> Destination {
+        network(self.destination())
     }
 }

@@ -166,8 +166,9 @@ pub struct EndpointConfig {
     /// The maximum number of connections in both directions.
     pub max_connections: usize,
     /// The maximum number of accepted connections whose opener has not yet shown that it receives this host's packets.
-    /// One more replaces the oldest. So a flood of forged openers excludes only openers that need longer for their
-    /// proof than the flood needs to replace all of them.
+    /// One more replaces the oldest of the network with the most, and there of the peer with the most. So a flood of
+    /// one network, or of one peer, replaces its own. One from many forged networks excludes openers that need longer
+    /// for their proof than the flood needs to replace all of them.
     pub max_half_open: usize,
     /// How its datagram flows get feedback.
     pub agent: AgentConfig,

@@ -190,7 +190,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {
-                self.accepted.on_opened(id);
+                self.accepted.on_opened(from, id);
             }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
             self.manager.on_path(now, flow, connection.packet, rtt, feedback);
@@ -225,9 +225,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone().filter(|_| !self.has_unread_events()) else { return };
-        if self.accepted.half_open.len() >= self.config.max_half_open || self.is_full() {
-            let Some(oldest) = self.accepted.half_open.front() else { return };
-            self.remove(now, oldest.index(), CloseReason::Aborted);
+        if self.accepted.half_open() >= self.config.max_half_open || self.is_full() {
+            let Some(replaced) = self.accepted.to_replace() else { return };
+            self.remove(now, replaced.index(), CloseReason::Aborted);
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);

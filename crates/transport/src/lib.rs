@@ -33,7 +33,7 @@ mod size_probe;
 mod tail_probe;
 mod unreported;
 
-pub use address::Address;
+pub use address::{Address, network};
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use clock::Clock;
 pub use config::{Config, EndpointConfig, Recovery};

@@ -228,6 +228,18 @@ fn a_flood_during_a_handshake_excludes_only_slow_openers() {
 }
 
 #[test]
+fn a_flood_of_one_peer_replaces_its_own_openers() {
+    let mut two = Two::new(1);
+    let opener = sent(&mut two.client, two.now)[0].1;
+    two.server.receive(two.now, CLIENT, &opener, Ecn::NotEct, two.now);
+    for number in 0..10_000 {
+        two.server.receive(two.now, UNTRUSTED, &syn(number), Ecn::NotEct, two.now);
+    }
+    two.exchange();
+    assert!(events(&mut two.server).iter().any(|event| matches!(event, Event::Accepted(..))));
+}
+
+#[test]
 fn an_idle_peer_stays_connected() {
     let mut two = Two::connected();
     two.run(Duration::from_secs(3600), true);

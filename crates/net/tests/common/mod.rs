@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rampmeter_net::Trust;
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Report, ServeOptions, Server, TransferReport, get};
@@ -122,7 +122,11 @@ pub enum RelayMode {
     Alter = 2,
     /// Sends a damaged copy of each packet, both ways, before the packet.
     SendDamagedCopy = 3,
+    /// Holds each packet back for [`RELAY_DELAY`], both ways.
+    Delay = 4,
 }
+
+pub const RELAY_DELAY: Duration = Duration::from_millis(30);
 
 /// A relay between one client and a server.
 pub struct Relay {
@@ -221,22 +225,36 @@ impl Drop for Relay {
     }
 }
 
-fn pump(stop: &AtomicBool, mode: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>>, send: impl Fn(&[u8])) {
-    let mut count = 0usize;
-    while !stop.load(Ordering::Relaxed) {
-        let Some(mut bytes) = receive() else { continue };
-        count += 1;
-        match mode.load(Ordering::Relaxed) {
-            mode if mode == RelayMode::Drop as u8 => continue,
-            mode if mode == RelayMode::Alter as u8 && count % 10 == 0 => *bytes.last_mut().unwrap() ^= 1,
-            mode if mode == RelayMode::SendDamagedCopy as u8 => {
-                let mut damaged = bytes.clone();
-                let at = count % damaged.len();
-                damaged[at] ^= 1 << (count / 10 % 8);
-                send(&damaged);
+fn pump(stop: &AtomicBool, mode: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>>, send: impl Fn(&[u8]) + Sync) {
+    std::thread::scope(|scope| {
+        let (delayed, queue) = channel::<(Instant, Vec<u8>)>();
+        let send = &send;
+        scope.spawn(move || {
+            for (due, bytes) in queue {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                send(&bytes);
             }
-            _ => {}
+        });
+        let mut count = 0usize;
+        while !stop.load(Ordering::Relaxed) {
+            let Some(mut bytes) = receive() else { continue };
+            count += 1;
+            match mode.load(Ordering::Relaxed) {
+                mode if mode == RelayMode::Drop as u8 => continue,
+                mode if mode == RelayMode::Alter as u8 && count % 10 == 0 => *bytes.last_mut().unwrap() ^= 1,
+                mode if mode == RelayMode::SendDamagedCopy as u8 => {
+                    let mut damaged = bytes.clone();
+                    let at = count % damaged.len();
+                    damaged[at] ^= 1 << (count / 10 % 8);
+                    send(&damaged);
+                }
+                mode if mode == RelayMode::Delay as u8 => {
+                    let _ = delayed.send((Instant::now() + RELAY_DELAY, bytes));
+                    continue;
+                }
+                _ => {}
+            }
+            send(&bytes);
         }
-        send(&bytes);
-    }
+    });
 }
