@@ -23,7 +23,8 @@ use std::io;
 use std::net::SocketAddr;
 
 pub use event::{EndReason, Event, SessionEnd};
-use log::RefusalLog;
+pub use log::LineLimit;
+use log::Log;
 use rampmeter_control::Controller;
 use rampmeter_manager::Share;
 use rampmeter_session::{PublicKey, SessionId, Sessions};
@@ -89,7 +90,7 @@ pub struct Host<C> {
     pub(crate) events: VecDeque<Event>,
     /// Bytes of UDP payload received.
     received_bytes: u64,
-    refusals: RefusalLog,
+    log: Log,
     next_sweep: Time,
     next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
@@ -116,7 +117,7 @@ impl<C: Controller> Host<C> {
             blocked: false,
             events: VecDeque::new(),
             received_bytes: 0,
-            refusals: RefusalLog::default(),
+            log: Log::default(),
             next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
             expects_reply: false,
@@ -347,7 +348,7 @@ impl<C: Controller> Host<C> {
                     let Some(peer) = self.endpoint.peer(id) else { continue };
                     self.add_stream(now, id, peer);
                     self.limit_packet_size(id);
-                    log::accepted(self.peer(id), id.number(), rtt);
+                    self.log.accepted(now, self.peer(id), id.number(), rtt);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
                 TransportEvent::Degraded(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
@@ -355,7 +356,7 @@ impl<C: Controller> Host<C> {
                     // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };
                     let ended = EndReason::new(reason, stream.timed_out);
-                    log::ended(now, stream, &statistics, ended);
+                    self.log.ended(now, stream, &statistics, ended);
                     self.events.push_back(Event::Closed(id, ended, statistics));
                 }
             }

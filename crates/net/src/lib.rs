@@ -43,7 +43,7 @@ pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority
 pub use contact::{ContactError, KeyChanged, KeyOrigin, Trust};
 pub use driver::{Alarm, EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
-pub use host::{EndReason, Event, Host, Limits, SessionEnd};
+pub use host::{EndReason, Event, Host, Limits, LineLimit, SessionEnd};
 pub use peer::Peer;
 pub use socket::Socket;
 pub use stream::Arrivals;

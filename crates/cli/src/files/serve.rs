@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use rampmeter_control::Registry;
 use rampmeter_net::files::{MAX_THREADS, ServeOptions, Server, TransferReport, Writers, default_threads};
-use rampmeter_net::keys;
+use rampmeter_net::{Clock, LineLimit, keys};
 use rampmeter_session::Clients;
-use rampmeter_units::{Bytes, Duration, Rate};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::print::amount;
 use super::{address, default_key};
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::operate::OperateArgs;
 use crate::stop_flag;
+
+/// Transfers that are printed in a second: clients cause them.
+const LINES_A_SECOND: u32 = 100;
 
 /// What `--writers` takes instead of a file.
 const ANYONE: &str = "anyone";
@@ -121,6 +125,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         Some(path) => Writers::Listed(keys::read_authorized_keys(path)?),
     };
     let (monitor, _socket) = args.operate.start("serve")?;
+    let (clock, lines) = (Clock::start(), Mutex::new(LineLimit::new(LINES_A_SECOND)));
     let server = Server::bind(ServeOptions {
         monitor: Some(monitor),
         directory: args.directory.clone(),
@@ -140,7 +145,12 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         threads: args.threads.unwrap_or_else(default_threads),
         controller: args.controller.clone(),
         registry: registry.clone(),
-        on_transfer: Some(Box::new(print_transfer)),
+        on_transfer: Some(Box::new(move |served| {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(lines) = transfer_lines(served, clock.now(), &mut lines) {
+                println!("{lines}");
+            }
+        })),
         on_degraded: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
         history: args.history.clone(),
         stop: stop_flag(),
@@ -173,8 +183,13 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints one line per connection. The file name comes from an untrusted client, so it is escaped.
-fn print_transfer(served: &TransferReport) {
+/// One line per connection, a limited number each second, and how many were omitted. The file name comes from an
+/// untrusted client, so it is escaped.
+fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> Option<String> {
+    let omitted = match lines.admit(now)? {
+        0 => String::new(),
+        omitted => format!("{omitted} transfers are not shown: more than {LINES_A_SECOND} a second\n"),
+    };
     let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
     let files = if served.files > 1 { format!("{} files, ", served.files) } else { String::new() };
     let result = match (served.ended, &served.refusal) {
@@ -196,6 +211,35 @@ mod tests {
     use super::*;
 
     #[test]
+    #[test]
+    fn a_flood_of_transfers_prints_few_lines_and_their_number() {
+        let served = TransferReport {
+            peer: "10.0.0.1:5".parse().unwrap(),
+            key: String::new(),
+            name: "f\n".into(),
+            files: 1,
+            controller: "newreno".into(),
+            bytes: 1000,
+            seconds: 1.0,
+            ended: "finished",
+            refused: 0,
+            refusal: None,
+            rtt_s: 0.1,
+            packets: 1,
+            retransmitted: 0,
+        };
+        let mut limit = LineLimit::new(LINES_A_SECOND);
+        let mut print = |seconds| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            (0..4200).filter_map(|_| transfer_lines(&served, now, &mut limit)).collect::<Vec<_>>()
+        };
+        assert_eq!(print(0).len(), 100);
+        let next = print(1);
+        assert!(next[0].starts_with("4100 transfers are not shown") && next[0].lines().count() == 2, "{next:?}");
+        assert!(next[1..].iter().all(|line| line.lines().count() == 1 && line.contains("\"f\\n\"")), "{next:?}");
+        assert_eq!(next.len(), 100);
+    }
+
     fn limits_have_units() {
         assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
         assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));

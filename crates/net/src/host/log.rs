@@ -1,4 +1,5 @@
-//! What a host logs: one line for each connection and session, never one for each packet, and no key but public ones.
+//! What a host logs: lines for each connection and session, a limited number each second, never one for each packet,
+//! and no key but public ones.
 
 use std::net::SocketAddr;
 
@@ -13,32 +14,97 @@ use crate::stream::Stream;
 /// Refusals that are logged in a second: strangers cause them.
 const REFUSALS_A_SECOND: u32 = 10;
 
-/// Logs refused sessions, a few each second.
-#[derive(Debug, Default)]
-pub(super) struct RefusalLog {
+/// Connections whose beginning, end or move is logged in a second: clients cause them.
+const CONNECTIONS_A_SECOND: u32 = 100;
+
+/// Limits the lines of a log that others cause.
+#[derive(Debug, Clone)]
+pub struct LineLimit {
+    max: u32,
     second: Time,
     lines: u32,
     omitted: u64,
 }
 
-impl RefusalLog {
+impl LineLimit {
+    /// At most `max` lines a second.
+    pub fn new(max: u32) -> Self {
+        Self { max, second: Time::ZERO, lines: 0, omitted: 0 }
+    }
+
     /// Whether another line may be written; if so, how many were omitted before it.
-    fn admit(&mut self, now: Time) -> Option<u64> {
+    pub fn admit(&mut self, now: Time) -> Option<u64> {
         if now.since(self.second) >= Duration::from_secs(1) {
             (self.second, self.lines) = (now, 0);
         }
-        self.lines += 1;
-        if self.lines > REFUSALS_A_SECOND {
+        if self.lines >= self.max {
             self.omitted += 1;
             return None;
         }
+        self.lines += 1;
         Some(std::mem::take(&mut self.omitted))
     }
+}
 
+/// The lines of a host, of each kind a limited number.
+#[derive(Debug)]
+pub(super) struct Log {
+    refused: LineLimit,
+    accepted: LineLimit,
+    moved: LineLimit,
+    ended: LineLimit,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let connections = LineLimit::new(CONNECTIONS_A_SECOND);
+        Self {
+            refused: LineLimit::new(REFUSALS_A_SECOND),
+            accepted: connections.clone(),
+            moved: connections.clone(),
+            ended: connections,
+        }
+    }
+}
+
+impl Log {
     pub(super) fn refused(&mut self, now: Time, peer: SocketAddr, key: Option<PublicKey>, why: Refusal) {
-        let Some(omitted) = self.admit(now) else { return };
+        let Some(omitted) = self.refused.admit(now) else { return };
         let key = key.map(tracing::field::display);
         info!(%peer, key, why = %reason(why), omitted, "session refused");
+    }
+
+    pub(super) fn accepted(&mut self, now: Time, peer: Option<SocketAddr>, connection: u32, handshake: Duration) {
+        let Some(omitted) = self.accepted.admit(now) else { return };
+        let (peer, handshake_s) = (peer.map(tracing::field::display), handshake.as_secs_f64());
+        info!(peer, connection, handshake_s, omitted, "connection accepted");
+    }
+
+    pub(super) fn moved(&mut self, now: Time, from: SocketAddr, to: Option<SocketAddr>) {
+        let Some(omitted) = self.moved.admit(now) else { return };
+        info!(%from, to = to.map(tracing::field::display), omitted, "session moved");
+    }
+
+    pub(super) fn ended(&mut self, now: Time, stream: &Stream, statistics: &Statistics, why: EndReason) {
+        let Some(omitted) = self.ended.admit(now) else { return };
+        let seconds = now.since(stream.opened_at).as_secs_f64();
+        let &Statistics { acknowledged: sent, arrived: received, data_packets: packets, retransmitted, .. } =
+            statistics;
+        let rate_bps = ((sent + received) as f64 * 8.0 / seconds.max(1e-9)) as u64;
+        let (peer, connection) = (stream.address.map(tracing::field::display), stream.id.number());
+        info!(
+            peer,
+            connection,
+            ?why,
+            sent,
+            received,
+            seconds,
+            rate_bps,
+            packets,
+            retransmitted,
+            omitted,
+            "connection ended"
+        );
     }
 }
 
@@ -50,29 +116,8 @@ fn reason(refusal: Refusal) -> &'static str {
     }
 }
 
-pub(super) fn accepted(peer: Option<SocketAddr>, connection: u32, handshake: Duration) {
-    info!(
-        peer = peer.map(tracing::field::display),
-        connection,
-        handshake_s = handshake.as_secs_f64(),
-        "connection accepted"
-    );
-}
-
-pub(super) fn moved(from: SocketAddr, to: Option<SocketAddr>) {
-    info!(%from, to = to.map(tracing::field::display), "session moved");
-}
-
 pub(super) fn discarded(count: usize) {
     debug!(count, "unused sessions discarded");
-}
-
-pub(super) fn ended(now: Time, stream: &Stream, statistics: &Statistics, why: EndReason) {
-    let seconds = now.since(stream.opened_at).as_secs_f64();
-    let &Statistics { acknowledged: sent, arrived: received, data_packets: packets, retransmitted, .. } = statistics;
-    let rate_bps = ((sent + received) as f64 * 8.0 / seconds.max(1e-9)) as u64;
-    let (peer, connection) = (stream.address.map(tracing::field::display), stream.id.number());
-    info!(peer, connection, ?why, sent, received, seconds, rate_bps, packets, retransmitted, "connection ended");
 }
 
 #[cfg(test)]
@@ -80,11 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_refusals_writes_few_lines_and_their_number() {
-        let mut log = RefusalLog::default();
-        let admitted = |log: &mut RefusalLog, now| (0..1000).filter_map(|_| log.admit(now)).collect::<Vec<_>>();
-        assert_eq!(admitted(&mut log, Time::ZERO), [0; 10]);
-        let next = admitted(&mut log, Time::ZERO + Duration::from_secs(1));
-        assert_eq!((next.len(), next[0]), (10, 990));
+    fn a_flood_writes_few_lines_and_their_number() {
+        for mut limit in [LineLimit::new(10), Log::default().refused] {
+            let admitted = |limit: &mut LineLimit, now| (0..1000).filter_map(|_| limit.admit(now)).collect::<Vec<_>>();
+            assert_eq!(admitted(&mut limit, Time::ZERO), [0; 10]);
+            let next = admitted(&mut limit, Time::ZERO + Duration::from_secs(1));
+            assert_eq!((next.len(), next[0]), (10, 990));
+        }
     }
 }

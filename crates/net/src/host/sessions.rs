@@ -93,7 +93,7 @@ impl<C: Controller> Host<C> {
                 // Its opener never proved its address, so there are no streams.
                 SessionEvent::Discarded(_) => continue,
                 SessionEvent::Refused(from, key, why) => {
-                    self.refusals.refused(now, from, key, why);
+                    self.log.refused(now, from, key, why);
                     continue;
                 }
                 SessionEvent::Full => {
@@ -130,7 +130,7 @@ impl<C: Controller> Host<C> {
     /// is most likely the same (RFC 9000 section 9.4).
     fn on_moved(&mut self, now: Time, session: SessionId, before: SocketAddr) {
         let address = self.sessions.as_ref().and_then(|sessions| sessions.address(session));
-        log::moved(before, address);
+        self.log.moved(now, before, address);
         let moved = self.streams.values_mut().filter(|stream| stream.peer.session_id() == Some(session));
         moved.for_each(|stream| stream.address = address);
         if address.is_none_or(|address| address.ip() == before.ip()) {
