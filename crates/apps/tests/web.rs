@@ -212,7 +212,7 @@ fn one_address_cannot_take_all_connections() {
         socket.read(&mut [0]).is_ok_and(|length| length == 0)
     };
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(open.iter().filter(|socket| is_closed(socket)).count(), 12);
+    assert_eq!(open.iter().filter(|socket| is_closed(socket)).count(), 14, "16 of 25 places are for one address");
     // Another address.
     let mut other = connected_from([127, 0, 0, 2], site.address, None);
     other.write_all(b"GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

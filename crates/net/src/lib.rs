@@ -13,6 +13,7 @@
 //! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
+//! shares     how clients share places and memory
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
@@ -30,6 +31,7 @@ mod layout;
 pub mod monitor;
 mod peer;
 mod ready;
+mod shares;
 mod socket;
 mod steering;
 mod stream;

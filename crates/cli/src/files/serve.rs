@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
     /// Take no more once all files in the directory have this size together
     #[arg(long, value_name = "SIZE", requires = "writers")]
     quota: Option<Bytes>,
-    /// The maximum number of connections that are served at once; one address has at most four fifths of these places,
+    /// The maximum number of connections that are served at once; one network has at most four fifths of these places,
     /// and further connections wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
     clients: usize,

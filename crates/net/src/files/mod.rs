@@ -40,6 +40,7 @@ use rampmeter_wire::UDP_BYTES;
 use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
+pub use crate::shares::has_place;
 pub use client::{
     ClientOptions, FileReport, FileResult, GetOptions, PutOptions, Report, SyncOptions, get, parse_hash, put, sync,
 };
@@ -52,7 +53,7 @@ pub use protocol::Refusal;
 pub(crate) use server::ControllerPolicy;
 pub use server::{
     DegradedHandler, MAX_THREADS, ServeOptions, Server, TransferHandler, TransferReport, Writers, default_threads,
-    has_place, serve,
+    serve,
 };
 
 /// The default port of `serve`: "RAMP" on a telephone keypad.

@@ -10,7 +10,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
-use super::engine::{Engine, Settings};
+use super::engine::{Engine, Owners, Settings};
 use super::error::StreamError;
 use super::link::{Command, Link};
 use super::session::Session;
@@ -109,6 +109,7 @@ impl Client {
                     max_streams: options.max_streams,
                     spare: options.spare.max(1),
                     memory: options.memory,
+                    owners: Owners::One,
                     monitor: options.monitor.clone(),
                 };
                 let engine = Engine::new(net, host, Arc::clone(&link), settings, incoming_sender);

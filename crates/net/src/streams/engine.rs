@@ -11,7 +11,7 @@ mod contact;
 mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rampmeter_control::AnyController;
@@ -31,6 +31,7 @@ use crate::contact::ContactError;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
 use crate::monitor::Monitor;
+use crate::shares::Owner;
 
 /// The interval of checks that no event causes.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -49,13 +50,28 @@ pub(super) struct Settings {
     pub(super) spare: usize,
     /// The maximum sum of all receive windows.
     pub(super) memory: Bytes,
+    /// How the other hosts share it.
+    pub(super) owners: Owners,
     /// Where the engine puts its state once a second.
     pub(super) monitor: Option<Monitor>,
+}
+
+/// Who shares the memory of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// Nobody: there is one session.
+    One,
+    /// Networks, and the addresses in them.
+    Networks,
+    /// Keys: only listed ones are served.
+    Keys,
 }
 
 /// A session of the engine.
 struct Member {
     session: Session,
+    /// Who has the receive windows of its streams.
+    owner: Option<Owner>,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Whether the other host answers.
     answers: watch::Sender<bool>,
@@ -102,7 +118,7 @@ impl Engine {
         settings: Settings,
         incoming: mpsc::UnboundedSender<Stream>,
     ) -> Self {
-        let windows = Windows { max: settings.memory, sum: Bytes::ZERO };
+        let windows = Windows::new(settings.memory);
         Self {
             next_sweep: net.now() + SWEEP,
             net,
@@ -239,7 +255,12 @@ impl Engine {
         entry.advance(now, id, host, &mut self.windows, class);
     }
 
-    fn add_session(&mut self, id: SessionId, key: PublicKey) {
+    fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
+        let owner = match self.settings.owners {
+            Owners::One => None,
+            Owners::Networks => Some(peer.into()),
+            Owners::Keys => Some(Owner::key(key)),
+        };
         let (ended, end) = watch::channel(None);
         let (answers, answering) = watch::channel(true);
         let link = Arc::clone(&self.link);
@@ -247,6 +268,7 @@ impl Engine {
         let class = self.classes;
         self.sessions.entry(id).or_insert_with(|| Member {
             session: Session::new(id, key, link, end, answering),
+            owner,
             ended,
             answers,
             make_controller: None,
@@ -265,7 +287,7 @@ impl Engine {
         let pipe = Arc::new(Pipe::default());
         let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
         self.net.host_mut(self.host)?.share(id, share(1.0, member.class));
-        self.streams.insert(id, Entry::new(now, session, pipe));
+        self.streams.insert(id, Entry::new(now, session, member.owner, pipe));
         Some(stream)
     }
 
@@ -302,7 +324,7 @@ impl Engine {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(member) = self.sessions.get_mut(&id) else { return };
         while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
-            let opened = Some(()).filter(|()| self.windows.add(FIRST_WINDOW));
+            let opened = Some(()).filter(|()| self.windows.take(member.owner, FIRST_WINDOW));
             let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
             let Some(connection) = opened else {
                 if member.opening.is_empty() {
@@ -317,10 +339,11 @@ impl Engine {
     fn on_accepted(&mut self, now: Time, id: ConnectionId) {
         let max_streams = self.settings.max_streams;
         let Some(host) = self.net.host_mut(self.host) else { return };
-        let (Some(session), Some(key)) = (host.session(id), host.peer_key(id)) else { return };
+        let (Some(session), Some(key), Some(peer)) = (host.session(id), host.peer_key(id), host.peer(id)) else {
+            return;
+        };
         let is_stopping = self.stop_at.is_some();
-        let fits = !is_stopping && self.windows.add(FIRST_WINDOW);
-        self.add_session(session, key);
+        self.add_session(session, key, peer.ip());
         let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
         if member.accepted.len() >= max_streams {
             // Streams that have ended need no place any more, although they remain for late packets.
@@ -328,13 +351,10 @@ impl Engine {
             member.accepted.retain(is_open);
         }
         let has_place = member.accepted.len() < max_streams;
-        if has_place && fits {
+        if has_place && !is_stopping && self.windows.take(member.owner, FIRST_WINDOW) {
             member.accepted.insert(id);
             member.silent.insert(id);
             return;
-        }
-        if fits {
-            self.windows.sum -= FIRST_WINDOW;
         }
         if let Some(host) = self.net.host_mut(self.host) {
             host.abort(now, id);
@@ -368,11 +388,10 @@ impl Engine {
             let is_silent = member.silent.remove(&id) && member.accepted.remove(&id);
             is_silent || member.opening.remove(&id) || member.spare.len() < before
         };
-        let Some(session) = self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some(*session))
-        else {
-            return;
-        };
-        self.windows.sum -= FIRST_WINDOW;
+        let found =
+            self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.owner)));
+        let Some((session, owner)) = found else { return };
+        self.windows.give_back(owner, FIRST_WINDOW);
         if let Some(dial) = &self.dial {
             let error = ContactError::no_answer(dial.address);
             return self.try_next_address(now, error);
@@ -387,7 +406,7 @@ impl Engine {
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
-            self.windows.sum -= FIRST_WINDOW * connections;
+            self.windows.give_back(member.owner, FIRST_WINDOW * connections);
         }
     }
 

@@ -14,6 +14,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use super::error::StreamEnd;
 use super::pipe::{CAPACITY, Pipe};
 use crate::host::Host;
+use crate::shares::{Owner, Shares};
 
 /// The first receive window of a stream.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
@@ -21,27 +22,40 @@ pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
 /// The largest receive window of a stream: 1 Gb/s over 130 ms.
 const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
-/// The receive windows of all streams.
+/// The receive windows of all streams. The clients of a server share them.
 #[derive(Debug)]
 pub(super) struct Windows {
-    pub(super) max: Bytes,
-    pub(super) sum: Bytes,
+    left: Bytes,
+    shares: Shares,
 }
 
 impl Windows {
-    /// Adds `more` to the sum, if that is allowed.
-    pub(super) fn add(&mut self, more: Bytes) -> bool {
-        let fits = self.sum + more <= self.max;
-        if fits {
-            self.sum += more;
+    pub(super) fn new(max: Bytes) -> Self {
+        Self { left: max, shares: Shares::new(max.as_u64()) }
+    }
+
+    /// Takes `more` for a stream of `owner`, if that is allowed. A client's streams have no owner: they may take all.
+    pub(super) fn take(&mut self, owner: Option<Owner>, more: Bytes) -> bool {
+        let is_permitted = more <= self.left && owner.is_none_or(|owner| self.shares.take(owner, more.as_u64()));
+        if is_permitted {
+            self.left -= more;
         }
-        fits
+        is_permitted
+    }
+
+    /// Gives back what was taken for `owner`.
+    pub(super) fn give_back(&mut self, owner: Option<Owner>, bytes: Bytes) {
+        self.left += bytes;
+        if let Some(owner) = owner {
+            self.shares.give_back(owner, bytes.as_u64());
+        }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) session: SessionId,
+    owner: Option<Owner>,
     pub(super) pipe: Arc<Pipe>,
     window: Bytes,
     /// Bytes read since this time.
@@ -52,8 +66,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(now: Time, session: SessionId, pipe: Arc<Pipe>) -> Self {
-        Self { session, pipe, window: FIRST_WINDOW, read: (0, now), finished: false, session_end: None }
+    pub(super) fn new(now: Time, session: SessionId, owner: Option<Owner>, pipe: Arc<Pipe>) -> Self {
+        Self { session, owner, pipe, window: FIRST_WINDOW, read: (0, now), finished: false, session_end: None }
     }
 
     /// Moves what can be moved. `class` has the streams of its session.
@@ -119,7 +133,7 @@ impl Entry {
         }
         let in_a_round_trip = self.read.0 as f64 * (rtt.as_secs_f64() / elapsed.as_secs_f64());
         let wants_more = in_a_round_trip * 2.0 > self.window.as_u64() as f64;
-        if wants_more && self.window < MAX_WINDOW && windows.add(self.window) {
+        if wants_more && self.window < MAX_WINDOW && windows.take(self.owner, self.window) {
             self.window = self.window * 2;
             host.endpoint_mut().raise_receive_window(id, self.window);
         }
@@ -155,7 +169,7 @@ impl Entry {
         let woken = state.woken();
         drop(state);
         woken.wake();
-        windows.sum -= self.window;
+        windows.give_back(self.owner, self.window);
     }
 
     /// Its session has ended; its connection ends next, once what has arrived is in the pipe.
@@ -171,12 +185,26 @@ pub(super) fn share(weight: f64, class: u32) -> Share {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     #[test]
     fn the_sum_of_all_windows_has_a_limit() {
-        let mut windows = Windows { max: Bytes::new(1000), sum: Bytes::ZERO };
-        assert!(windows.add(Bytes::new(600)) && !windows.add(Bytes::new(401)) && windows.add(Bytes::new(400)));
-        assert_eq!(windows.sum, windows.max);
+        let mut windows = Windows::new(Bytes::new(1000));
+        let mut take = |bytes| windows.take(None, Bytes::new(bytes));
+        assert!(take(600) && !take(401) && take(400) && !take(1));
+    }
+
+    #[test]
+    fn one_client_leaves_windows_for_others() {
+        let owner = |last: [u8; 2]| Some(Owner::from(IpAddr::from([10, 0, last[0], last[1]])));
+        let [greedy, neighbour, other] = [[0, 1], [0, 2], [1, 1]].map(owner);
+        let mut windows = Windows::new(Bytes::new(1 << 30));
+        let mut fill = |owner| (0..9999).take_while(|_| windows.take(owner, FIRST_WINDOW)).count();
+        // Of 4096 windows. Sixteen parts of 25; four fifths of what is left to its network; the same of the rest.
+        assert_eq!([greedy, neighbour, other].map(&mut fill), [2621, 524, 608]);
+        windows.give_back(greedy, FIRST_WINDOW * 1000);
+        assert!(windows.take(neighbour, FIRST_WINDOW));
     }
 }

@@ -10,7 +10,7 @@ use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::engine::{Engine, Settings};
+use super::engine::{Engine, Owners, Settings};
 use super::link::{Command, Link};
 use super::stream::Stream;
 use super::{DEFAULT_PORT, default_limits, default_transport, ended, endpoint};
@@ -125,6 +125,10 @@ impl Server {
                     max_streams: options.max_streams,
                     spare: 0,
                     memory: options.memory,
+                    owners: match options.clients {
+                        Clients::Listed(_) => Owners::Keys,
+                        Clients::Anyone | Clients::None => Owners::Networks,
+                    },
                     monitor: options.monitor.clone(),
                 };
                 Ok((Engine::new(net, host, Arc::clone(&link), settings, incoming_sender), link))

@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rampmeter_transport::ConnectionId;
 
-use super::places::Places;
 use crate::driver::Alarm;
+use crate::shares::Shares;
 
 /// A connection that waits for a place.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +35,8 @@ pub(super) struct Admission {
 
 #[derive(Debug)]
 struct State {
-    connections: Places,
-    served: Places,
+    connections: Shares,
+    served: Shares,
     /// The longest wait first.
     waiting: VecDeque<Waiter>,
     granted: Vec<Waiter>,
@@ -48,7 +48,7 @@ impl State {
     fn grant(&mut self, caller: usize) {
         let Self { served, waiting, granted, alarms, .. } = self;
         waiting.retain(|waiter| {
-            let has_place = served.take(waiter.ip);
+            let has_place = served.take(waiter.ip, 1);
             if has_place {
                 granted.push(*waiter);
                 if let Some(Some(alarm)) = alarms.get(waiter.thread).filter(|_| waiter.thread != caller) {
@@ -63,8 +63,8 @@ impl State {
 impl Admission {
     pub(super) fn new(threads: usize, max_connections: usize, max_served: usize) -> Self {
         let state = State {
-            connections: Places::new(max_connections),
-            served: Places::new(max_served),
+            connections: Shares::new(max_connections as u64),
+            served: Shares::new(max_served as u64),
             waiting: VecDeque::new(),
             granted: Vec::new(),
             alarms: vec![None; threads],
@@ -89,18 +89,18 @@ impl Admission {
 
     /// Whether a connection from `ip` is accepted.
     pub(super) fn open(&self, ip: IpAddr) -> bool {
-        self.state().connections.take(ip)
+        self.state().connections.take(ip, 1)
     }
 
     /// A connection that was accepted has ended.
     pub(super) fn close(&self, thread: usize, id: ConnectionId, ip: IpAddr, has_place: bool) {
         let mut state = self.state();
-        state.connections.give_back(ip);
+        state.connections.give_back(ip, 1);
         let is_other = |waiter: &Waiter| (waiter.thread, waiter.id) != (thread, id);
         let granted = state.granted.len();
         state.granted.retain(is_other);
         if has_place || state.granted.len() < granted {
-            state.served.give_back(ip);
+            state.served.give_back(ip, 1);
         }
         state.waiting.retain(is_other);
         state.grant(thread);
@@ -123,7 +123,7 @@ impl Admission {
         let mut state = self.state();
         state.waiting.extend(waiting.iter().map(|&(id, ip)| Waiter { thread, id, ip }));
         for &ip in given_up {
-            state.served.give_back(ip);
+            state.served.give_back(ip, 1);
         }
         state.grant(thread);
         if !waiting.is_empty() && !state.waiting.is_empty() {

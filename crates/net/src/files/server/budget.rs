@@ -4,11 +4,9 @@
 //! debt is paid. So pieces may be of any size, and the mean rate is exact.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use rampmeter_units::{Duration, Rate, Time};
-
-use super::places::network;
 
 /// The bytes that a server hashes for a network of clients without sending or receiving them, a second: to resume and
 /// to compare files.
@@ -19,6 +17,14 @@ const HASHED_AT_ONCE: f64 = 1e9;
 
 /// The time in which an unused budget for sending fills up.
 const SENDING_DEPTH_S: f64 = 0.05;
+
+/// The network of a client: an IPv4 address, or the first 64 bits of an IPv6 address.
+fn network(ip: IpAddr) -> u64 {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => (Ipv6Addr::to_bits(ip) >> 64) as u64 | 1 << 63, // no IPv4 address has this bit
+    }
+}
 
 /// An amount that comes at a steady rate.
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ use super::quota::Quota;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::history::HistoryFile;
+use crate::shares::Shares;
 
 /// What threads share.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Common {
     has_rates: bool,
     budgets: Mutex<Budgets>,
     quota: Mutex<Quota>,
+    /// What the receive windows of uploads may be larger than those of requests.
+    windows: Mutex<Shares>,
     /// Whether a thread has ended.
     has_ended: AtomicBool,
 }
@@ -47,6 +50,7 @@ impl Common {
             has_rates: options.rate.is_some() || options.client_rate.is_some(),
             budgets: Mutex::new(Budgets::new(now, options.rate, options.client_rate)),
             quota: Mutex::new(quota),
+            windows: Mutex::new(Shares::new(options.memory.as_u64())),
             has_ended: AtomicBool::new(false),
             options,
         })
@@ -64,6 +68,10 @@ impl Common {
 
     pub(super) fn quota(&self) -> MutexGuard<'_, Quota> {
         self.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn windows(&self) -> MutexGuard<'_, Shares> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All threads are to end.

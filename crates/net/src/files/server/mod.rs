@@ -17,7 +17,6 @@ mod controller_policy;
 mod jobs;
 mod lane;
 mod options;
-mod places;
 mod quota;
 mod shared;
 mod worker;
@@ -43,7 +42,6 @@ use crate::steering::Port;
 #[cfg(feature = "tunnel")]
 pub(crate) use controller_policy::ControllerPolicy;
 pub use options::{DegradedHandler, ServeOptions, TransferHandler, TransferReport, Writers};
-pub use places::has_place;
 
 /// The maximum number of threads of a server.
 pub const MAX_THREADS: usize = 16;

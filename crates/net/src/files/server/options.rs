@@ -68,6 +68,9 @@ pub struct ServeOptions {
     pub max_size: Option<Bytes>,
     /// The size of all files in the directory, beyond which uploads are refused.
     pub quota: Option<Bytes>,
+    /// The maximum sum of what the receive windows of uploads have beyond 64 kB each. Clients share it as they share
+    /// places.
+    pub memory: Bytes,
     /// The rate of all clients together, in bytes of their streams.
     pub rate: Option<Rate>,
     /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
@@ -80,8 +83,9 @@ pub struct ServeOptions {
     pub registry: Registry,
     /// The transport settings of connections, apart from the receive window.
     pub transport: Config,
-    /// The maximum number of connections that are served at once. One IPv4 address, or one IPv6 network of 64 bits, has
-    /// at most four fifths of these places. Further connections wait for a place, and four times as many are refused.
+    /// The maximum number of connections that are served at once. One network (24 bits of
+    /// IPv4, 48 of IPv6) has at most four fifths of these places, and one client (an IPv4 address, 64 bits of IPv6) four
+    /// fifths of those. Further connections wait for a place, and four times as many are refused.
     pub max_clients: usize,
     /// The number of threads that send and receive, 1 to [`MAX_THREADS`](super::MAX_THREADS). Each has a socket of its
     /// own on the port, and all sessions of some of the clients.
@@ -119,6 +123,7 @@ impl Default for ServeOptions {
             overwrite: false,
             max_size: None,
             quota: None,
+            memory: Bytes::new(256 << 20),
             rate: None,
             client_rate: None,
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),

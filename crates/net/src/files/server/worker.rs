@@ -8,13 +8,13 @@ use rampmeter_control::{AnyController, History};
 use rampmeter_manager::Destination;
 use rampmeter_session::{Member, PublicKey, SessionId, Sessions, Suite};
 use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Duration, Stream, Time};
 
 use super::common::Common;
 use super::controller_policy::{ControllerPolicy, Make};
 use super::jobs::Outcome;
-use super::lane::{Context, Lane, Next, Stage};
-use super::options::{TransferReport, Writers};
+use super::lane::{Context, Lane, Next, REQUEST_WINDOW, Stage};
+use super::options::TransferReport;
 use super::shared::Shared;
 use crate::clock::{Clock, set_min_timer_slack};
 use crate::driver::{EventLoop, HostId};
@@ -27,12 +27,6 @@ use crate::socket::Socket;
 
 /// Threads that read and write files for a thread of the network.
 const DISK_THREADS: usize = 4;
-
-/// The window of connections to a server that takes no uploads: some hundred requests.
-const REQUEST_WINDOW: Bytes = Bytes::new(64 * 1024);
-
-/// The window of connections that may upload.
-const UPLOAD_WINDOW: Bytes = Bytes::new(4 << 20);
 
 /// The time that a refused client has to read the reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
@@ -206,6 +200,7 @@ impl Worker {
         statistics: &Statistics,
     ) {
         self.common.admission.close(self.number, id, client.peer.ip(), client.lane.has_place);
+        self.common.windows().give_back(client.peer.ip(), client.lane.more_window());
         self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
             self.close_part(id, upload.into_sink());
@@ -368,12 +363,14 @@ fn new_host(
     histories: &[(Destination, History)],
 ) -> Host<AnyController> {
     let options = &common.options;
-    let window = if options.writers == Writers::None { REQUEST_WINDOW } else { UPLOAD_WINDOW };
     // Half-open sessions and connections are limited for each thread, so that a flood at one thread leaves the others
     // theirs; all other limits are those of the server.
     let max_half_open = options.max_clients + 16;
     let config = EndpointConfig {
-        accept: Some(Config { receive_window: window.max(options.transport.packet), ..options.transport.clone() }),
+        accept: Some(Config {
+            receive_window: REQUEST_WINDOW.max(options.transport.packet),
+            ..options.transport.clone()
+        }),
         max_connections: options.max_connections(),
         max_half_open,
         ..EndpointConfig::default()

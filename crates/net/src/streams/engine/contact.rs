@@ -34,10 +34,11 @@ impl Engine {
 
     /// The server's key is known: opens the first streams.
     fn begin(&mut self, now: Time, session: SessionId, key: PublicKey) {
-        self.add_session(session, key);
+        let Some(dial) = &self.dial else { return };
+        self.add_session(session, key, dial.address.ip());
         let Some(host) = self.net.host_mut(self.host) else { return };
         let first = host.open(now, session, &self.settings.transport);
-        self.windows.add(FIRST_WINDOW);
+        self.windows.take(None, FIRST_WINDOW);
         if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
             member.opening.insert(id);
         }

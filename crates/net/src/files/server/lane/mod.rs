@@ -22,7 +22,7 @@ use std::net::IpAddr;
 
 use rampmeter_control::AnyController;
 use rampmeter_transport::ConnectionId;
-use rampmeter_units::Time;
+use rampmeter_units::{Bytes, Time};
 
 use self::upload::Upload;
 use super::jobs::{self, Listing, Outcome};
@@ -39,6 +39,12 @@ const MAX_INPUT: usize = 64 * 1024;
 
 // There is always room for a whole message.
 const _: () = assert!(MAX_INPUT > MAX_MESSAGE);
+
+/// The first receive window of a connection: some hundred requests.
+pub(super) const REQUEST_WINDOW: Bytes = Bytes::new(64 * 1024);
+
+/// The window of a connection that uploads, if there is memory for it: 1 Gb/s over 33 ms.
+const UPLOAD_WINDOW: Bytes = Bytes::new(4 << 20);
 
 /// Requests that are answered before other clients are served.
 const REQUESTS_A_TURN: usize = 16;
@@ -123,6 +129,8 @@ pub(super) struct Lane {
     pub(super) piece_left: usize,
     /// A buffer for the next job.
     buffer: Vec<u8>,
+    /// The receive window of the connection.
+    window: Bytes,
     pub(super) done: Done,
     /// Bytes of requests and files handled, as a measure of progress.
     pub(super) handled: u64,
@@ -143,8 +151,31 @@ impl Lane {
             has_place: false,
             piece_left: 0,
             buffer: Vec::new(),
+            window: REQUEST_WINDOW,
             done: Done::default(),
             handled: 0,
+        }
+    }
+
+    /// The bytes of the receive window beyond those that each connection has.
+    pub(super) fn more_window(&self) -> u64 {
+        (self.window - REQUEST_WINDOW).as_u64()
+    }
+
+    /// Raises the receive window for an upload: as far as the client's share of the server's memory allows. The window
+    /// stays for later uploads, since a connection never takes it back.
+    fn raise_window(&mut self, cx: &mut Context<'_>) {
+        if self.window >= UPLOAD_WINDOW {
+            return;
+        }
+        let mut windows = cx.shared.common.windows();
+        let mut wanted = UPLOAD_WINDOW;
+        while wanted > self.window {
+            if windows.take(self.ip, (wanted - self.window).as_u64()) {
+                self.window = wanted;
+                cx.host.endpoint_mut().raise_receive_window(cx.id, wanted);
+            }
+            wanted = wanted / 2;
         }
     }
 
@@ -199,8 +230,9 @@ impl Lane {
 
     /// Reads what has arrived, if there is room: so much at a time that a budget goes into debt for a moment only.
     fn fill(&mut self, cx: &mut Context<'_>) {
-        if self.input.len() < MAX_INPUT {
-            let count = cx.host.read_up_to(cx.now, cx.id, MAX_INPUT, &mut self.input);
+        let room = MAX_INPUT.saturating_sub(self.input.len());
+        if room > 0 {
+            let count = cx.host.read_up_to(cx.now, cx.id, room, &mut self.input);
             self.on_moved(cx, count);
         }
     }

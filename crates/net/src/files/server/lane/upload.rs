@@ -114,6 +114,7 @@ impl Lane {
             }
             return Next::More;
         }
+        self.raise_window(cx);
         let may_overwrite = self.access.overwrite;
         self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open) });
         // A part of an earlier upload is hashed: that is work for the background.

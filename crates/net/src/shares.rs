@@ -1,0 +1,187 @@
+//! How clients share what a server has a limited amount of: places, bytes of memory.
+//!
+//! A client is an address, in a network that most likely is one customer of a provider:
+//!
+//! | | network | client |
+//! |---|---|---|
+//! | IPv4 | 24 bits | an address |
+//! | IPv6 | 48 bits | 64 bits |
+//! | a listed key | the key | the key |
+//!
+//! A network may have at most [`SHARE`] times as much as is then left; the last place is for one without any. So one network
+//! has at most four fifths, a second one four fifths of the rest, and so on (dynamic thresholds: Choudhury and Hahne,
+//! 1998, for the buffers of switches). The clients of a network share what it may have in the same way: one has at most
+//! 16 parts of 25 of everything.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use rampmeter_session::PublicKey;
+
+/// What a network or a client may have for each unit that is left.
+const SHARE: u64 = 4;
+
+/// A network or a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    V4(u32),
+    V6(u64),
+    Key(PublicKey),
+}
+
+/// A client that has a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    network: Name,
+    client: Name,
+}
+
+impl Owner {
+    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "for streams"))]
+    pub(crate) fn key(key: PublicKey) -> Self {
+        Self { network: Name::Key(key), client: Name::Key(key) }
+    }
+}
+
+impl From<IpAddr> for Owner {
+    fn from(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self { network: Name::V4(ip.to_bits() >> 8), client: Name::V4(ip.to_bits()) },
+            IpAddr::V6(ip) => {
+                let bits = Ipv6Addr::to_bits(ip);
+                Self { network: Name::V6((bits >> 80) as u64), client: Name::V6((bits >> 64) as u64) }
+            }
+        }
+    }
+}
+
+/// What a network has, and what its clients have of it.
+#[derive(Debug, Default)]
+struct Network {
+    sum: u64,
+    clients: BTreeMap<Name, u64>,
+}
+
+/// An amount, and who has parts of it.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    left: u64,
+    networks: BTreeMap<Name, Network>,
+}
+
+/// Whether a client that has `client` of a network's `network` may take `amount` of what is `left`.
+fn permits(amount: u64, left: u64, network: u64, client: u64) -> bool {
+    // The network may take `room`: network + room <= SHARE * (left - room).
+    let room = SHARE.saturating_mul(left).saturating_sub(network) / (SHARE + 1);
+    // The last place is for a network, and for a client, without one.
+    let room = if network == 0 { room.max(1) } else { room };
+    let is_first_place = client == 0 && amount == 1;
+    amount <= left.min(room) && (is_first_place || client + amount <= SHARE.saturating_mul(room - amount))
+}
+
+impl Shares {
+    pub(crate) fn new(all: u64) -> Self {
+        Self { left: all, networks: BTreeMap::new() }
+    }
+
+    /// Takes `amount` for `owner`, if it may have it.
+    pub(crate) fn take(&mut self, owner: impl Into<Owner>, amount: u64) -> bool {
+        let owner = owner.into();
+        let network = self.networks.get(&owner.network);
+        let client = network.and_then(|network| network.clients.get(&owner.client)).copied().unwrap_or(0);
+        let is_permitted = permits(amount, self.left, network.map_or(0, |network| network.sum), client);
+        if is_permitted {
+            self.left -= amount;
+            let network = self.networks.entry(owner.network).or_default();
+            network.sum += amount;
+            *network.clients.entry(owner.client).or_default() += amount;
+        }
+        is_permitted
+    }
+
+    /// Gives back `amount` that was taken for `owner`.
+    pub(crate) fn give_back(&mut self, owner: impl Into<Owner>, amount: u64) {
+        let owner = owner.into();
+        let Some(network) = self.networks.get_mut(&owner.network) else { return };
+        let Some(client) = network.clients.get_mut(&owner.client) else { return };
+        let amount = amount.min(*client);
+        *client -= amount;
+        network.sum -= amount;
+        self.left += amount;
+        if *client == 0 {
+            network.clients.remove(&owner.client);
+        }
+        if network.sum == 0 {
+            self.networks.remove(&owner.network);
+        }
+    }
+}
+
+/// Whether a client at `ip` gets one of `all` places beside the clients at `taken`.
+pub fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) -> bool {
+    let owner = Owner::from(ip);
+    let (mut used, mut network, mut client) = (0, 0, 0);
+    for other in taken.map(Owner::from) {
+        used += 1;
+        network += u64::from(other.network == owner.network);
+        client += u64::from(other == owner);
+    }
+    permits(1, (all as u64).saturating_sub(used), network, client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of places of `all` that each of `clients` gets, one after the other.
+    fn places(all: usize, clients: &[&str]) -> Vec<usize> {
+        let (mut shares, mut taken) = (Shares::new(all as u64), Vec::<IpAddr>::new());
+        let fill = |ip: &&str| {
+            let ip: IpAddr = ip.parse().unwrap();
+            let before = taken.len();
+            while has_place(ip, all, taken.iter().copied()) {
+                assert!(shares.take(ip, 1));
+                taken.push(ip);
+            }
+            assert!(!shares.take(ip, 1), "both count alike");
+            taken.len() - before
+        };
+        let counts = clients.iter().map(fill).collect();
+        for ip in taken {
+            shares.give_back(ip, 1);
+        }
+        assert_eq!((shares.left, shares.networks.len()), (all as u64, 0));
+        counts
+    }
+
+    #[test]
+    fn no_network_takes_all_places() {
+        // Four networks, one after the other.
+        let clients = ["10.0.0.1", "10.0.0.2", "10.0.1.1", "10.0.1.2", "10.0.2.1", "10.0.2.2", "10.0.3.1"];
+        assert_eq!(places(250, &clients), [160, 32, 36, 8, 8, 2, 2]);
+        assert_eq!(places(1, &["10.0.0.1", "10.0.0.2"]), [1, 0]);
+        assert_eq!(places(250, &["10.0.0.1", "::ffff:10.0.0.1"]), [160, 0]);
+    }
+
+    #[test]
+    fn six_networks_of_one_home_leave_places_for_another() {
+        let home: Vec<String> = (0..6).map(|n| format!("2001:db8:1:{n}::1")).collect();
+        let mut clients: Vec<&str> = home.iter().map(String::as_str).collect();
+        clients.push("2001:db8:2::1");
+        let places = places(250, &clients);
+        assert_eq!(places[0], 160);
+        assert_eq!(places[..6].iter().sum::<usize>(), 200);
+        assert_eq!(places[6], 32, "the other home");
+    }
+
+    #[test]
+    fn amounts_are_shared_in_the_same_way() {
+        let (one, other) = (Owner::from(IpAddr::from([10, 0, 0, 1])), Owner::from(IpAddr::from([10, 0, 1, 1])));
+        let mut shares = Shares::new(1000);
+        assert!(!shares.take(one, 641) && shares.take(one, 500));
+        assert!(!shares.take(one, 200) && shares.take(one, 140), "16 parts of 25");
+        assert!(!shares.take(other, 361) && shares.take(other, 200));
+        shares.give_back(one, 640);
+        assert!(shares.take(one, 300));
+    }
+}
