@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,21 @@ fn a_new_server_is_known_from_then_on() {
     assert_eq!(fs::read_to_string(&known).unwrap(), format!("{} {}\n", server.address, server.key));
     assert!(!get(&options()).unwrap().is_new_server);
     assert_eq!(fs::read_to_string(&known).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_silent_address_without_a_known_key_ends_the_command() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let options = options(silent.local_addr().unwrap(), "f", to.path());
+    let peer_timeout = rampmeter_units::Duration::from_secs(1);
+    let trust = Trust::KnownServers(to.path().join("known_servers"));
+    let client = ClientOptions { trust, peer_timeout, retry: 1, ..options.client };
+    let began = Instant::now();
+    let error = get(&GetOptions { client, ..options }).unwrap_err();
+    assert!(matches!(error, NetError::Contact(ContactError::NoAnswer(_))), "{error}");
+    // Two attempts of a second each, and a second between them.
+    assert!((3.0..10.0).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -425,9 +425,10 @@ impl Sessions {
         self.events.pop_front()
     }
 
-    /// Sessions without packets for `time`.
+    /// Sessions opened by other hosts, without packets for `time`. Those of this host end with [`Event::NoAnswer`], or
+    /// when its application no longer needs them.
     pub fn silent_for(&self, now: Time, time: Duration) -> impl Iterator<Item = SessionId> {
-        let is_silent = move |session: &&Session| now.since(session.last_received) >= time;
+        let is_silent = move |session: &&Session| session.hello.is_some() && now.since(session.last_received) >= time;
         self.slots.iter().flatten().filter(is_silent).map(|session| session.id)
     }
 }

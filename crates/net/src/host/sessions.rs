@@ -160,7 +160,7 @@ impl<C: Controller> Host<C> {
         }
     }
 
-    /// Discards sessions that have no connection and have been silent for `time`.
+    /// Discards sessions of other hosts that have no connection and have been silent for `time`.
     pub(super) fn sweep_sessions(&mut self, now: Time, time: Duration) {
         self.next_session_sweep = now + SESSION_SWEEP;
         let used = self.used_sessions();

@@ -303,6 +303,7 @@ impl<'a> Engine<'a> {
         let Some(link) = &mut self.link else { return Ok(false) };
         let until = self.next_heartbeat.min(link.now() + Duration::from_millis(100));
         link.wait(until)?;
+        link.check_answer()?;
         let address = link.address;
         while let Some(event) = link.poll()? {
             match event {

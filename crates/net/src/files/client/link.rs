@@ -63,8 +63,9 @@ pub(super) struct Link<'a> {
     pub(super) handshake: Option<Duration>,
     /// Connections, the first one first.
     connections: Vec<ConnectionId>,
-    /// Whether connections can be opened: the server's key is known.
-    is_ready: bool,
+    /// Since when this client has asked for the server's key, without which there is no connection; `None` if the key is
+    /// known.
+    asking_since: Option<Time>,
 }
 
 impl<'a> Link<'a> {
@@ -96,13 +97,22 @@ impl<'a> Link<'a> {
             is_new_server: false,
             handshake: None,
             connections: Vec::new(),
-            is_ready: trusted.expected().is_some(),
+            asking_since: trusted.expected().is_none().then_some(now),
         })
     }
 
     /// Whether the server's key is not known yet, so that there can be no connection.
     pub(super) fn asks_for_key(&self) -> bool {
-        !self.is_ready
+        self.asking_since.is_some()
+    }
+
+    /// Fails once the server has not shown its key for the time in which a peer must send something.
+    pub(super) fn check_answer(&self) -> Result<(), NetError> {
+        let is_overdue = |since: Time| self.now().since(since) >= self.options.peer_timeout;
+        match self.asking_since {
+            Some(since) if is_overdue(since) => Err(ContactError::no_answer(self.address).into()),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn now(&self) -> Time {
@@ -115,7 +125,7 @@ impl<'a> Link<'a> {
 
     /// Opens another connection, in the macroflow of the first one; `None` if that is not possible yet.
     pub(super) fn connect(&mut self) -> Option<ConnectionId> {
-        if !self.is_ready {
+        if self.asks_for_key() {
             return None;
         }
         let (now, session, transport) = (self.now(), self.session, &self.options.transport);
@@ -175,7 +185,7 @@ impl<'a> Link<'a> {
         self.is_new_server |= self.trusted.check(key)?;
         self.key = Some(key);
         self.session = session;
-        self.is_ready = true;
+        self.asking_since = None;
         Ok(())
     }
 
@@ -184,7 +194,7 @@ impl<'a> Link<'a> {
         match end {
             // Asks for its key, to say what it is.
             SessionEnd::WrongKey => {
-                self.is_ready = false;
+                self.asking_since = Some(now);
                 self.connections.clear();
                 let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
                 self.session = session.ok_or_else(|| ContactError::no_answer(address))?;
