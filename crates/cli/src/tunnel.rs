@@ -18,7 +18,7 @@ use rampmeter_net::{ClientOptions, ServerOptions, keys};
 use rampmeter_session::{Clients, PublicKey};
 
 use crate::failure::Failure;
-use crate::files::{address, default_key};
+use crate::files::{address, default_key, reached_at};
 use crate::lists::check_controller;
 use crate::operate::OperateArgs;
 use crate::stop_flag;
@@ -173,9 +173,7 @@ async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop:
     .await?;
     let (address, key) = (server.address(), server.key());
     println!("tunnel on {address}");
-    let reached_at =
-        if address.ip().is_unspecified() { format!("HOST:{}", address.port()) } else { address.to_string() };
-    println!("connect with: rampmeter tunnel '{reached_at}?key={key}' --socks 1080");
+    println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address));
     server.run(stopped(stop)).await;
     Ok(())
 }

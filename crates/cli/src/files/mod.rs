@@ -40,6 +40,12 @@ pub(crate) fn default_key() -> PathBuf {
     keys::default_directory().join("key")
 }
 
+/// How a server that listens on `address` is reached: by a name that only its operator knows, if it listens on all
+/// addresses.
+pub(crate) fn reached_at(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { format!("HOST:{}", address.port()) } else { address.to_string() }
+}
+
 /// Parses an address; the host may be a name.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
@@ -49,6 +55,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_by_its_name() {
+        let at = |text: &str| reached_at(text.parse().unwrap());
+        assert_eq!(["0.0.0.0:7267", "[::]:7267", "10.0.0.1:7"].map(at), ["HOST:7267", "HOST:7267", "10.0.0.1:7"]);
+    }
 
     #[test]
     fn hosts_have_names() {

@@ -13,7 +13,7 @@ use rampmeter_session::Clients;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::print::amount;
-use super::{address, default_key};
+use super::{address, default_key, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::operate::OperateArgs;
@@ -161,6 +161,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     }
     let (address, key) = (server.address(), server.key());
     println!("serving {} on {address} with {}", args.directory.display(), args.controller);
+    let address = reached_at(address);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
     if args.list {
         println!("all of it:  rampmeter get '{address}/?key={key}' --out DIR");
@@ -203,14 +204,13 @@ fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> 
         _ if served.ended == "refused" => String::new(),
         some => format!(", {some} refused"),
     };
-    println!("{} {:?}: {result}{refused}, {}", served.peer, served.name, served.controller);
+    Some(format!("{omitted}{} {:?}: {result}{refused}, {}", served.peer, served.name, served.controller))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
     #[test]
     fn a_flood_of_transfers_prints_few_lines_and_their_number() {
         let served = TransferReport {
@@ -240,6 +240,7 @@ mod tests {
         assert_eq!(next.len(), 100);
     }
 
+    #[test]
     fn limits_have_units() {
         assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
         assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));

@@ -1,8 +1,9 @@
 //! Addresses of files, `rampmeter://HOST:PORT/NAME?key=KEY`, and of directories, whose names end with `/`. The scheme
-//! and the key may be omitted.
+//! and the key may be omitted, and with the scheme the port.
 
 use std::net::SocketAddr;
 
+use super::DEFAULT_PORT;
 use super::protocol::check_directory_name;
 use crate::contact::{ContactError, ServerAddress};
 
@@ -21,7 +22,7 @@ pub(crate) struct Url {
 impl Url {
     /// Reads the text and resolves the host.
     pub(crate) fn read(url: &str) -> Result<Self, ContactError> {
-        let (server, name) = ServerAddress::read_with_rest(url, FORM)?;
+        let (server, name) = ServerAddress::read_with_rest(url, FORM, DEFAULT_PORT)?;
         let name = name.ok_or_else(|| Self::bad(url, "it has no `/` before the file's name"))?;
         // A `/` at the end is a directory's.
         check_directory_name(name.strip_suffix('/').unwrap_or(name))
@@ -65,6 +66,8 @@ mod tests {
             (url.addresses[0].to_string().as_str(), url.name.as_str(), url.server.key),
             ("[::1]:7", "a/b", None)
         );
+        let url = Url::read("rampmeter://[::1]/a").unwrap();
+        assert_eq!((url.addresses[0].to_string().as_str(), url.name.as_str()), ("[::1]:7267", "a"));
         let key = "A".repeat(43);
         let url = Url::read(&format!("rampmeter://[::1]:7/a?b?key={key}")).unwrap();
         assert_eq!((url.name.as_str(), url.server.key.map(|key| key.to_string())), ("a?b", Some(key)));
