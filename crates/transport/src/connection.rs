@@ -68,7 +68,9 @@ pub struct Statistics {
     pub acknowledged: u64,
     /// Bytes of the peer's stream that have arrived in order.
     pub arrived: u64,
-    /// Packets that counted as lost and arrived after all.
+    /// Packets that counted as lost. Retransmissions are more: a tail loss probe may repeat what has arrived.
+    pub lost: u64,
+    /// Those of them that arrived after all.
     pub spurious: u64,
     /// The number of retransmission timeouts.
     pub timeouts: u64,
@@ -490,6 +492,7 @@ impl Connection {
             retransmitted: self.sender.retransmitted,
             acknowledged: self.acknowledged(),
             arrived: self.arrived(),
+            lost: self.sender.lost,
             spurious: self.sender.spurious,
             smoothed_rtt: rtt.smoothed(),
             min_rtt: rtt.min(),

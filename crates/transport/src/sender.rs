@@ -84,7 +84,8 @@ pub(crate) struct Sender {
     no_recovery_before: u64,
     duplicates: u64,
     pub(crate) retransmitted: u64,
-    /// Packets that counted as lost and have arrived.
+    /// Packets that counted as lost, and those of them that have arrived.
+    pub(crate) lost: u64,
     pub(crate) spurious: u64,
 }
 
@@ -116,6 +117,7 @@ impl Sender {
             no_recovery_before: 0,
             duplicates: 0,
             retransmitted: 0,
+            lost: 0,
             spurious: 0,
         }
     }
@@ -438,6 +440,7 @@ impl Sender {
                 repeated_timeout: false,
             });
             let losses = change.lost_packets;
+            self.lost += u64::from(losses);
             self.undoable = match self.recover {
                 None => Some(losses),
                 Some(_) if is_second => None,
@@ -503,6 +506,7 @@ impl Sender {
             return (feedback, false);
         }
         self.scoreboard.mark_all_lost(&mut feedback.change);
+        self.lost += u64::from(feedback.change.lost_packets);
         self.tail_probe.cancel();
         (self.late_timer, self.undoable) = (Time::MAX, None);
         self.recover = None;

@@ -73,6 +73,22 @@ fn late_receipts_undo_the_episode_of_their_losses_only() {
 }
 
 #[test]
+fn a_tail_probe_is_a_retransmission_and_no_loss() {
+    let mut test = Test::new(Recovery::Sack);
+    test.sender.tail_probe = TailProbe::new(true);
+    test.sender.written = 2 * u64::from(PAYLOAD);
+    test.send(2);
+    test.now = test.sender.deadline();
+    test.sender.on_late_timers(test.now);
+    assert!(test.sender.wants_to_probe());
+    test.send(1);
+    // Both packets had arrived; their acknowledgement was late.
+    test.acknowledge(2, 1, None);
+    let sender = &test.sender;
+    assert_eq!((sender.retransmitted, sender.lost, sender.spurious), (1, 0, 0));
+}
+
+#[test]
 fn nothing_is_undone_without_sack() {
     for recovery in [Recovery::Reno, Recovery::NewReno] {
         let mut test = Test::new(recovery);

@@ -84,7 +84,7 @@ fn a_lost_tail_is_repaired_without_the_timer() {
     let calm = transfer(without_tail(0, true), bytes).0;
     for lost in 1..8 {
         let (time, counts) = transfer(without_tail(lost, true), bytes);
-        assert_eq!((counts.timeouts, counts.spurious), (0, 0), "{lost} lost");
+        assert_eq!((counts.timeouts, counts.lost, counts.spurious), (0, lost.into(), 0), "{lost} lost");
         // The probe leaves after two round trips and shows the loss after one more; the repair of seven packets takes
         // two windows at most.
         assert!(time <= calm + RTT * 5, "{lost} lost: {time} instead of {calm}");

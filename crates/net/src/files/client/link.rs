@@ -218,7 +218,7 @@ impl<'a> Link<'a> {
         for &id in &self.connections {
             if sends {
                 let connection = host.endpoint().connection(id)?.statistics();
-                lost += connection.retransmitted;
+                lost += connection.lost.saturating_sub(connection.spurious);
                 sent += connection.data_packets;
             } else {
                 let arrivals = host.arrivals(id);
