@@ -214,6 +214,29 @@ mod tests {
     }
 
     #[test]
+    fn a_stolen_key_reads_the_first_message_and_no_packets() {
+        let (client, server, mut random) = pairs();
+        let known = Some(server.public());
+        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, 9, &client, known, &mut random).unwrap();
+        let mut respond = |hello: &[u8]| {
+            let ephemeral = draw(&mut random);
+            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, 9, &server, ephemeral).unwrap();
+            (responder.read(hello).unwrap(), responder.write(b"token").unwrap(), responder)
+        };
+        let hello = initiator.write(b"a Syn").unwrap();
+        let (_, answer, mut genuine) = respond(&hello);
+        initiator.read(&answer).unwrap();
+        let mut sealed = b"data".to_vec();
+        let tag = initiator.split().0.seal(b"h", &mut sealed);
+        sealed.extend(tag.as_ref());
+        // Somebody has recorded all of it, and steals the key later.
+        let (early, _, mut thief) = respond(&hello);
+        assert_eq!((early, thief.peer_key()), (b"a Syn".to_vec(), Some(client.public())));
+        assert_eq!(thief.split().1.open(0, b"h", &mut sealed.clone()), None);
+        assert_eq!(genuine.split().1.open(0, b"h", &mut sealed).unwrap(), b"data");
+    }
+
+    #[test]
     fn a_hello_for_another_key_or_session_is_not_read() {
         let (client, server, mut random) = pairs();
         let known = Some(client.public());

@@ -15,6 +15,9 @@ pub(crate) const TAG: usize = 16;
 /// Packets that a key seals.
 const PACKETS_A_KEY: u64 = 1 << 22;
 
+/// Forged packets, of all keys of a session, after which it ends (RFC 9001 section 6.6; AES-GCM would allow 2^52).
+pub(crate) const MAX_FORGED: u64 = 1 << 36;
+
 /// The AEAD of a session. The initiator chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -131,13 +134,15 @@ pub(crate) struct Opener {
     /// The key before, while its packets may still arrive; the current one; the one after.
     keys: [Option<Key>; 3],
     window: ReplayWindow,
+    /// Packets that were not authentic.
+    pub(crate) forged: u64,
 }
 
 impl Opener {
     pub(crate) fn new(suite: Suite, key: &[u8; KEY]) -> Self {
         let current = Key::new(suite, key);
         let next = current.next();
-        Self { epoch: 0, keys: [None, Some(current), Some(next)], window: ReplayWindow::default() }
+        Self { epoch: 0, keys: [None, Some(current), Some(next)], window: ReplayWindow::default(), forged: 0 }
     }
 
     /// One more than the highest number that has arrived.
@@ -153,7 +158,10 @@ impl Opener {
         let epoch = number / PACKETS_A_KEY;
         let index = (epoch + 1).checked_sub(self.epoch)?;
         let key = self.keys.get(usize::try_from(index).ok()?)?.as_ref()?;
-        let opened = key.open(number, header, sealed)?;
+        let Some(opened) = key.open(number, header, sealed) else {
+            self.forged += 1;
+            return None;
+        };
         self.window.insert(number);
         if epoch > self.epoch {
             self.epoch = epoch;

@@ -26,7 +26,7 @@ use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, 
 use crate::frame::{Challenge, Frame, Goodbye};
 use crate::group::Member;
 use crate::key::{KeyPair, PublicKey};
-use crate::seal::Suite;
+use crate::seal::{MAX_FORGED, Suite};
 use crate::session::{Session, SessionId, Stage};
 use crate::stateless::Stateless;
 
@@ -92,7 +92,8 @@ pub enum Event {
     WrongKey(SessionId),
     /// The other host has ended the session.
     Goodbye(SessionId, Goodbye),
-    /// The other host does not know the session: it was restarted.
+    /// The other host does not know the session: it was restarted. Or so many forged packets have come that another
+    /// session is needed.
     Reset(SessionId),
     /// The other host does not answer.
     NoAnswer(SessionId),
@@ -376,7 +377,12 @@ impl Sessions {
         let number = unwrap(opener.next(), number);
         let received = bytes.len();
         let body = start + SEALED_HEADER;
-        let plain = opener.open(number, &sealed_header(id.0, number), &mut bytes[body..])?;
+        let Some(plain) = opener.open(number, &sealed_header(id.0, number), &mut bytes[body..]) else {
+            if opener.forged >= MAX_FORGED {
+                self.events.push_back(Event::Reset(id));
+            }
+            return None;
+        };
         let end = body + plain.len();
         let is_newest = opener.next() == number + 1;
         session.last_received = now;

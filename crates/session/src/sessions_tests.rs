@@ -301,12 +301,34 @@ fn a_restarted_host_resets_its_sessions() {
     assert_eq!(pair.at_server(&data), None);
     let reset = Pair::only(&mut pair.server);
     assert!(reset.len() < data.len());
+    // A reset is never answered, and no packet as short as one: two hosts without state are quiet.
+    for datagram in [&reset, &data[..reset.len()].to_vec()] {
+        assert_eq!(pair.at_server(datagram), None);
+        assert_eq!(pair.server.poll_transmit(), None);
+    }
     let mut forged = reset.clone();
     *forged.last_mut().unwrap() ^= 1;
     pair.at_client(&forged);
     assert_eq!(pair.client.poll_event(), None);
     pair.at_client(&reset);
     assert_eq!(pair.client.poll_event(), Some(Event::Reset(client)));
+}
+
+#[test]
+fn a_session_ends_after_too_many_forged_packets() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    let Some(Stage::Open(_, opener)) = pair.server.slot_mut(server).map(|session| &mut session.stage) else { panic!() };
+    opener.forged = MAX_FORGED - 2;
+    assert!(pair.at_server(&data).is_some());
+    assert_eq!(pair.at_server(&data), None, "copies of genuine packets do not count");
+    let mut forged = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    *forged.last_mut().unwrap() ^= 1;
+    for ended in [None, Some(Event::Reset(server))] {
+        assert_eq!(pair.at_server(&forged), None);
+        assert_eq!(pair.server.poll_event(), ended);
+    }
 }
 
 #[test]

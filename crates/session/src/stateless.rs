@@ -17,6 +17,8 @@ pub(crate) struct Stateless {
     reset_key: hmac::Key,
     /// The keys of cookies; the lowest bit of a cookie says which of them made it.
     cookie_keys: [hmac::Key; 2],
+    /// The end of each key's cookies.
+    valid_until: [Time; 2],
     current: u8,
     renew_at: Time,
 }
@@ -28,6 +30,7 @@ impl Stateless {
         Self {
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()),
             cookie_keys: [fresh_key(random), fresh_key(random)],
+            valid_until: [Time::ZERO; 2],
             current: 0,
             renew_at: Time::ZERO,
         }
@@ -44,13 +47,15 @@ impl Stateless {
             self.renew_at = now + COOKIE_LIFETIME;
             self.current ^= 1;
             self.cookie_keys[usize::from(self.current)] = fresh_key(random);
+            self.valid_until[usize::from(self.current)] = self.renew_at + COOKIE_LIFETIME;
         }
         self.cookie_of(self.current, from, id)
     }
 
-    /// Whether this host gave `cookie` to `from` for its session `id`: one hash.
-    pub(crate) fn is_valid(&self, cookie: &Token, from: SocketAddr, id: u64) -> bool {
-        are_equal(cookie, &self.cookie_of(cookie[0] & 1, from, id))
+    /// Whether this host gave `cookie` to `from` for its session `id`, not long ago: one hash.
+    pub(crate) fn is_valid(&self, now: Time, cookie: &Token, from: SocketAddr, id: u64) -> bool {
+        let key = cookie[0] & 1;
+        now < self.valid_until[usize::from(key)] && are_equal(cookie, &self.cookie_of(key, from, id))
     }
 
     fn cookie_of(&self, key: u8, from: SocketAddr, id: u64) -> Token {
@@ -93,14 +98,17 @@ mod tests {
         let mut stateless = Stateless::new(&KeyPair::generate(&mut random), &mut random);
         let (from, now) = ("10.0.0.1:5".parse().unwrap(), Time::ZERO);
         let cookie = stateless.cookie(now, from, 7, &mut random);
-        assert!(stateless.is_valid(&cookie, from, 7));
-        assert!(!stateless.is_valid(&cookie, from, 8));
-        assert!(!stateless.is_valid(&cookie, "10.0.0.1:6".parse().unwrap(), 7));
-        assert!(!stateless.is_valid(&cookie, "10.0.0.2:5".parse().unwrap(), 7));
+        assert!(stateless.is_valid(now, &cookie, from, 7));
+        assert!(!stateless.is_valid(now, &cookie, from, 8));
+        assert!(!stateless.is_valid(now, &cookie, "10.0.0.1:6".parse().unwrap(), 7));
+        assert!(!stateless.is_valid(now, &cookie, "10.0.0.2:5".parse().unwrap(), 7));
+        assert!(!stateless.is_valid(now + COOKIE_LIFETIME * 2, &cookie, from, 7), "old, without a renewal");
         stateless.cookie(now + COOKIE_LIFETIME, from, 7, &mut random);
-        assert!(stateless.is_valid(&cookie, from, 7), "one renewal");
+        assert!(stateless.is_valid(now + COOKIE_LIFETIME, &cookie, from, 7), "one renewal");
+        let late = stateless.cookie(now + COOKIE_LIFETIME * 2 - Duration::from_nanos(1), from, 7, &mut random);
         stateless.cookie(now + COOKIE_LIFETIME * 2, from, 7, &mut random);
-        assert!(!stateless.is_valid(&cookie, from, 7), "two renewals");
+        assert!(!stateless.is_valid(now, &cookie, from, 7), "two renewals");
+        assert!(stateless.is_valid(now + COOKIE_LIFETIME * 3 - Duration::from_nanos(2), &late, from, 7));
     }
 
     #[test]

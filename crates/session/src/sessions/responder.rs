@@ -170,7 +170,7 @@ impl Sessions {
         if has_room && self.member.shared().hellos.take(now, network) {
             return true;
         }
-        if !self.stateless.is_valid(cookie, from, hello) {
+        if !self.stateless.is_valid(now, cookie, from, hello) {
             let cookie = self.stateless.cookie(now, from, hello, &mut *self.random);
             self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
             self.openers.cookies += 1;
