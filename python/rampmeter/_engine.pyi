@@ -55,6 +55,7 @@ class ContactError(OSError):
         "connection_refused",
         "no_route",
         "no_answer",
+        "not_this_service",
         "small_path",
         "busy",
         "key_changed",

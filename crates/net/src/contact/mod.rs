@@ -52,6 +52,11 @@ pub enum ContactError {
     /// The server never answered.
     #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
     NoAnswer(SocketAddr),
+    /// The server is another service.
+    #[error(
+        "{0} is another service: check the port (of files 7267, of tunnels 7268), and that both ends run the same version"
+    )]
+    NotThisService(SocketAddr),
     /// The path to the server carries packets of this size only, as far as the kernel knows.
     #[error(
         "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
@@ -97,7 +102,8 @@ impl ContactError {
 
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
-        self.is_usage() || matches!(self, Self::KeyChanged(_) | Self::Key(_) | Self::NotAuthorized { .. })
+        self.is_usage()
+            || matches!(self, Self::KeyChanged(_) | Self::Key(_) | Self::NotAuthorized { .. } | Self::NotThisService(_))
     }
 
     /// Whether the same attempt may succeed later: the server does not answer, or is busy.

@@ -208,6 +208,8 @@ async fn greet(options: &TunnelOptions, client: &Client) -> Result<Stream, Tunne
     }
     let lost = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => TunnelError::Refused(Refusal::BadMessage),
+        // The stream has ended regularly, and too early.
+        io::ErrorKind::UnexpectedEof => ContactError::NotThisService(client.address()).into(),
         _ => ContactError::NoAnswer(client.address()).into(),
     };
     control.write_all(&hello).await.map_err(lost)?;

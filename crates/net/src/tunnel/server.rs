@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -140,7 +141,12 @@ impl Shared {
         match timeout(CONNECT_TIMEOUT, read_message(&mut stream)).await {
             Ok(Ok(Message::Connect { weight, to })) => self.connect(stream, weight, &to).await,
             Ok(Ok(Message::Control { version, controller })) => self.control(stream, version, &controller).await,
-            // Something else, or nothing: the stream is dropped, and reset.
+            // Such as a client of files, which learns that this is no server of files.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                let _ = stream.write_u8(Refusal::BadMessage as u8).await;
+                let _ = stream.shutdown().await;
+            }
+            // Another message, or nothing: the stream is dropped, and reset.
             _ => {}
         }
     }

@@ -38,6 +38,7 @@ pub(super) fn of_contact(error: Contact) -> PyErr {
         Contact::ConnectionRefused(_) => "connection_refused",
         Contact::NoRoute(..) => "no_route",
         Contact::NoAnswer(_) => "no_answer",
+        Contact::NotThisService(_) => "not_this_service",
         Contact::SmallPath(..) => "small_path",
         Contact::Busy(_) => "busy",
         Contact::KeyChanged(_) => "key_changed",

@@ -20,6 +20,7 @@ use rampmeter_units::Time;
 
 use super::output::{Output, Target};
 use super::task::{Done, Task, TaskResult};
+use crate::contact::ContactError;
 use crate::files::changes::FileState;
 use crate::files::error::NetError;
 use crate::files::protocol::{Answer, Greeting, Hash, InvalidMessage, Modified, Piece, Refusal, Request, Rights};
@@ -284,6 +285,15 @@ impl Lane {
 
     /// Reads answers, and sends what there is space for. An error ends the session.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), NetError> {
+        match self.exchange(cx) {
+            Err(NetError::BadAnswer(address)) if self.welcome.is_none() => {
+                Err(ContactError::NotThisService(address).into())
+            }
+            result => result,
+        }
+    }
+
+    fn exchange(&mut self, cx: &mut Context<'_>) -> Result<(), NetError> {
         if !self.is_open {
             return Ok(());
         }
