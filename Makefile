@@ -42,10 +42,11 @@ test-conditions: setup ## two schemes over every condition of the library, simul
 	cargo test --quiet --release --package rampmeter-sim --test conditions -- --ignored
 
 .PHONY: lint
-lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words, dependencies
+lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests of attacks, words, dependencies
 	$(PYTHON) scripts/dependencies.py
 	$(PYTHON) -m doctest scripts/dependencies.py
 	$(PYTHON) scripts/links.py
+	$(PYTHON) scripts/attacks.py
 	$(PYTHON) scripts/words.py
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check

@@ -1,5 +1,7 @@
 //! Hosts and their event loop, over loopback: what controllers observe, and many hosts in one thread.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +11,7 @@ use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Depa
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
-use rampmeter_wire::{Kind, Packet, Receipt, decode, encode};
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, Kind, Packet, Receipt, cm_encode, decode, encode};
 
 /// The round-trip time that [`Recorder`] controllers assume.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -296,4 +298,28 @@ fn a_client_that_names_packets_it_has_not_received_is_reset() {
         }
     }
     assert_eq!(ended, Some(EndReason::FalseFeedback));
+}
+
+/// A host in clear, as of a scenario, is a Congestion Manager for others; a server on a real network is none.
+#[test]
+fn a_server_answers_no_messages_of_a_congestion_manager() {
+    let mut syn = Vec::new();
+    cm_encode(&CmMessage::Header(CmHeader::control(CmKind::Syn, 7)), &mut syn);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+
+    let mut net = EventLoop::new(1250).unwrap();
+    let (_, in_clear) = listen(&mut net, &Config::default());
+    socket.send_to(&syn, in_clear).unwrap();
+    let until = net.now() + Duration::from_millis(200);
+    while net.now() < until {
+        net.run_once(until).unwrap();
+    }
+    assert!(socket.recv_from(&mut [0; 100]).is_ok(), "the message is valid");
+
+    let directory = tempfile::tempdir().unwrap();
+    let server = common::TestServer::start(directory.path(), |_| {});
+    socket.send_to(&syn, server.address).unwrap();
+    let answer = socket.recv_from(&mut [0; 100]);
+    assert!(answer.is_err(), "{answer:?}");
 }

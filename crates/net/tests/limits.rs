@@ -57,7 +57,9 @@ impl RawClient {
         let ids: Vec<_> = (0..count).map(|_| host.open(now, self.session, &default_transport()).unwrap()).collect();
         self.net.run_once(now).unwrap();
         let host = self.net.host_mut(self.host).unwrap();
-        ids.into_iter().for_each(|id| host.abort(now, id));
+        for id in ids {
+            host.abort(now, id);
+        }
         while self.net.poll_event().is_some() {}
     }
 
