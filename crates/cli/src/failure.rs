@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use rampmeter_net::files::NetError;
 use rampmeter_net::keys::KeyError;
 
@@ -74,6 +75,37 @@ impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         Self::input(error)
     }
+}
+
+/// Reports invalid arguments in one line, or prints the help or the version that the arguments ask for.
+pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // If the help cannot be printed, there is nothing else to say.
+        let _ = error.print();
+        return code;
+    }
+    eprintln!("rampmeter: {}", one_line(&error.to_string(), error.kind() == ErrorKind::MissingRequiredArgument));
+    code
+}
+
+/// The message of an error of arguments, whose parts have a line each, in one line. Its usage follows if `with_usage`.
+fn one_line(message: &str, with_usage: bool) -> String {
+    let mut line = String::new();
+    for part in message.lines().map(str::trim).filter(|part| !part.is_empty()) {
+        let part = part.strip_prefix("error: ").unwrap_or(part);
+        let is_usage = part.starts_with("Usage: ");
+        if part.starts_with("For more information") || (is_usage && !with_usage) {
+            continue;
+        }
+        line.push_str(match line.chars().next_back() {
+            None => "",
+            Some(':') => " ",
+            Some(_) => "; ",
+        });
+        line.push_str(&part.replacen("Usage: ", "usage: ", usize::from(is_usage)));
+    }
+    line
 }
 
 /// Rust panics if standard output cannot be written. This hook ends the process instead: quietly if the reader has

@@ -88,7 +88,10 @@ enum Command {
 pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::exit_on_output_error();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::report_arguments(&error),
+    };
     if let Command::Studies(command) = &cli.command {
         studies::prepare(command);
     }

@@ -106,7 +106,7 @@ impl OperateArgs {
     ) -> Result<(), Failure> {
         let Some(address) = self.metrics else { return Ok(()) };
         let address = serve(address)
-            .map_err(|error| Failure::input(format!("--metrics {address}: {error}; write another port")))?;
+            .map_err(|error| Failure::failed(format!("--metrics {address}: {error}; write another port")))?;
         println!("metrics at http://{address}/metrics");
         Ok(())
     }
@@ -172,7 +172,7 @@ fn format_process(process: &Snapshot) -> String {
     let handshakes = format!("{} accepted, {} asked for cookies", openers.accepted, openers.cookies);
     text.extend([&*format!("handshakes: {handshakes}"), &*refused.collect::<Vec<_>>().concat(), "\n"]);
     if !status.paths.is_empty() {
-        let head = ["peer", "controller", "rate", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
+        let head = ["peer", "controller", "permitted", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
         text.push_str(&table(&head.map(str::to_owned), &status.paths.iter().map(path_row).collect::<Vec<_>>()));
     }
     if status.other_paths > 0 {

@@ -43,6 +43,18 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["serve", ".", "--controller", "fixed-rate"], "cannot be used here: it needs settings"),
         (&["cm", "daemon", "--controller", "fixed-rate"], "cannot be used here: it needs settings"),
         (&["cm", "daemon", "--controller", "fixd-rate"], "fair-share, fast, hstcp"),
+        (&["get", "--jobs", "0", "h:1/x"], "invalid value '0' for '--jobs <N>': write 1 to 64"),
+        (&["serve", ".", "--timeout", "2"], "for '--timeout <TIME>': "),
+        (&["serve", ".", "--log", "loud"], "possible values: off, error, warn"),
+        (&["get"], "<URL>...; usage: rampmeter get <URL>..."),
+        (&["put", "--owerwrite", "x", "h:1/x"], "--overwrite"),
+        (&["srve"], "serve"),
+        (
+            &["sync", "no/such", "127.0.0.1:1/"],
+            "no/such: No such file or directory (os error 2); give a readable directory",
+        ),
+        (&["key", "."], "give a path that can be read"),
+        (&["get", "127.0.0.1:1/x", "--identity", "small.toml"], ": this is no secret key"),
     ] {
         let output = workspace.rampmeter(arguments);
         let message = text(&output.stderr);

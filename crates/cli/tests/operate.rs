@@ -4,7 +4,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -116,6 +116,34 @@ fn the_daemon_shows_its_paths_and_users_and_logs_its_clients() {
     let event = |what: &str| format!("client {what} pid={pid} uid={uid}");
     until_it_has(|| fs::read_to_string(&log).unwrap(), &[&event("connected"), &event("disconnected")]);
     until_it_has(|| metrics(at), &["rampmeter_clients 0\n"]);
+}
+
+#[test]
+fn a_port_in_use_is_the_same_failure_for_files_and_metrics() {
+    let workspace = Workspace::new("ports");
+    let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (at, metrics) = (udp.local_addr().unwrap().to_string(), tcp.local_addr().unwrap().to_string());
+    for arguments in [["--listen", &at, "--metrics", "127.0.0.1:0"], ["--listen", "127.0.0.1:0", "--metrics", &metrics]]
+    {
+        let output = workspace.rampmeter(&[&["serve", "."], &arguments[..]].concat());
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+        assert!(message.contains("another port"), "{message}");
+    }
+}
+
+/// So that `rampmeter status` finds them.
+#[test]
+fn each_systemd_unit_has_a_runtime_directory() {
+    let units = fs::read_dir("../../contrib/systemd").unwrap().map(|unit| unit.unwrap().path());
+    let units: Vec<_> = units.collect();
+    assert!(units.len() >= 3);
+    for unit in units {
+        let (text, name) = (fs::read_to_string(&unit).unwrap(), unit.file_stem().unwrap().to_str().unwrap().to_owned());
+        let directory = name.replace('@', "-%i");
+        assert!(text.contains(&format!("\nRuntimeDirectory={directory}\nRuntimeDirectoryMode=0700\n")), "{name}");
+        assert!(text.contains(&format!("/run/{}", directory.replace("%i", "office"))), "{name} says where");
+    }
 }
 
 #[test]

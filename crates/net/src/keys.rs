@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -50,21 +50,26 @@ pub fn default_directory() -> PathBuf {
     base.unwrap_or_else(|| PathBuf::from(".")).join("rampmeter")
 }
 
+/// The maximum size of a file with a secret key.
+const MAX_KEY_FILE: u64 = 4096;
+
 /// Reads the secret key in `path`.
 pub fn read_key(path: &Path) -> Result<KeyPair, KeyError> {
     let failed = |error| KeyError::File(path.to_owned(), error);
-    let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(KeyError::Exposed(path.to_owned()));
-    }
-    let text = fs::read_to_string(path).map_err(failed)?;
+    let mut file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    let mut bytes = Vec::new();
+    (&mut file).take(MAX_KEY_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    let text = String::from_utf8_lossy(&bytes);
     let (line, key) = lines(&text).next().unwrap_or((1, ""));
-    KeyPair::from_secret_text(key).map_err(|_| KeyError::Line {
+    let pair = KeyPair::from_secret_text(key).map_err(|_| KeyError::Line {
         path: path.to_owned(),
         line,
         problem: "this is no secret key",
         remedy: "`rampmeter key` makes one",
-    })
+    })?;
+    // Only of a key: no other file is to get these permissions.
+    if mode & 0o077 != 0 { Err(KeyError::Exposed(path.to_owned())) } else { Ok(pair) }
 }
 
 /// Makes a secret key in `path`, which must not exist.

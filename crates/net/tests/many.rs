@@ -166,7 +166,7 @@ fn uploads_are_refused_unless_their_key_is_listed() {
     refused(listed("old", true), Refusal::NoOverwrite);
     assert_eq!(fs::read(to.path().join("old")).unwrap(), b"old");
     for name in [".hidden", "a/.ssh/keys", ".f.part"] {
-        refused(listed(name, true), Refusal::BadName);
+        refused(listed(name, true), Refusal::Hidden);
     }
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2);
 }
@@ -314,7 +314,16 @@ fn a_server_serves_known_names_only_unless_it_lists() {
     let server = TestServer::start(from.path(), |_| {});
     let error = get(&options(server.address, "", to.path())).unwrap_err();
     assert!(matches!(error, NetError::Refused { reason: Refusal::NotListed, .. }), "{error}");
-    assert!(error.to_string().contains("serve --list"), "{error}");
+    assert!(
+        error.to_string().contains("refuses its directory: ") && error.to_string().contains("serve --list"),
+        "{error}"
+    );
+    let new = to.path().join("new");
+    get(&options(server.address, "", &new)).unwrap_err();
+    assert!(!new.exists(), "a directory for nothing");
+    fs::write(to.path().join("file"), "").unwrap();
+    let error = get(&options(server.address, "", &to.path().join("file"))).unwrap_err();
+    assert!(error.to_string().contains("it is no directory"), "{error}");
     assert_eq!(get(&options(server.address, "f", to.path())).unwrap().complete, 1);
 }
 

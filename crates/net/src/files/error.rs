@@ -56,7 +56,7 @@ pub enum NetError {
     #[error("{0} aborted the transfer after {1}")]
     Aborted(SocketAddr, Received),
     /// The server refused the request.
-    #[error("{address} refuses `{name}`: {reason}")]
+    #[error("{address} refuses {}: {reason}", quoted(.name))]
     Refused {
         /// The server.
         address: SocketAddr,
@@ -114,6 +114,11 @@ pub enum NetError {
     /// The server stopped, or was restarted.
     #[error("{0} was stopped or restarted after {1}")]
     Restarted(SocketAddr, Received),
+}
+
+/// A name at a server, whose own directory has an empty one.
+fn quoted(name: &str) -> String {
+    if name.is_empty() { "its directory".to_owned() } else { format!("`{name}`") }
 }
 
 impl<E: Into<ContactError>> From<E> for NetError {
@@ -181,6 +186,10 @@ mod tests {
             (
                 NetError::Refused { address, name: "a".into(), reason: Refusal::NoSuchFile },
                 ["no such file", "below its directory"],
+            ),
+            (
+                NetError::Refused { address, name: String::new(), reason: Refusal::NotListed },
+                ["refuses its directory: ", "serve --list"],
             ),
         ] {
             let text = error.to_string();

@@ -1,6 +1,7 @@
 //! Gets files and whole directories.
 
 use std::collections::BTreeSet;
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,7 +67,12 @@ pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError>
 /// The directory at `path`, which is made if it does not exist.
 pub(super) fn make_directory(path: &Path) -> Result<Arc<Directory>, NetError> {
     let made = std::fs::create_dir_all(path).and_then(|()| Directory::open(path, true));
-    made.map(Arc::new).map_err(|error| NetError::file(path, error))
+    made.map(Arc::new).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            NetError::File(path.to_owned(), Error::new(ErrorKind::NotADirectory, "it is no directory"))
+        }
+        _ => NetError::file(path, error),
+    })
 }
 
 fn last(name: &str) -> &str {
@@ -144,11 +150,28 @@ fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]
     if out == Path::new(STANDARD_OUTPUT) {
         return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
+    let is_new = !out.exists();
+    // Before the connection, so that an output that cannot be written is noticed first.
     let directory = make_directory(&out)?;
+    let result = get_below(options, url, trusted, names, &out, &directory);
+    if is_new && result.is_err() {
+        let _ = std::fs::remove_dir(&out); // remains if there is something in it
+    }
+    result
+}
+
+fn get_below(
+    options: &GetOptions,
+    url: &Url,
+    trusted: &Trusted,
+    names: &[String],
+    out: &Path,
+    directory: &Arc<Directory>,
+) -> Result<Report, NetError> {
     let mut engine = Engine::new(&options.client, trusted, url, false)?;
     let (listed, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_directory(name));
     let lists = listed.iter().map(|name| Task::List { name: name.trim_end_matches('/').to_owned() }).collect();
-    let below = |local: String| Target::Below(Arc::clone(&directory), out.clone(), local);
+    let below = |local: String| Target::Below(Arc::clone(directory), out.to_owned(), local);
     let (mut tasks, mut reports, mut skipped) = (Vec::new(), Vec::new(), 0);
     for name in files {
         tasks.push(get_task(options, name, below(last(name).to_owned()), None));
@@ -163,7 +186,7 @@ fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]
             Ok(_) => Vec::new(),
             Err(error) if names.len() == 1 => return Err(error),
             Err(error) => {
-                reports.push(moved_report(name, out.clone(), Err(error)));
+                reports.push(moved_report(name, out.to_owned(), Err(error)));
                 continue;
             }
         };
@@ -188,7 +211,7 @@ fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]
     }
     let results = engine.run(tasks.into_iter().map(Task::Get).collect())?;
     // One write of everything to the disk costs less than one for each file.
-    directory.sync().map_err(|error| NetError::file(&out, error))?;
+    directory.sync().map_err(|error| NetError::file(out, error))?;
     engine.finish()?;
     reports.extend(moved.into_iter().zip(results).map(|((name, path), result)| moved_report(&name, path, result)));
     Ok(engine.report(reports, skipped))

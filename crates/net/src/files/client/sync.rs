@@ -179,7 +179,7 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
 
 fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetError> {
     let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
-    let unreadable = |error| NetError::Unreadable(path.to_owned(), error);
+    let unreadable = |error| NetError::BadDirectory(path.to_owned(), error);
     let directory = Arc::new(Directory::open(path, options.hidden).map_err(unreadable)?);
     let (from, skipped) = local_files(&directory, path)?;
     let mut engine = Engine::new(&options.client, &trusted, url, true)?;

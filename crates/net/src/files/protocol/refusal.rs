@@ -69,10 +69,15 @@ pub enum Refusal {
     /// The server does not list its files.
     #[error("it does not list its files: write the name of each file, or ask its operator for `serve --list`")]
     NotListed = 21,
+    /// A part of the name of an upload begins with a dot.
+    #[error(
+        "it takes no name with a part that begins with a dot: write another, or ask its operator for `serve --hidden`"
+    )]
+    Hidden = 22,
 }
 
 impl Refusal {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::BadRequest,
         Self::BadName,
         Self::NoSuchFile,
@@ -94,6 +99,7 @@ impl Refusal {
         Self::DiskFull,
         Self::Damaged,
         Self::NotListed,
+        Self::Hidden,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Self> {

@@ -105,7 +105,7 @@ impl Lane {
         } else if check_name(&name).is_err() {
             Err(Refusal::BadName)
         } else {
-            directory.check(&name).map_err(|_| Refusal::BadName).and_then(|()| cx.shared.common.quota().charge(size))
+            directory.check(&name).map_err(|_| Refusal::Hidden).and_then(|()| cx.shared.common.quota().charge(size))
         };
         if let Err(reason) = allowed {
             self.refuse(cx, reason);
