@@ -370,4 +370,48 @@ mod tests {
         bytes.push(0);
         assert_eq!(decode(&bytes).unwrap_err(), DecodeError::Length { announced: 26, got: 27 });
     }
+
+    /// Seeds for the fuzz target `wire`: a packet of each kind, with each of its parts, in their present encoding.
+    #[test]
+    fn the_fuzz_corpus_has_every_kind_of_packet() {
+        let seed = |name: &str, bytes: &[u8]| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire").join(name);
+            if std::env::var_os("UPDATE_CORPUS").is_some() {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, bytes).unwrap();
+            }
+            assert!(std::fs::read(&path).unwrap_or_default() == bytes, "{name}: UPDATE_CORPUS=1 writes it");
+        };
+        let share = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+        let xcp = RouterFeedback::Xcp { window: Bytes::new(30_000), rtt: Duration::from_millis(50), change: -1500 };
+        let mut data = Packet {
+            connection: 9,
+            number: 300,
+            sequence: 1000,
+            acknowledgement: 77,
+            window: 65_536,
+            payload: 3,
+            fin: true,
+            proof: Some(Proof { number: 300, arrived: 0b1011, sum: 7 }),
+            echoed_feedback: xcp,
+            ..Packet::default()
+        };
+        data.receipts.push(Receipt { number: 299, ecn: Ecn::Ce, received_at: Time::from_nanos(1 << 40) });
+        data.sacks.push(Sack { start: 100, end: 200 });
+        for (name, packet) in [
+            ("syn", Packet { kind: Kind::Syn, number: 5, sequence: 77, feedback: share, ..Packet::default() }),
+            ("syn_ack", Packet { kind: Kind::SynAck, connection: 5, number: 9, sequence: 1, ..Packet::default() }),
+            ("data", data),
+            ("xcp", Packet { connection: 9, number: 301, payload: 3, feedback: xcp, ..Packet::default() }),
+            ("ping", Packet { connection: 9, ping: true, ..Packet::default() }),
+            ("probe", Packet { connection: 9, number: 302, probe: true, ..Packet::default() }),
+            ("reset", Packet { kind: Kind::Reset, connection: 9, sequence: 1000, ..Packet::default() }),
+        ] {
+            let mut bytes = Vec::new();
+            encode(&packet, &mut bytes);
+            bytes.resize(bytes.len() + usize::from(packet.payload), 7);
+            seed(name, &bytes);
+            assert_eq!(decode(&bytes).unwrap().0, packet);
+        }
+    }
 }

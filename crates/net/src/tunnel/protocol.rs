@@ -366,4 +366,35 @@ mod tests {
         }
         assert_eq!(Target { host: "::1".into(), port: 7 }.to_string(), "[::1]:7");
     }
+
+    /// Seeds for the fuzz target `tunnel`: all messages, in their present encoding.
+    #[test]
+    fn the_fuzz_corpus_has_every_message() {
+        let seed = |name: &str, bytes: &[u8]| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tunnel").join(name);
+            if std::env::var_os("UPDATE_CORPUS").is_some() {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, bytes).unwrap();
+            }
+            assert!(std::fs::read(&path).unwrap_or_default() == bytes, "{name}: UPDATE_CORPUS=1 writes it");
+        };
+        let (to, weight) = (Target { host: "example.org".into(), port: 443 }, Weight(100));
+        for (name, message) in [
+            ("control", Message::Control { version: VERSION, controller: "pcp".into() }),
+            ("listen", Message::Listen { forward: 1, weight, at: Target { host: "::1".into(), port: 0 } }),
+            ("connect", Message::Connect { weight, to }),
+            ("welcome", Message::Welcome(None)),
+            ("refusal", Message::Welcome(Some(Refusal::OtherVersion))),
+            ("listening", Message::Listening { forward: 1, port: Ok(80) }),
+            ("forwarded", Message::Forwarded { forward: 1 }),
+        ] {
+            let bytes = message.encode();
+            seed(name, &bytes);
+            let (kind, len) = Message::head(bytes[..HEAD].try_into().unwrap()).unwrap();
+            assert_eq!(Message::decode(kind, &bytes[HEAD..][..len]), Ok(message));
+        }
+        seed("socks_greeting", b"\x05\x02\x00\x02");
+        seed("socks_name", b"\x05\x01\x00\x03\x0bexample.org\x01\xbb");
+        seed("socks_ipv4", b"\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50");
+    }
 }

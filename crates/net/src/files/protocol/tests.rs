@@ -155,3 +155,75 @@ fn paths_out_of_the_directory_are_refused() {
     }
     assert!(check_directory_name("").is_ok() && check_directory_name("..").is_err());
 }
+
+/// Seeds for the fuzz target `files`: all messages, in their present encoding.
+#[test]
+fn the_fuzz_corpus_has_every_message() {
+    let seed = |name: &str, bytes: &[u8]| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/files").join(name);
+        if std::env::var_os("UPDATE_CORPUS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap_or_default() == bytes, "{name}: UPDATE_CORPUS=1 writes it");
+    };
+    let (name, modified, hash) = (|| "a/b".to_owned(), Modified { seconds: 1_700_000_000, nanos: 5 }, [1; 32]);
+    let requests = [
+        Request::Heartbeat,
+        Request::Get { name: name(), offset: 7, prefix: hash },
+        Request::Get { name: name(), offset: 0, prefix: Hash::default() },
+        Request::List { name: String::new() },
+        Request::Put { name: name(), flags: PutFlags { replace: true, at_once: true }, size: 3, modified },
+        Request::Piece(Piece::Bytes(3)),
+        Request::Piece(Piece::End(hash)),
+        Request::Piece(Piece::Abort),
+        Request::Piece(Piece::From(2)),
+        Request::Hash { name: name(), size: 3 },
+        Request::Delete { name: name() },
+        Request::SetModified { name: name(), modified },
+        Request::Sync,
+    ];
+    let answers = [
+        Answer::Busy,
+        Answer::Welcome { controller: "pcp".into(), rights: Rights { write: true, overwrite: false } },
+        Answer::Start { size: 3, modified, offset: 1 },
+        Answer::Entry { name: name(), size: 3, modified },
+        Answer::Listed { files: 1, skipped: 2 },
+        Answer::Partial { offset: 2, prefix: hash },
+        Answer::Hashed(hash),
+        Answer::Done,
+        Answer::Refused(Refusal::NoSuchFile),
+        Answer::Piece(Piece::Bytes(3)),
+        Answer::Piece(Piece::End(hash)),
+    ];
+    for (name, controller) in [("greeting", None), ("greeting_with_controller", Some("pcp".to_owned()))] {
+        let greeting = Greeting { controller };
+        let bytes = greeting.encode();
+        seed(name, &bytes);
+        assert_eq!(Greeting::parse(&bytes), Ok(Some((greeting, bytes.len()))));
+    }
+    let mut bytes = Vec::new();
+    for request in &requests {
+        request.encode(&mut bytes);
+    }
+    seed("requests", &bytes);
+    let mut rest = &bytes[..];
+    for request in requests {
+        let (parsed, len) = Request::parse(rest).unwrap().unwrap();
+        assert_eq!(parsed, request);
+        rest = &rest[len..];
+    }
+    assert_eq!(rest, b"");
+    bytes.clear();
+    for answer in &answers {
+        answer.encode(&mut bytes);
+    }
+    seed("answers", &bytes);
+    rest = &bytes[..];
+    for answer in answers {
+        let (parsed, len) = Answer::parse(rest).unwrap().unwrap();
+        assert_eq!(parsed, answer);
+        rest = &rest[len..];
+    }
+    assert_eq!(rest, b"");
+}
