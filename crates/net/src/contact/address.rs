@@ -7,6 +7,10 @@ use rampmeter_session::PublicKey;
 
 use super::ContactError;
 
+/// The default port of a server of streams.
+#[cfg(any(test, feature = "async"))]
+pub(crate) const STREAMS_PORT: u16 = 7268;
+
 /// How the address of a server of streams is written.
 #[cfg(any(test, feature = "async"))]
 const FORM: &str = "HOST:PORT or HOST:PORT?key=KEY, for example 127.0.0.1:7268";
@@ -24,7 +28,7 @@ impl ServerAddress {
     /// The address of a server of streams.
     #[cfg(any(test, feature = "async"))]
     pub(crate) fn read(address: &str) -> Result<Self, ContactError> {
-        let (server, rest) = Self::read_with_rest(address, FORM, crate::streams::DEFAULT_PORT)?;
+        let (server, rest) = Self::read_with_rest(address, FORM, STREAMS_PORT)?;
         match rest {
             None | Some("") => Ok(server),
             Some(_) => Err(bad(address, "a name follows its port", FORM)),

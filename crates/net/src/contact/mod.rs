@@ -15,6 +15,8 @@ use thiserror::Error;
 use crate::keys::KeyError;
 use crate::socket::{path_size, smallest_packet};
 
+#[cfg(feature = "async")]
+pub(crate) use address::STREAMS_PORT;
 pub(crate) use address::ServerAddress;
 pub use trust::Trust;
 pub(crate) use trust::Trusted;

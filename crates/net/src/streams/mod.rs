@@ -74,7 +74,7 @@ use crate::host::Limits;
 use crate::peer::Peer;
 
 /// The default port of servers of streams.
-pub const DEFAULT_PORT: u16 = 7268;
+pub const DEFAULT_PORT: u16 = crate::contact::STREAMS_PORT;
 
 /// The default transport settings of streams. A peer may be away for a minute or two.
 pub fn default_transport() -> Config {
