@@ -141,7 +141,7 @@ impl Connection {
         connection.remote = syn.number;
         connection.attempt = syn.acknowledgement;
         connection.receiver = Receiver::new(&connection.config, syn.sequence);
-        connection.sender.on_handshake(Duration::ZERO, syn.window);
+        connection.sender.on_window(u64::from(syn.window), u64::from(syn.window));
         connection
     }
 

@@ -133,7 +133,7 @@ impl Sender {
         self.on_window(u64::from(window), u64::from(window));
     }
 
-    fn on_window(&mut self, window: u64, end: u64) {
+    pub(crate) fn on_window(&mut self, window: u64, end: u64) {
         self.max_window = self.max_window.max(window);
         self.window_end = self.window_end.max(end);
     }

@@ -95,6 +95,18 @@ fn a_lost_tail_is_repaired_without_the_timer() {
 }
 
 #[test]
+fn the_first_reply_of_the_accepting_side_is_sent_once() {
+    // Its only round trip is the handshake's, and the receipt comes after another one. A probe leaves after two.
+    let mut pair = without_tail(0, true);
+    (0..2).for_each(|end| pair.send(end, &pattern(100, 1)));
+    assert!(pair.run(Duration::from_secs(10)));
+    for end in &pair.ends {
+        let (reason, statistics) = end.closed.unwrap();
+        assert_eq!((reason, statistics.retransmitted), (CloseReason::Finished, 0));
+    }
+}
+
+#[test]
 fn a_probe_that_repairs_a_loss_halves_the_window() {
     let window = |lost| {
         let mut pair = without_tail(lost, true);

@@ -1,0 +1,108 @@
+//! First windows: a macroflow starts with one for each active flow, as TCP connections do.
+
+use rampmeter_control::newreno::NewReno;
+use rampmeter_control::{Algorithm, LossKind};
+use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
+use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const PACKET: Bytes = Bytes::new(1000);
+const RTT: Duration = Duration::from_millis(20);
+const MIN_IDLE: Duration = Duration::from_millis(200);
+
+/// Flows of one macroflow over a path without a limit.
+struct Test {
+    manager: Manager<NewReno>,
+    flows: Vec<FlowId>,
+    now: Time,
+}
+
+impl Test {
+    fn new(first_windows: usize, flows: u32) -> Self {
+        let sharing = Sharing {
+            grouping: Grouping::PerDestination,
+            scheduling: Scheduling::RoundRobin,
+            first_windows,
+            min_idle: MIN_IDLE,
+            ..Sharing::default()
+        };
+        let (mut manager, now) = (Manager::new(sharing), Time::ZERO);
+        let make = || NewReno::new(&Default::default(), Stream::from_seed(1));
+        let flows: Vec<_> = (0..flows).map(|_| manager.open(now, Destination(1), make)).collect();
+        flows.iter().for_each(|&flow| manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None));
+        Self { manager, flows, now }
+    }
+
+    /// The packets that leave if the first `active` flows have data without end.
+    fn send(&mut self, active: usize) -> u64 {
+        let mut sent = 0;
+        self.flows[..active].iter().for_each(|&flow| self.manager.request(self.now, flow, false));
+        while let Some(grant) = self.manager.grant(self.now) {
+            self.manager.notify(self.now, grant.flow, PACKET);
+            self.manager.request(self.now, grant.flow, false);
+            sent += 1;
+        }
+        sent
+    }
+
+    /// A round trip later everything has arrived, or one packet of the first flow is lost.
+    fn arrive(&mut self, loss: bool) {
+        self.now += RTT;
+        for (index, &flow) in self.flows.iter().enumerate() {
+            let bytes = self.manager.in_flight(flow);
+            let lost = if loss && index == 0 { PACKET } else { Bytes::ZERO };
+            let kind = LossKind::Transient;
+            let loss = UpdateLoss { kind, number: 1, recovering: false, repeated_timeout: false };
+            let (delivered, loss) = (bytes - lost, (lost > Bytes::ZERO).then_some(loss));
+            let (arrived_in_flight, rtt) = (delivered, Some(RTT));
+            let update = Update { arrived_in_flight, lost, delivered, rtt, loss, ..Update::default() };
+            self.manager.update(self.now, flow, &update);
+        }
+        // What the flows have requested is not sent.
+        while let Some(grant) = self.manager.grant(self.now) {
+            self.manager.notify(self.now, grant.flow, Bytes::ZERO);
+        }
+    }
+}
+
+#[test]
+fn active_flows_have_a_first_window_each_up_to_the_maximum() {
+    for (first_windows, active, packets) in [(6, 1, 10), (6, 2, 20), (6, 6, 60), (6, 8, 60), (1, 8, 10), (0, 8, 10)] {
+        assert_eq!(Test::new(first_windows, 8).send(active), packets, "{first_windows} {active}");
+    }
+}
+
+#[test]
+fn a_flow_that_becomes_active_later_adds_its_first_window() {
+    let mut test = Test::new(3, 4);
+    assert_eq!((test.send(1), test.send(2), test.send(4)), (10, 10, 10));
+}
+
+#[test]
+fn after_a_loss_there_are_no_more_first_windows() {
+    let mut test = Test::new(6, 6);
+    test.send(2);
+    test.arrive(true);
+    let window = test.send(2);
+    assert!(window <= 20, "{window}");
+    assert_eq!(test.send(6), 0);
+}
+
+#[test]
+fn an_idle_time_shorter_than_the_minimum_changes_nothing() {
+    let mut test = Test::new(6, 6);
+    test.send(6);
+    test.arrive(false);
+    test.now += MIN_IDLE - RTT * 2;
+    let window = test.send(1);
+    assert!(window >= 60, "{window}");
+}
+
+#[test]
+fn after_an_idle_time_active_flows_have_first_windows_again() {
+    let mut test = Test::new(6, 6);
+    test.send(6);
+    test.arrive(false);
+    test.now += MIN_IDLE * 2;
+    assert_eq!((test.send(1), test.send(6)), (10, 50));
+}
