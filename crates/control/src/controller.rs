@@ -204,6 +204,10 @@ pub trait Controller: Debug {
     /// timeout, the usual threshold for a long idle time.
     fn on_idle(&mut self, _now: Time, _idle: Duration, _timeout: Duration) {}
 
+    /// `flows` flows are active, more than ever since the start or since the last idle time, and nothing has been lost
+    /// since. Each of them may have a first window of its own. Called only where the macroflow gives flows first windows.
+    fn on_first_windows(&mut self, _now: Time, _flows: usize) {}
+
     /// A packet could have been sent, but no flow had data to send.
     fn on_app_limited(&mut self, _now: Time) {}
 

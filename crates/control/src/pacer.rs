@@ -8,7 +8,8 @@ pub(crate) const MIN_RATE: Rate = Rate::from_bps(1);
 /// Determines when the next packet may be sent, so that packets are sent evenly at a rate.
 ///
 /// A world's timers are sometimes late. A packet that was sent less than one packet time late does not delay later
-/// packets. Delay beyond one packet time is not made up for, so a burst never follows a stall.
+/// packets. Delay beyond one packet time is not made up for, so a burst never follows a stall. Where timers are known to
+/// be late by more, they have some slack ([`Pacer::set_slack`]).
 ///
 /// Where the rate may rise a thousandfold while a packet waits, [`Pacer::next_at`] and [`Pacer::sent_at`] apply the new
 /// rate to the wait.
@@ -22,6 +23,8 @@ pub struct Pacer {
     gap: Duration,
     /// The maximum time between two packets, at any rate.
     max_gap: Duration,
+    /// A packet that was sent less than this late does not delay later ones, at any rate.
+    slack: Duration,
 }
 
 impl Default for Pacer {
@@ -33,7 +36,12 @@ impl Default for Pacer {
 impl Pacer {
     /// A pacer with at most `max_gap` between two packets.
     pub fn with_max_gap(max_gap: Duration) -> Self {
-        Self { last: Time::ZERO, bytes: Bytes::ZERO, gap: Duration::ZERO, max_gap }
+        Self { last: Time::ZERO, bytes: Bytes::ZERO, gap: Duration::ZERO, max_gap, slack: Duration::ZERO }
+    }
+
+    /// Makes up for delays of up to `slack`, with as many packets at once.
+    pub(crate) fn set_slack(&mut self, slack: Duration) {
+        self.slack = slack;
     }
 
     /// The time at which the next packet may be sent.
@@ -60,7 +68,7 @@ impl Pacer {
 
     fn schedule_after(&mut self, due: Time, now: Time, bytes: Bytes, rate: Rate) {
         let time = time_to_send(rate, bytes);
-        (self.last, self.bytes, self.gap) = (due.max(now - time), bytes, time.min(self.max_gap));
+        (self.last, self.bytes, self.gap) = (due.max(now - time.max(self.slack)), bytes, time.min(self.max_gap));
     }
 
     /// The first packet of a bunch of `bunch` bytes was sent at `now`, as with [`Pacer::sent_at`]. A bunch that was sent
@@ -68,7 +76,7 @@ impl Pacer {
     pub(crate) fn bunch_sent_at(&mut self, now: Time, bytes: Bytes, bunch: Bytes, rate: Rate) {
         let due = self.next_at(rate);
         self.schedule_after(due, now, bytes, rate);
-        self.last = due.max(now - time_to_send(rate, bunch)).min(now);
+        self.last = due.max(now - time_to_send(rate, bunch).max(self.slack)).min(now);
     }
 
     /// A packet was sent together with the one before.
@@ -91,7 +99,7 @@ impl Pacer {
 
     /// Sets the time of the next packet to `at`.
     pub fn reset(&mut self, at: Time) {
-        *self = Self { last: at, ..Self::with_max_gap(self.max_gap) };
+        *self = Self { last: at, slack: self.slack, ..Self::with_max_gap(self.max_gap) };
     }
 
     /// Ends a planned pause: a packet sent at `now` does not count as late.
@@ -142,6 +150,21 @@ mod tests {
         assert_eq!(pacer.next(), ms(50.0));
         pacer.sent(ms(50.0), Bytes::new(1000), RATE);
         assert_eq!(pacer.next(), ms(51.0));
+    }
+
+    #[test]
+    fn slack_makes_up_for_timers_that_are_late() {
+        // Packets of a tenth of a millisecond, and timers that are half a millisecond late.
+        let mut pacer = Pacer::default();
+        pacer.set_slack(ms(0.5).since(Time::ZERO));
+        pacer.reset(ms(10.0));
+        for late in 0..6 {
+            assert_eq!(pacer.next_at(RATE), ms(10.0 + 0.1 * f64::from(late)));
+            pacer.sent_at(ms(10.5), Bytes::new(100), RATE);
+        }
+        assert_eq!(pacer.next_at(RATE), ms(10.6), "what is due by now has left");
+        pacer.sent_at(ms(50.0), Bytes::new(100), RATE);
+        assert_eq!(pacer.next_at(RATE), ms(49.6), "a stall is made up for by half a millisecond");
     }
 
     #[test]

@@ -99,6 +99,7 @@ macro_rules! controllers {
                     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
                     fn on_loss(&mut self, now: Time, loss: &Loss);
                     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration);
+                    fn on_first_windows(&mut self, now: Time, flows: usize);
                     fn on_app_limited(&mut self, now: Time);
                     fn on_spurious_loss(&mut self, now: Time);
                     fn on_stall(&mut self, now: Time, since: Time);

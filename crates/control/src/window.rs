@@ -8,6 +8,7 @@
 //! after a loss               at least 2 packets           RFC 5681 eq. (4)
 //! the timer expires          1 packet                     section 3.1
 //! an idle time > timer       at most the first window     section 4.1
+//! n flows with first windows at most the threshold        `Controller::on_first_windows`
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Time};
@@ -146,6 +147,12 @@ impl Window {
         }
     }
 
+    /// There are `flows` first windows.
+    pub(crate) fn raise_to_first(&mut self, flows: usize) {
+        let windows = self.first * flows as u64;
+        self.whole = self.whole.max(windows.min(self.threshold));
+    }
+
     pub(crate) fn departure(&self) -> Departure {
         Departure { at: Time::ZERO, bytes: self.packet, feedback: RouterFeedback::None }
     }
@@ -176,6 +183,21 @@ mod tests {
             w.on_timeout();
             assert_eq!(w.bytes(), PACKET);
         }
+    }
+
+    #[test]
+    fn first_windows_add_up_to_the_threshold() {
+        let mut w = Window::new(PACKET, 10);
+        w.raise_to_first(3);
+        assert_eq!((w.bytes(), w.in_slow_start()), (PACKET * 30, true));
+        w.raise_to_first(2);
+        assert_eq!(w.bytes(), PACKET * 30);
+        w.lower_to(Amount::Packets(24.0));
+        w.raise_to_first(6);
+        assert_eq!(w.bytes(), PACKET * 24, "in congestion avoidance");
+        w.restart(Duration::from_secs(2), Duration::from_secs(1));
+        w.raise_to_first(6);
+        assert_eq!(w.bytes(), PACKET * 24, "what it had before the idle time");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! a loss or a mark, once a window:     S = W = max(decrease(W), 2)      a mark as a loss: RFC 3168 section 6.1.2
 //! the timer expires:                   S = max(decrease(W), 2), W = 1
 //! idle for longer than the timer:      W = min(W, the first window)     RFC 5681 section 4.1
+//! n flows with first windows:          W = max(W, min(n first windows, S))
 //! a loss was spurious:                 W, S, the rules and the episode are those before it
 //! ```
 //!
@@ -178,6 +179,10 @@ impl<R: Rules> Controller for Windowed<R> {
         self.window.restart(idle, timeout);
         self.rules.pause(now.since(self.last_ack).min(idle));
         self.last_ack = now;
+    }
+
+    fn on_first_windows(&mut self, _now: Time, flows: usize) {
+        self.window.raise_to_first(flows);
     }
 
     fn window(&self) -> Bytes {

@@ -45,6 +45,15 @@ pub struct Sharing {
     pub careful_resume: Option<Duration>,
     /// The time between packets below which controllers may send bunches of packets ([`rampmeter_control::Path`]).
     pub bunch: Duration,
+    /// The maximum number of flows that have a first window each, as TCP connections have; zero and one: all flows share
+    /// one. For flows that take the place of TCP connections.
+    pub first_windows: usize,
+    /// The minimum idle time after which a controller starts over, if its retransmission timeout is shorter: that of the
+    /// TCP whose place the flows take.
+    pub min_idle: Duration,
+    /// How long a flow may send before it is the turn of the next one, but no more than
+    /// [`MAX_TURN`](crate::MAX_TURN); zero: one packet. With [`Scheduling::RoundRobin`] only.
+    pub turn: Duration,
 }
 
 /// A flow's share of its macroflow.

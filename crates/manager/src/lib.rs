@@ -39,7 +39,7 @@ pub use manager::Manager;
 pub use paths::{PathState, Totals};
 pub use quotas::Quotas;
 pub use rtt::RttEstimator;
-pub use scheduler::{Scheduling, ServiceCurve};
+pub use scheduler::{MAX_TURN, Scheduling, ServiceCurve};
 pub use timers::Timers;
 
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 
 mod delivery_rate_cap;
 mod feedback;
+mod first_windows;
 mod missing_feedback;
 mod resume;
 
@@ -16,10 +17,11 @@ use crate::destinations::Place;
 use crate::flow::{Share, Sharing};
 use crate::paths::Totals;
 use crate::rtt::{RoundTrip, RttEstimator};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{MAX_TURN, Scheduler};
 use crate::send_times::SendTimes;
 use crate::treatment::Segregation;
 use delivery_rate_cap::DeliveryRateCap;
+use first_windows::FirstWindows;
 
 /// The assumed round-trip time before the first measurement (RFC 6298 (2.1) assumes the same for its timer).
 const ASSUMED_RTT: Duration = Duration::from_secs(1);
@@ -122,6 +124,11 @@ pub(crate) struct Macroflow<C> {
     bunch: Duration,
     /// Kept where feedback has times instead of packet numbers.
     send_times: Option<Box<SendTimes>>,
+    first_windows: FirstWindows,
+    /// Shorter idle times change nothing.
+    min_idle: Duration,
+    /// The length of a flow's turn.
+    turn: Duration,
 }
 
 impl<C: Controller> Macroflow<C> {
@@ -162,6 +169,9 @@ impl<C: Controller> Macroflow<C> {
             resume: sharing.careful_resume.map(|lifetime| Box::new(Resume::new(lifetime))),
             bunch: sharing.bunch,
             send_times: None,
+            first_windows: FirstWindows::new(sharing.first_windows),
+            min_idle: sharing.min_idle,
+            turn: sharing.turn,
         }
     }
 
@@ -187,6 +197,7 @@ impl<C: Controller> Macroflow<C> {
         if let Some(past) = path.history {
             self.rate_cap.raise_to(past.base_rate);
         }
+        self.first_windows.restart();
         self.controller.on_path(now, &Path { bunch: self.bunch, ..path.clone() });
         self.begin_resume();
     }
@@ -239,10 +250,11 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn request(&mut self, now: Time, flow: u32, retransmission: bool) {
         let first = self.scheduler.is_empty() && self.retransmissions.is_empty();
         if first && self.in_flight == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
-            let timeout = self.rtt.timeout(Duration::from_secs(1), Duration::ZERO);
+            let timeout = self.rtt.timeout(Duration::from_secs(1), self.min_idle);
             let idle = now.since(self.last_sent);
             if idle > timeout {
                 (self.busy_before, self.busy_since) = (self.last_busy(), now);
+                self.first_windows.restart();
             }
             self.controller.on_idle(now, idle, timeout);
         }
@@ -290,13 +302,21 @@ impl<C: Controller> Macroflow<C> {
         }
         let retransmission = self.retransmissions.pop_front();
         let granted = retransmission.or_else(|| {
-            self.granted = self.scheduler.next(now, self.packet);
+            self.granted = self.scheduler.next(now, self.packet, self.turn());
             self.granted
         });
         if granted.is_some() {
             self.last_granted = now;
         }
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
+    }
+
+    /// The bytes of a flow's turn.
+    fn turn(&self) -> Bytes {
+        if self.turn == Duration::ZERO {
+            return Bytes::ZERO;
+        }
+        self.permitted_rate().bytes_in(self.turn).min(MAX_TURN)
     }
 
     /// The flow that was granted has sent `bytes`; zero if it sent nothing.

@@ -178,6 +178,7 @@ impl<C: Controller> Manager<C> {
     pub fn request(&mut self, now: Time, flow: FlowId, retransmission: bool) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         f.last_used = now;
+        let was_active = f.is_active();
         let requested = if retransmission { &mut f.retransmission } else { &mut f.requested };
         if std::mem::replace(requested, true) {
             return;
@@ -185,6 +186,11 @@ impl<C: Controller> Manager<C> {
         let index = f.macroflow;
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
             macroflow.request(now, flow.0, retransmission);
+            if let Some(max) = macroflow.first_windows_limit().filter(|_| !was_active) {
+                let members = macroflow.members.iter().filter_map(|&member| self.flows[member as usize].as_ref());
+                let active = members.filter(|flow| flow.is_active()).take(max).count();
+                macroflow.on_active_flows(now, active);
+            }
             self.wake(index);
         }
     }

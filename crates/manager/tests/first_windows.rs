@@ -1,6 +1,6 @@
 //! First windows: a macroflow starts with one for each active flow, as TCP connections do.
 
-use rampmeter_control::newreno::NewReno;
+use rampmeter_control::newreno::{Config, NewReno};
 use rampmeter_control::{Algorithm, LossKind};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
@@ -27,16 +27,20 @@ impl Test {
             ..Sharing::default()
         };
         let (mut manager, now) = (Manager::new(sharing), Time::ZERO);
-        let make = || NewReno::new(&Default::default(), Stream::from_seed(1));
+        let make = || NewReno::new(&Config::default(), Stream::from_seed(1));
         let flows: Vec<_> = (0..flows).map(|_| manager.open(now, Destination(1), make)).collect();
-        flows.iter().for_each(|&flow| manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None));
+        for &flow in &flows {
+            manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None);
+        }
         Self { manager, flows, now }
     }
 
     /// The packets that leave if the first `active` flows have data without end.
     fn send(&mut self, active: usize) -> u64 {
         let mut sent = 0;
-        self.flows[..active].iter().for_each(|&flow| self.manager.request(self.now, flow, false));
+        for &flow in &self.flows[..active] {
+            self.manager.request(self.now, flow, false);
+        }
         while let Some(grant) = self.manager.grant(self.now) {
             self.manager.notify(self.now, grant.flow, PACKET);
             self.manager.request(self.now, grant.flow, false);

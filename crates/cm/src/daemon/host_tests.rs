@@ -35,6 +35,9 @@ const BY_WEIGHT: Sharing = Sharing {
     segregation: false,
     careful_resume: None,
     bunch: Duration::ZERO,
+    first_windows: 1,
+    min_idle: Duration::ZERO,
+    turn: Duration::ZERO,
 };
 
 fn host() -> Host {

@@ -158,6 +158,12 @@ impl Competitive {
         }
     }
 
+    pub(super) fn on_first_windows(&mut self, now: Time, flows: usize) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_first_windows(now, flows);
+        }
+    }
+
     pub(super) fn is_on(&self) -> bool {
         self.cubic.is_some()
     }

@@ -81,7 +81,7 @@ use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
     MAX_BACKOFF, MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLIER, STANDING, TRAIN_PER_JITTER,
+    MISSING_RECEIPTS, OUTLIER, STANDING, TIMER_SLACK, TRAIN_PER_JITTER,
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
@@ -90,7 +90,7 @@ use self::host_jitter::HostJitter;
 use self::probe::{PairRate, Phase, Probe, ProbeResult};
 use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
-use self::start::{GRANTED_SHARE, SlowStart};
+use self::start::{Cut, GRANTED_SHARE, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
@@ -119,6 +119,8 @@ pub struct Pcp {
     base: Rate,
     /// The highest base rate so far, reduced by every cut since.
     reached: Rate,
+    /// When the rate was last cut.
+    last_cut: Cut,
     phase: Phase,
     probe: Probe,
     search: Search,
@@ -164,6 +166,7 @@ impl Algorithm for Pcp {
             last_rtt: Duration::ZERO,
             base: Rate::ZERO,
             reached: Rate::ZERO,
+            last_cut: Cut::Never,
             phase: Phase::Waiting(Time::MAX),
             probe: Probe::new(MAX_TRAIN, OUTLIER),
             search: Search::new(Rate::ZERO),
@@ -195,6 +198,7 @@ impl Pcp {
 
     /// Gives up a share of the base rate.
     fn cut(&mut self, share: f64) {
+        self.last_cut = if share > 0.0 { Cut::SinceStart } else { self.last_cut };
         self.reached = self.reached.max(self.base).scale(1.0 - share);
         self.base = self.base.scale(1.0 - share).max(self.min_rate());
     }
@@ -310,6 +314,9 @@ impl Pcp {
     /// Schedules the packet after one of `bytes`, which leaves now.
     fn space(&mut self, now: Time, bytes: Bytes) {
         let pace = self.pace();
+        // A train whose packets leave together shows a queue that is its own.
+        let slack = if self.phase == Phase::Sending { 0 } else { TIMER_SLACK };
+        self.pacer.set_slack(self.bunch * slack);
         if self.rest_of_bunch > 0 {
             self.rest_of_bunch -= 1;
             return self.pacer.add_to_bunch(bytes, pace);
@@ -400,7 +407,7 @@ impl Controller for Pcp {
         self.view = View::default();
         self.drain = Drain::new(now);
         self.compensation = Compensation::new();
-        self.reached = Rate::ZERO;
+        (self.reached, self.last_cut) = (Rate::ZERO, Cut::Never);
         self.slow_start = None;
         self.excess_loss = ExcessLoss::default();
         let past = self.path_history.past;
@@ -508,11 +515,17 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
-            self.slow_start = None;
+            if let Some(slow_start) = &mut self.slow_start {
+                slow_start.on_idle(now, idle, timeout);
+            }
             self.excess_loss = ExcessLoss::default();
             self.competitive.on_idle(now, idle, timeout, self.rtt);
             self.resume(now);
         }
+    }
+
+    fn on_first_windows(&mut self, now: Time, flows: usize) {
+        self.use_first_windows(now, flows);
     }
 
     fn on_app_limited(&mut self, now: Time) {

@@ -36,6 +36,7 @@ impl<C: Controller> Macroflow<C> {
                 recovering: loss.recovering,
                 repeated_timeout: loss.repeated_timeout,
             };
+            self.first_windows.on_loss();
             self.controller.on_loss(now, &loss);
             if loss.kind == LossKind::Persistent {
                 self.resume_update(now, update);
@@ -101,6 +102,7 @@ impl<C: Controller> Macroflow<C> {
             if let Some(kind) = mode.loss() {
                 let (bytes, flight_size, repeated_timeout) = (report.lost, used, report.repeated_timeout);
                 let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering: false, repeated_timeout };
+                self.first_windows.on_loss();
                 self.controller.on_loss(now, &loss);
             } else {
                 self.controller.on_ack(now, &Ack { mark_count: Some(MarkCount { marks: 1, number }), ..ack });

@@ -45,6 +45,7 @@ impl<C: Controller> Macroflow<C> {
             return;
         };
         aging.was_reported = true;
+        self.first_windows.on_loss();
         let (kind, bytes, flight_size, number) = (LossKind::Persistent, Bytes::ZERO, self.in_flight, self.last_sent());
         let (last_sent, recovering, repeated_timeout) = (number, false, false);
         let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering, repeated_timeout };

@@ -11,6 +11,9 @@ use self::hfsc::Hfsc;
 pub use self::hfsc::ServiceCurve;
 use self::hrr::Hrr;
 
+/// The maximum length of a turn: most objects of a web page are shorter.
+pub const MAX_TURN: Bytes = Bytes::new(32_000);
+
 /// How the flows of a macroflow share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduling {
@@ -98,11 +101,11 @@ impl Scheduler {
         }
     }
 
-    /// The flow that may send `packet`; its request is consumed.
-    pub(crate) fn next(&mut self, now: Time, packet: Bytes) -> Option<u32> {
+    /// The flow that may send `packet`; its request is consumed. Where the scheduler has turns, one lasts for `turn` bytes.
+    pub(crate) fn next(&mut self, now: Time, packet: Bytes, turn: Bytes) -> Option<u32> {
         match self {
             Self::InTurn(queue) => queue.pop_front(),
-            Self::RoundRobin(hrr) => hrr.next(packet),
+            Self::RoundRobin(hrr) => hrr.next(packet, turn),
             Self::ServiceCurves(hfsc) => hfsc.next(now),
         }
     }

@@ -36,6 +36,9 @@ pub struct ClientOptions {
     pub settings: toml::Table,
     /// The available controllers.
     pub registry: Registry,
+    /// The maximum number of streams that have a first window each, as TCP connections have; with one, all streams share
+    /// one.
+    pub first_windows: usize,
     /// The transport settings of streams.
     pub transport: Config,
     /// Streams that are opened in advance, so that the next ones need no round trip; at least one, which keeps the
@@ -59,6 +62,7 @@ impl Default for ClientOptions {
             controller: "newreno".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
+            first_windows: 1,
             transport: default_transport(),
             spare: 1,
             max_streams: 256,
@@ -85,7 +89,7 @@ impl Client {
     /// Opens a session with the server at `HOST:PORT` or `HOST:PORT?key=KEY`.
     pub async fn connect(address: &str, options: ClientOptions) -> Result<Self, ContactError> {
         options.transport.check().map_err(ContactError::BadOption)?;
-        let make = endpoint(&options.registry, &options.controller, &options.settings)?;
+        let make = endpoint(&options.registry, &options.controller, &options.settings, options.first_windows)?;
         let server = ServerAddress::read(address)?;
         let trusted = Trusted::new(&server, &options.trust, options.identity.as_ref())?;
         let (incoming_sender, incoming) = mpsc::unbounded_channel();

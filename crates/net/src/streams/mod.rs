@@ -86,6 +86,14 @@ fn default_limits() -> Limits {
     Limits { send_buffer: 16 << 20, unsent: 256 * 1024, peer_timeout: Duration::MAX }
 }
 
+/// The minimum idle time of a session after which its controller starts over: Linux's minimum retransmission timeout. Over
+/// a short path a timeout is little more than a round trip, so that each pause of a request would be such a time.
+const MIN_IDLE: Duration = Duration::from_millis(200);
+
+/// How long a stream may send before it is the turn of the next one. So a key that is pressed waits no longer for each
+/// stream that is busy.
+const TURN: Duration = Duration::from_millis(10);
+
 /// Waits until the thread that has the sender has ended.
 async fn ended(mut thread: watch::Receiver<()>) {
     while thread.changed().await.is_ok() {}
@@ -96,13 +104,20 @@ fn endpoint(
     registry: &Registry,
     controller: &str,
     settings: &toml::Table,
+    first_windows: usize,
 ) -> Result<impl FnOnce(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, ContactError> {
     let factory = registry.factory(controller, settings)?;
     Ok(move |transport, max_connections| {
         let mut seeds = Random::from_seed(fresh_seed());
         let make = move || factory(Random::from_seed(seeds.below(u64::MAX)));
-        let sharing =
-            Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
+        let sharing = Sharing {
+            grouping: Grouping::PerDestination,
+            scheduling: Scheduling::RoundRobin,
+            first_windows,
+            min_idle: MIN_IDLE,
+            turn: TURN,
+            ..Sharing::default()
+        };
         let config = EndpointConfig { sharing, accept: Some(transport), max_connections, ..EndpointConfig::default() };
         Endpoint::new(config, make, os_random())
     })

@@ -35,6 +35,9 @@ pub struct ServerOptions {
     pub settings: toml::Table,
     /// The available controllers.
     pub registry: Registry,
+    /// The maximum number of streams that have a first window each, as TCP connections have; with one, all streams share
+    /// one.
+    pub first_windows: usize,
     /// The transport settings of streams.
     pub transport: Config,
     /// The maximum number of sessions.
@@ -56,6 +59,7 @@ impl Default for ServerOptions {
             controller: "newreno".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
+            first_windows: 1,
             transport: default_transport(),
             max_sessions: 256,
             max_streams: 256,
@@ -90,7 +94,7 @@ impl Server {
     /// Binds a server to its address, and serves.
     pub async fn bind(options: ServerOptions) -> Result<Self, ContactError> {
         options.transport.check().map_err(ContactError::BadOption)?;
-        let make = endpoint(&options.registry, &options.controller, &options.settings)?;
+        let make = endpoint(&options.registry, &options.controller, &options.settings, options.first_windows)?;
         let refused = |reason| ContactError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, OnEvent, TunnelError, socks};
+use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, socks};
 use crate::contact::ContactError;
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
@@ -125,7 +125,7 @@ async fn keep(options: &TunnelOptions, sender: &watch::Sender<Option<Session>>) 
     let mut wait = FIRST_WAIT;
     loop {
         let began = Instant::now();
-        let client = ClientOptions { spare: SPARE, ..options.client.clone() };
+        let client = ClientOptions { spare: SPARE, first_windows: FIRST_WINDOWS, ..options.client.clone() };
         let error = match Client::connect(&options.server, client).await {
             Ok(client) => use_session(options, client, sender).await,
             Err(error) => error.into(),

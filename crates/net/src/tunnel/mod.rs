@@ -37,6 +37,9 @@ pub use server::{TunnelServer, TunnelServerOptions};
 use crate::contact::ContactError;
 use crate::streams::StreamError;
 
+/// The streams of a tunnel that have a first window each (RFC 6928): browsers open as many TCP connections to a host.
+const FIRST_WINDOWS: usize = 6;
+
 /// Called for each event of a tunnel.
 pub type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
 

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::allow::Allow;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, OnEvent};
+use super::{Event, FIRST_WINDOWS, OnEvent};
 use crate::contact::ContactError;
 use crate::files::{ControllerPolicy, fresh_seed};
 use crate::streams::{Server, ServerOptions, Session, Stream};
@@ -94,7 +94,8 @@ impl TunnelServer {
             policy: Mutex::new(policy),
             clients: Mutex::default(),
         });
-        Ok(Self { server: Server::bind(options.server).await?, shared })
+        let server = ServerOptions { first_windows: FIRST_WINDOWS, ..options.server };
+        Ok(Self { server: Server::bind(server).await?, shared })
     }
 
     /// The address that it listens on.

@@ -84,7 +84,7 @@ impl Link {
                 }
                 continue;
             }
-            let flow = self.scheduler.next(self.now, PACKET).unwrap();
+            let flow = self.scheduler.next(self.now, PACKET, Bytes::ZERO).unwrap();
             let source = &mut self.sources[flow as usize];
             self.free_at = self.now + rate.time_to_send(source.bytes);
             source.sent += source.bytes;
@@ -226,13 +226,13 @@ fn unused_grants_cost_nothing() {
     (0..2).for_each(|flow| scheduler.join(flow));
     scheduler.guarantee(0, Some(ServiceCurve::linear(kbps(8))));
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0));
+    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0));
     scheduler.sent(0, PACKET, Bytes::ZERO);
     (0..2).rev().for_each(|flow| scheduler.request(Time::ZERO, flow));
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0), "is due as before");
+    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0), "is due as before");
     scheduler.sent(0, PACKET, PACKET);
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1), "has had its service for a second");
+    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(1), "has had its service for a second");
 }
 
 #[test]
@@ -314,7 +314,11 @@ fn ties_go_to_the_earlier_request() {
         for flow in order {
             scheduler.request(Time::ZERO, flow);
         }
-        assert_eq!(order.map(|_| scheduler.next(Time::ZERO, PACKET).unwrap()), order, "{scheduling:?}, {curve:?}");
+        assert_eq!(
+            order.map(|_| scheduler.next(Time::ZERO, PACKET, Bytes::ZERO).unwrap()),
+            order,
+            "{scheduling:?}, {curve:?}"
+        );
     }
 }
 
@@ -327,7 +331,7 @@ fn first_of(curves: [ServiceCurve; 2], before: impl Fn(&mut Scheduler)) -> u32 {
     }
     before(&mut scheduler);
     (0..2).for_each(|flow| scheduler.request(Time::ZERO + SECOND, flow));
-    scheduler.next(Time::ZERO + SECOND, PACKET).unwrap()
+    scheduler.next(Time::ZERO + SECOND, PACKET, Bytes::ZERO).unwrap()
 }
 
 #[test]
@@ -346,7 +350,7 @@ fn a_deadline_is_that_of_a_packet_as_large_as_the_last_one() {
     let send = |bytes: u64| {
         move |scheduler: &mut Scheduler| {
             scheduler.request(Time::ZERO, 0);
-            assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0));
+            assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0));
             scheduler.sent(0, PACKET, Bytes::new(bytes));
         }
     };
@@ -363,7 +367,7 @@ fn a_guarantee_applies_to_a_packet_that_was_requested_before() {
     (0..2).for_each(|flow| scheduler.join(flow));
     (0..2).for_each(|flow| scheduler.request(Time::ZERO, flow));
     scheduler.guarantee(1, Some(ServiceCurve::linear(kbps(80))));
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1));
+    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(1));
 }
 
 #[test]
@@ -416,7 +420,7 @@ proptest! {
                     }
                 }
                 9 => {
-                    let turn = scheduler.next(now, PACKET);
+                    let turn = scheduler.next(now, PACKET, Bytes::ZERO);
                     prop_assert_eq!(turn.is_some(), requested.contains(&true));
                     if let Some(flow) = turn {
                         prop_assert!(std::mem::take(&mut requested[flow as usize]));
@@ -428,7 +432,7 @@ proptest! {
             prop_assert_eq!(scheduler.is_empty(), !requested.contains(&true));
         }
         let mut left = requested.iter().filter(|requested| **requested).count();
-        while let Some(flow) = scheduler.next(now, PACKET) {
+        while let Some(flow) = scheduler.next(now, PACKET, Bytes::ZERO) {
             prop_assert!(std::mem::take(&mut requested[flow as usize]));
             left -= 1;
         }
@@ -451,7 +455,7 @@ proptest! {
         }
         let mut sent = vec![0; flows.len()];
         for _ in 0..turns {
-            let flow = scheduler.next(Time::ZERO, PACKET).unwrap();
+            let flow = scheduler.next(Time::ZERO, PACKET, Bytes::ZERO).unwrap();
             let bytes = PACKET * flows[flow as usize].2 / 10;
             scheduler.sent(flow, PACKET, bytes);
             sent[flow as usize] += bytes.as_u64();
