@@ -113,8 +113,9 @@ impl Worker {
             self.net.run_once(due.min(now + Duration::from_millis(100)))?;
             self.on_events();
             self.on_outcomes();
-            self.exchange_places();
             self.advance();
+            // Last: a request that has just been read needs a place, and may get it before the next event.
+            self.exchange_places();
             let now = self.net.now();
             if next_sweep <= now {
                 next_sweep = now + Duration::from_secs(1);
