@@ -187,7 +187,7 @@ def await_line(log: Path, text: str) -> None:
 
 
 def markdown(path: PathSettings, ways: list[str], rows: list[Row], line: LineReport) -> str:
-    """Return the table of one path: medians, and how many times as fast as the first way."""
+    """Return the table of one path: medians, how many times as fast as the first way, lowest and highest results."""
     lines = [f"\n### {path}\n", "| " + " | ".join(["", *ways]) + " |", "|---" * (len(ways) + 1) + "|"]
     for row in rows:
         cells = [row.load]
@@ -195,7 +195,9 @@ def markdown(path: PathSettings, ways: list[str], rows: list[Row], line: LineRep
         for way in ways:
             value = median(row.results[way])
             factor = first / value if row.unit == "s" else value / first
-            cells.append(f"{value:.3g} {row.unit}" + (f" ({factor:.2f})" if way != ways[0] else ""))
+            spread = f"{min(row.results[way]):.3g} to {max(row.results[way]):.3g}"
+            ratio = f"**{factor:.2f}**, " if way != ways[0] else ""
+            cells.append(f"{value:.3g} {row.unit} ({ratio}{spread})")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, f"\nOf this machine: {line}."])
 
