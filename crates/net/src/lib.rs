@@ -23,6 +23,8 @@ mod clock;
 mod contact;
 mod driver;
 pub mod files;
+#[cfg(test)]
+mod fuzz_seed;
 #[cfg_attr(not(feature = "history"), path = "no_history.rs")]
 mod history;
 mod host;

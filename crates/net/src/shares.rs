@@ -14,9 +14,11 @@
 //! 16 parts of 25 of everything.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
+use rampmeter_manager::Destination;
 use rampmeter_session::PublicKey;
+use rampmeter_transport::network;
 
 /// What a network or a client may have for each unit that is left.
 const SHARE: u64 = 4;
@@ -24,8 +26,7 @@ const SHARE: u64 = 4;
 /// A network or a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
-    V4(u32),
-    V6(u64),
+    Addresses(Destination),
     Key(PublicKey),
 }
 
@@ -45,13 +46,15 @@ impl Owner {
 
 impl From<IpAddr> for Owner {
     fn from(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
-            IpAddr::V4(ip) => Self { network: Name::V4(ip.to_bits() >> 8), client: Name::V4(ip.to_bits()) },
-            IpAddr::V6(ip) => {
-                let bits = Ipv6Addr::to_bits(ip);
-                Self { network: Name::V6((bits >> 80) as u64), client: Name::V6((bits >> 64) as u64) }
-            }
-        }
+        Self { network: Name::Addresses(network(ip.into())), client: Name::Addresses(client(ip)) }
+    }
+}
+
+/// The client that has the address `ip`.
+pub(crate) fn client(ip: IpAddr) -> Destination {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => IpAddr::V4(ip).into(),
+        IpAddr::V6(ip) => Destination(ip.to_bits() >> 64 << 64),
     }
 }
 

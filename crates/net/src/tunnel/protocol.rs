@@ -308,6 +308,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fuzz_seed::check_fuzz_seed;
 
     fn any_message() -> impl Strategy<Value = Message> {
         let target = || ("[a-z0-9.:-]{1,255}", any::<u16>()).prop_map(|(host, port)| Target { host, port });
@@ -370,14 +371,7 @@ mod tests {
     /// Seeds for the fuzz target `tunnel`: all messages, in their present encoding.
     #[test]
     fn the_fuzz_corpus_has_every_message() {
-        let seed = |name: &str, bytes: &[u8]| {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tunnel").join(name);
-            if std::env::var_os("UPDATE_CORPUS").is_some() {
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(&path, bytes).unwrap();
-            }
-            assert!(std::fs::read(&path).unwrap_or_default() == bytes, "{name}: UPDATE_CORPUS=1 writes it");
-        };
+        let seed = |name: &str, bytes: &[u8]| check_fuzz_seed("tunnel", name, bytes);
         let (to, weight) = (Target { host: "example.org".into(), port: 443 }, Weight(100));
         for (name, message) in [
             ("control", Message::Control { version: VERSION, controller: "pcp".into() }),

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fuzz_seed::check_fuzz_seed;
 
 fn any_modified() -> impl Strategy<Value = Modified> {
     (any::<i64>(), 0..1_000_000_000u32).prop_map(|(seconds, nanos)| Modified { seconds, nanos })
@@ -159,14 +160,7 @@ fn paths_out_of_the_directory_are_refused() {
 /// Seeds for the fuzz target `files`: all messages, in their present encoding.
 #[test]
 fn the_fuzz_corpus_has_every_message() {
-    let seed = |name: &str, bytes: &[u8]| {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/files").join(name);
-        if std::env::var_os("UPDATE_CORPUS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, bytes).unwrap();
-        }
-        assert!(std::fs::read(&path).unwrap_or_default() == bytes, "{name}: UPDATE_CORPUS=1 writes it");
-    };
+    let seed = |name: &str, bytes: &[u8]| check_fuzz_seed("files", name, bytes);
     let (name, modified, hash) = (|| "a/b".to_owned(), Modified { seconds: 1_700_000_000, nanos: 5 }, [1; 32]);
     let requests = [
         Request::Heartbeat,

@@ -1,14 +1,17 @@
-//! Budgets: amounts that come at a steady rate, for all clients together and for each network of clients.
+//! Budgets: amounts that come at a steady rate, for all clients together and for each client.
 //!
 //! A budget may go into debt: a piece of work is done as a whole if anything is left, and the next one waits until the
 //! debt is paid. So pieces may be of any size, and the mean rate is exact.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
+use rampmeter_manager::Destination;
 use rampmeter_units::{Duration, Rate, Time};
 
-/// The bytes that a server hashes for a network of clients without sending or receiving them, a second: to resume and
+use crate::shares::client;
+
+/// The bytes that a server hashes for a client without sending or receiving them, a second: to resume and
 /// to compare files.
 const HASHED_A_SECOND: f64 = 200e6;
 
@@ -17,14 +20,6 @@ const HASHED_AT_ONCE: f64 = 1e9;
 
 /// The time in which an unused budget for sending fills up.
 const SENDING_DEPTH_S: f64 = 0.05;
-
-/// The network of a client: an IPv4 address, or the first 64 bits of an IPv6 address.
-fn network(ip: IpAddr) -> u64 {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => u64::from(ip.to_bits()),
-        IpAddr::V6(ip) => (Ipv6Addr::to_bits(ip) >> 64) as u64 | 1 << 63, // no IPv4 address has this bit
-    }
-}
 
 /// An amount that comes at a steady rate.
 #[derive(Debug, Clone)]
@@ -62,9 +57,9 @@ impl Budget {
     }
 }
 
-/// The budgets of one network of clients.
+/// The budgets of one client.
 #[derive(Debug)]
-struct NetworkBudgets {
+struct ClientBudgets {
     hashing: Budget,
     sending: Option<Budget>,
 }
@@ -74,17 +69,17 @@ struct NetworkBudgets {
 pub(crate) struct Budgets {
     client_rate: Option<Rate>,
     total: Option<Budget>,
-    networks: BTreeMap<u64, NetworkBudgets>,
+    clients: BTreeMap<Destination, ClientBudgets>,
 }
 
 impl Budgets {
     pub(crate) fn new(now: Time, total: Option<Rate>, client_rate: Option<Rate>) -> Self {
-        Self { client_rate, total: total.map(|rate| Budget::of(rate, now)), networks: BTreeMap::new() }
+        Self { client_rate, total: total.map(|rate| Budget::of(rate, now)), clients: BTreeMap::new() }
     }
 
-    fn network(&mut self, now: Time, ip: IpAddr) -> &mut NetworkBudgets {
+    fn client(&mut self, now: Time, ip: IpAddr) -> &mut ClientBudgets {
         let client_rate = self.client_rate;
-        self.networks.entry(network(ip)).or_insert_with(|| NetworkBudgets {
+        self.clients.entry(client(ip)).or_insert_with(|| ClientBudgets {
             hashing: Budget::new(HASHED_A_SECOND, HASHED_AT_ONCE, now),
             sending: client_rate.map(|rate| Budget::of(rate, now)),
         })
@@ -96,7 +91,7 @@ impl Budgets {
         if self.client_rate.is_none() {
             return total;
         }
-        let own = self.network(now, ip).sending.as_mut().and_then(|budget| budget.wait(now));
+        let own = self.client(now, ip).sending.as_mut().and_then(|budget| budget.wait(now));
         total.max(own)
     }
 
@@ -106,7 +101,7 @@ impl Budgets {
             budget.take(bytes);
         }
         if self.client_rate.is_some() {
-            if let Some(budget) = &mut self.network(now, ip).sending {
+            if let Some(budget) = &mut self.client(now, ip).sending {
                 budget.take(bytes);
             }
         }
@@ -114,16 +109,16 @@ impl Budgets {
 
     /// The time at which bytes may be hashed again for the client at `ip`, if not now.
     pub(crate) fn wait_to_hash(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        self.network(now, ip).hashing.wait(now)
+        self.client(now, ip).hashing.wait(now)
     }
 
     pub(crate) fn on_hashed(&mut self, now: Time, ip: IpAddr, bytes: u64) {
-        self.network(now, ip).hashing.take(bytes);
+        self.client(now, ip).hashing.take(bytes);
     }
 
     /// Forgets networks whose budgets are full: a new one would have the same.
     pub(crate) fn sweep(&mut self, now: Time) {
-        self.networks.retain(|_, budgets| {
+        self.clients.retain(|_, budgets| {
             [Some(&mut budgets.hashing), budgets.sending.as_mut()].into_iter().flatten().any(|budget| {
                 budget.fill(now);
                 budget.level < budget.depth
@@ -180,8 +175,8 @@ mod tests {
         assert_eq!(wait.since(Time::ZERO).as_secs_f64().round(), 10.0, "2 GB of debt at 200 MB/s");
         assert_eq!(budgets.wait_to_hash(Time::ZERO, other), None);
         budgets.sweep(after(14_000));
-        assert_eq!(budgets.networks.len(), 1, "the debt is remembered");
+        assert_eq!(budgets.clients.len(), 1, "the debt is remembered");
         budgets.sweep(after(15_100));
-        assert!(budgets.networks.is_empty());
+        assert!(budgets.clients.is_empty());
     }
 }
