@@ -21,7 +21,6 @@
 //! The receiver reports the code of each packet, so `M` is exact (section 3.2 has two states for that), also with delayed
 //! acknowledgements. DCTCP is for networks under one administration (section 5): beside classic TCP at a classic
 //! bottleneck it gets more than its share.
-//! *Deviation*: marks do not stop the window's growth for a round trip, as in all TCPs here (`rules.rs`).
 
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use serde::{Deserialize, Serialize};

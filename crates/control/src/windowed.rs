@@ -3,7 +3,7 @@
 //! ```text
 //! an acknowledgement arrives, W < S:   W += slow_start()                one packet (RFC 5681 eq. (2)), or by the rules
 //!                                      the first time it may end early  `slow_start.rs`
-//!                            W >= S:   W += min(increase(W), 1)
+//!                            W >= S:   W += min(increase(W), 1)         not for a round trip after a mark: `episode.rs`
 //! a loss or a mark, once a window:     S = W = max(decrease(W), 2)      a mark as a loss: RFC 3168 section 6.1.2
 //! the timer expires:                   S = max(decrease(W), 2), W = 1
 //! idle for longer than the timer:      W = min(W, the first window)     RFC 5681 section 4.1
@@ -79,7 +79,7 @@ impl<R: Rules> Windowed<R> {
             self.rules.pause(now.since(self.last_ack));
         }
         self.last_ack = now;
-        if !Window::counts(ack) {
+        if self.episode.stops_growth(ack) || !Window::counts(ack) {
             self.detector.on_other_ack(&event);
             return;
         }
@@ -207,7 +207,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::newreno;
     pub(crate) use crate::testing::{PACKET, ack};
-    use crate::testing::{loss, mark};
+    use crate::testing::{RTT, arrived, loss, mark};
+    use crate::{Arrival, MarkCount};
 
     /// A flow whose acknowledgements arrive at times that the test determines.
     #[derive(Debug)]
@@ -261,11 +262,12 @@ pub(crate) mod tests {
             self.tcp.on_idle(self.now, span, span);
         }
 
-        /// Delivers an acknowledgement. Returns the increase of the window.
+        /// Delivers an acknowledgement of a packet sent after all losses and marks. Returns the increase of the window.
         pub(crate) fn ack(&mut self) -> f64 {
             let before = self.window();
             let (rtt, smoothed_rtt, min_rtt) = (Some(self.rtt), self.rtt, self.min_rtt);
-            self.tcp.on_ack(self.now, &Ack { rtt, smoothed_rtt, min_rtt, ..ack(1) });
+            let mark_count = Some(MarkCount { marks: 0, number: self.number + 1 });
+            self.tcp.on_ack(self.now, &Ack { rtt, smoothed_rtt, min_rtt, mark_count, ..ack(1) });
             self.window() - before
         }
 
@@ -341,6 +343,24 @@ pub(crate) mod tests {
             assert_eq!(flow.ack(), 1.0, "slow start up to 3/4 of 12.1");
         }
         assert!((flow.ack() - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn for_a_round_trip_after_a_mark_the_window_does_not_grow() {
+        let mut flow = simple_flow();
+        let mut arrival = |number, ecn| {
+            let before = flow.window();
+            let arrivals = [Arrival { number, bytes: PACKET, ecn, ..Arrival::default() }];
+            flow.tcp.on_ack(flow.now, &Ack { last_sent: number + 16, ..arrived(&arrivals, RTT) });
+            flow.window() - before
+        };
+        assert_eq!(arrival(1, Ecn::Ect0), 1.0, "slow start");
+        assert_eq!(arrival(2, Ecn::Ce), -17.0 / 4.0, "the last packet sent is 18");
+        for number in 3..=18 {
+            assert_eq!(arrival(number, if number % 2 == 0 { Ecn::Ect0 } else { Ecn::Ce }), 0.0, "{number}");
+        }
+        assert!((arrival(19, Ecn::Ect0) - 0.1).abs() < 1e-9);
+        assert!(arrival(20, Ecn::Ce) < 0.0);
     }
 
     #[test]
