@@ -95,6 +95,10 @@ main(int argc, char** argv)
     const double rate = isStep ? 100e6 : 20e6, duration = isStep ? 15 : 80, warmup = isStep ? 5 : 20;
     SetTcp(1446, 10);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + tcp));
+    // With ns-3's default, `TcpPrrRecovery`, the window is above `ssthresh` when the round trip after a mark ends (9.3
+    // instead of 6.5 packets where receivers delay acknowledgements; RFC 6937 has it at `ssthresh`): 20 flows get 22%
+    // more marks from RED than drops, and 56% more from FQ-CoDel. With this one they get as many.
+    Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", StringValue("ns3::TcpClassicRecovery"));
     Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(ecn ? "On" : "Off"));
 
     const Time access = isStep ? MicroSeconds(500) : MilliSeconds(1);

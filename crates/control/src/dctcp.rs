@@ -5,6 +5,7 @@
 //! alpha  =  alpha (1 - g) + g M          once a window of data; M: its marked share          section 3.3, steps 6 to 8
 //! marks:      W = S = W (1 - alpha / 2)  once a window of data                               section 3.3, step 9
 //! a loss:     W = S = W / 2              as NewReno, with its growth and slow start          sections 3.4, 3.5
+//! increase:   not by marked packets      an ACK with ECN-Echo increases no window         section 3.2; RFC 3168, 6.1.2
 //! ```
 //!
 //! `alpha` is near 0 with few marks, near 1 with all packets marked, so DCTCP halves its window only in full congestion.
@@ -72,6 +73,9 @@ impl Rules for DctcpRules {
 
     const ECN: Option<Ecn> = Some(Ecn::Ect0);
 
+    /// Receivers echo the mark of each packet (section 3.2): only marked packets do not increase the window.
+    const STOPS_AFTER_MARKS: bool = false;
+
     const NEEDS: Option<&'static str> = Some("needs the ECN code of each packet, and routers that mark early");
 
     fn new(config: &Config) -> Self {
@@ -91,7 +95,8 @@ impl Rules for DctcpRules {
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
-        Amount::Packets(event.delivered / event.window) // RFC 5681 eq. (3)
+        let reported = Reported::of(event.ack, event.packet);
+        Amount::Packets(event.delivered * reported.unmarked_share() / event.window) // RFC 5681 eq. (3)
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {
@@ -124,6 +129,23 @@ mod tests {
         let mut flow = flow(0.02, 100.0);
         flow.lose(LossKind::Transient);
         assert!((flow.window() - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn unmarked_packets_increase_the_window_also_after_marks() {
+        let mut flow = flow(0.0, 100.0);
+        let mut increase = |number: u64, ecn| {
+            let before = flow.window();
+            let packet = |n, ecn| Arrival { number: number + n, bytes: PACKET, ecn, ..Arrival::default() };
+            let arrivals = [packet(0, Ecn::Ect0), packet(1, ecn)];
+            flow.tcp.on_ack(flow.now, &Ack { last_sent: number + 100, ..arrived(&arrivals, RTT) });
+            flow.window() - before
+        };
+        assert!((increase(0, Ecn::Ect0) - 0.02).abs() < 1e-5);
+        for number in [2, 4, 6] {
+            assert!((increase(number, Ecn::Ce) - 0.01).abs() < 1e-5, "alpha is 0: marks cost nothing");
+        }
+        assert!((increase(8, Ecn::Ect0) - 0.02).abs() < 1e-5);
     }
 
     #[test]

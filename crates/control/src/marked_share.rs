@@ -44,6 +44,11 @@ impl Reported {
         };
         Self { delivered: sum(|_| true), marked: sum(|ecn| ecn == Ecn::Ce) }
     }
+
+    /// The share of bytes that arrived without a mark, 1 if it reports none.
+    pub(crate) fn unmarked_share(self) -> f64 {
+        1.0 - self.marked.as_f64() / self.delivered.max(Bytes::new(1)).as_f64()
+    }
 }
 
 impl MarkedShare {

@@ -53,6 +53,10 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// 6.1.2).
     const ONCE_A_WINDOW: bool = true;
 
+    /// Whether the window does not grow in the round trip after a reaction to marks. Acknowledgements with an ECN-Echo do
+    /// not increase it (RFC 3168 section 6.1.2), and receivers echo until they hear of the reaction.
+    const STOPS_AFTER_MARKS: bool = true;
+
     /// The ECN code of its packets, if it needs one ([`Controller::ecn`]).
     const ECN: Option<Ecn> = None;
 

@@ -79,7 +79,7 @@ impl<R: Rules> Windowed<R> {
             self.rules.pause(now.since(self.last_ack));
         }
         self.last_ack = now;
-        if self.episode.stops_growth(ack) || !Window::counts(ack) {
+        if (R::STOPS_AFTER_MARKS && self.episode.stops_growth(ack)) || !Window::counts(ack) {
             self.detector.on_other_ack(&event);
             return;
         }

@@ -307,7 +307,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         if ack.delivered == Bytes::ZERO {
             return;
         }
-        let may_grow = !ack.recovering && !ack.app_limited;
+        let may_grow = !ack.recovering && !ack.app_limited && !self.episode.stops_growth(ack);
         // After lost acknowledgements, one may list no packets. A receiver that never lists packets does not report
         // codes.
         self.lists_packets |= !ack.arrivals.is_empty();

@@ -275,8 +275,11 @@ fn marks_of_classic_routers_cause_tcps_reaction_once_detected() {
     }
     mark(&mut vcp, ms(4100), 44, 60);
     assert_close(vcp.window, 42.875);
-    acknowledge(&mut vcp, ms(5000), 80, &[LOW]);
-    assert_close(vcp.window, 42.875 + 1.0 / 42.875);
+    for (number, growth) in [(45, 0.0), (46, 1.0 / 42.875)] {
+        let arrivals = [Arrival { number, ecn: LOW, bytes: PACKET, ..Arrival::default() }];
+        vcp.on_ack(ms(5000), &Ack { arrivals: &arrivals, ..ack(1) });
+        assert_close(vcp.window, 42.875 + growth);
+    }
     acknowledge(&mut vcp, ms(6000), 80, &[HIGH]);
     assert_eq!(vcp.fault(), None);
 }
