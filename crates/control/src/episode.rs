@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_stops_for_the_packets_sent_before_the_reaction_to_marks() {
+    fn growth_stops_for_packets_sent_before_the_reaction_to_marks() {
         let arrives = |episode: &mut Episode, number| episode.stops_growth(&mark(number, number + 9));
         let mut episode = Episode::default();
         assert!(!arrives(&mut episode, 1));
