@@ -129,20 +129,20 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         true
     }
 
-    /// The time at which a packet of `bytes`, offered now, reaches the far end of a link that never drops, marks or
-    /// changes, has a constant rate, keeps ECN codes and the order of packets, and is not measured; `None` while earlier
-    /// packets are in transit.
+    /// Transmits a packet of `bytes` that is offered now to a *plain* link: one that never drops, marks or changes, has a
+    /// constant rate, keeps ECN codes and the order of packets, and is not measured. Returns the time at which the packet
+    /// reaches the far end: the caller delivers it then, or puts it in transit ([`Link::put`]).
     #[inline]
-    pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
-        let Transmitter::Constant(transmitter) = &self.transmitter else { return None };
-        let is_idle = !self.waiting && self.in_transit.is_empty();
-        is_idle.then(|| self.free_at.max(now) + transmitter.time_to_send(bytes) + self.delay)
+    pub fn carry(&mut self, now: Time, bytes: Bytes) -> Time {
+        debug_assert!(!self.waiting && self.next_tick == Time::MAX && self.disorder.is_none());
+        self.free_at = self.transmitter.send(self.free_at.max(now), bytes).end;
+        self.free_at + self.delay
     }
 
-    /// The caller itself delivers a packet `at` the time that [`Link::arrival`] returned.
+    /// Whether no packet is in transit.
     #[inline]
-    pub fn carry(&mut self, at: Time) {
-        self.free_at = Time::from_nanos(at.as_nanos() - self.delay.as_nanos());
+    pub fn is_empty(&self) -> bool {
+        self.in_transit.is_empty()
     }
 
     /// The time at which the link next needs a call of [`Link::advance`]; [`Time::MAX`] for never.
@@ -219,7 +219,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    fn put(&mut self, at: Time, packet: P) {
+    /// Puts a packet in transit that reaches the far end `at` this time.
+    pub fn put(&mut self, at: Time, packet: P) {
         if self.in_transit.back().is_none_or(|(last, _)| *last <= at) {
             self.in_transit.push_back((at, packet));
         } else {

@@ -28,8 +28,10 @@ pub(crate) struct Start {
 pub(crate) enum Hop {
     /// Over this link.
     Link(u32),
-    /// Over this plain link into this host. The path's last entry follows.
-    Plain(u32, u32),
+    /// Over this plain link.
+    Plain(u32),
+    /// Over this plain link into this host, which may be ahead in time. The path's last entry follows.
+    Last(u32, u32),
     /// Into this host: the end of the path.
     Host(u32),
     /// Into an island, for packets that this aggregate carries. For other packets the hops within the island follow.
@@ -103,12 +105,12 @@ mod tests {
     #[test]
     fn a_path_is_a_run_of_hops_and_its_reverse_is_a_bit_away() {
         let mut paths = Paths::default();
-        let hops = || Ok([vec![Hop::Link(4), Hop::Plain(5, 1)], vec![Hop::Link(7)]]);
+        let hops = || Ok([vec![Hop::Link(4), Hop::Last(5, 1)], vec![Hop::Link(7)]]);
         let nodes = [NodeId(7), NodeId(9)];
         let there = paths.between([0, 1], nodes, hops).unwrap();
         assert_eq!(paths.between([0, 1], nodes, || panic!("known")).unwrap(), there);
         let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).hop.saturating_add(n))).collect() };
-        assert_eq!(walk(there), [Hop::Link(4), Hop::Plain(5, 1)]);
+        assert_eq!(walk(there), [Hop::Link(4), Hop::Last(5, 1)]);
         assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);
         let ends = |path| (paths.start(path).source.0, paths.start(path).destination.0);
         assert_eq!((ends(there), ends(reverse(there))), ((7, 9), (9, 7)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rampmeter_router::{Disorder, EcnPassage, Loss};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
-use rampmeter_units::Streams;
+use rampmeter_units::{Rate, Streams};
 
 use crate::agenda::Agenda;
 use crate::flow::SimulatedFlow;
@@ -23,11 +23,11 @@ impl<'a> Simulation<'a> {
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
         let single = of_one_scheme(plan);
-        let is_plain = |link: LinkId| is_plain(plan, &plan.links[link.0]) && single[plan.links[link.0].to.0];
+        let may_be_ahead = |node: NodeId| single[node.0] && plan.nodes[node.0].is_host && plan.nodes[node.0].stalls.is_none();
         for (index, flow) in plan.flows.iter().enumerate() {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
-            let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
+            let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, may_be_ahead));
             let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
             let path = paths.between([sender, receiver], [flow.from, flow.to], both)?;
             flows.push(SimulatedFlow::new(plan.application(index), [sender, receiver], path));
@@ -65,7 +65,7 @@ impl<'a> Simulation<'a> {
 
 /// The hops over `links` into host `end`, with the hops into islands. Where several aggregates start, the longest
 /// counts.
-fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bool) -> Vec<Hop> {
+fn hops(plan: &Plan, links: &[LinkId], end: u32, may_be_ahead: impl Fn(NodeId) -> bool) -> Vec<Hop> {
     let mut hops = Vec::with_capacity(links.len() + 1);
     let mut outside_from = 0; // the first link after the island that was entered last
     for (place, &link) in links.iter().enumerate() {
@@ -78,23 +78,26 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
                 outside_from = last + 1;
             }
         }
-        let is_last = place + 1 == links.len();
-        hops.push(if is_last && is_plain(link) { Hop::Plain(link.0 as u32, end) } else { Hop::Link(link.0 as u32) });
+        let is_last = place + 1 == links.len() && may_be_ahead(plan.links[link.0].to);
+        let hop = over(plan, link);
+        hops.push(if let (Hop::Plain(link), true) = (hop, is_last) { Hop::Last(link, end) } else { hop });
     }
     hops
 }
 
-/// Whether a packet's arrival time is certain when it enters `link`, and its host reacts only to packets and its clock.
-fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
-    link.router.is_endless()
-        && link.capacity.is_none()
-        && link.config.loss == Loss::default()
-        && link.ecn == EcnPassage::Kept
-        && link.disorder == Disorder::default()
-        && link.changes.is_empty()
-        && !link.measured
-        && plan.nodes[link.to.0].is_host
-        && plan.nodes[link.to.0].stalls.is_none()
+/// The hop over `link`. It is plain if a packet's arrival time at the far end is certain when the packet enters it.
+pub(crate) fn over(plan: &Plan, link: LinkId) -> Hop {
+    let LinkPlan { router, capacity, config, ecn, disorder, changes, measured, .. } = &plan.links[link.0];
+    let is_plain = router.is_endless()
+        && capacity.is_none()
+        && config.rate > Rate::ZERO
+        && config.loss == Loss::default()
+        && *ecn == EcnPassage::Kept
+        && *disorder == Disorder::default()
+        && changes.is_empty()
+        && !measured;
+    let link = link.0 as u32;
+    if is_plain { Hop::Plain(link) } else { Hop::Link(link) }
 }
 
 /// The nodes of `plan` with at most one scheme. On others several hosts share the links, and none may be ahead in time.

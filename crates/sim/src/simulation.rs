@@ -278,7 +278,8 @@ impl Simulation<'_> {
     pub(crate) fn forward(&mut self, now: Time, packet: InTransit) {
         match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
-            Hop::Plain(link, host) => self.carry(now, link, host, packet),
+            Hop::Plain(link) => self.carry(now, link, packet),
+            Hop::Last(link, host) => self.carry_into(now, link, host, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
             Hop::Ingress(aggregate) => self.enter(now, aggregate, packet),
             Hop::Egress(aggregate) => self.leave(now, aggregate, packet),
@@ -294,15 +295,24 @@ impl Simulation<'_> {
         self.agenda.wake(link, offered.next_event());
     }
 
+    /// Carries a packet over a plain link, which it enters without a queue.
+    fn carry(&mut self, now: Time, link: u32, packet: InTransit) {
+        let carrying = &mut self.links[link as usize];
+        let at = carrying.carry(now, packet.bytes());
+        carrying.put(at, packet);
+        self.agenda.wake(link, at);
+    }
+
     /// Carries a packet over a plain link into a host: ahead of time if that is invisible to the others.
-    fn carry(&mut self, now: Time, link: u32, host: u32, mut packet: InTransit) {
+    fn carry_into(&mut self, now: Time, link: u32, host: u32, mut packet: InTransit) {
         // After the measurement the run ends with the last transfer: packets in transit then do not arrive.
         let last = if self.meters.over { Time::ZERO } else { self.timetable.next() };
         let carrying = &mut self.links[link as usize];
-        let Some(at) = carrying.arrival(now, packet.bytes()).filter(|at| *at < last) else {
-            return self.offer(now, link, packet);
-        };
-        carrying.carry(at);
+        let at = carrying.carry(now, packet.bytes());
+        if at >= last || !carrying.is_empty() {
+            carrying.put(at, packet);
+            return self.agenda.wake(link, at);
+        }
         while self.hosts[host as usize].due() < at {
             let due = self.hosts[host as usize].due();
             self.wake_host(due, host);
