@@ -172,9 +172,16 @@ impl Connection {
     }
 
     /// Handles a packet that reached this host at `arrived_at` and is read now; `shown` is that time by the host's
-    /// clock, as reported to the peer.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time, shown: Time) -> Outcome {
-        let mut outcome = Outcome::default();
+    /// clock, as reported to the peer. Writes the new `outcome`.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        ecn: Ecn,
+        arrived_at: Time,
+        shown: Time,
+        outcome: &mut Outcome,
+    ) {
         match (packet.kind, self.state) {
             (Kind::Syn, State::HalfOpen) => {
                 self.handshake_due = true;
@@ -187,7 +194,7 @@ impl Connection {
             }
             (Kind::SynAck, State::Opening) => {
                 let attempt = packet.acknowledgement.wrapping_sub(self.sender.sequence(0));
-                let Some(&sent) = self.handshake_sent.get(attempt as usize) else { return outcome };
+                let Some(&sent) = self.handshake_sent.get(attempt as usize) else { return };
                 self.remote = packet.number;
                 self.receiver = Receiver::new(&self.config, packet.sequence);
                 outcome.opened =
@@ -208,7 +215,7 @@ impl Connection {
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {
                 if self.state == State::HalfOpen {
                     if packet.acknowledgement != self.sender.sequence(0) {
-                        return outcome;
+                        return;
                     }
                     let sent = self.handshake_sent.last().copied().unwrap_or(arrived_at);
                     outcome.opened =
@@ -218,17 +225,18 @@ impl Connection {
                 }
                 if !self.sender.verify(packet) {
                     self.state = State::Closed(CloseReason::FalseFeedback);
-                    return outcome;
+                    return;
                 }
-                outcome.feedback = self.sender.on_packet(now, packet, arrived_at);
-                if outcome.feedback.is_some() {
+                let feedback = outcome.feedback.insert(PacketFeedback::default());
+                if self.sender.on_packet(now, packet, arrived_at, feedback) {
                     outcome.fresh = self.receiver.on_packet(now, packet, ecn, shown);
                     self.on_any_packet(now);
+                } else {
+                    outcome.feedback = None;
                 }
                 self.check_end(now);
             }
         }
-        outcome
     }
 
     fn opened(&mut self, now: Time, measured: Duration, window: u32) -> Duration {
@@ -274,21 +282,18 @@ impl Connection {
         }
     }
 
-    /// The next packet that needs no grant: handshake, acknowledgement, window probe.
-    pub(crate) fn transmit_control(&mut self, now: Time) -> Option<Packet> {
+    /// Writes the next packet that needs no grant into the new `packet`: handshake, acknowledgement, window probe. False
+    /// if there is none.
+    pub(crate) fn transmit_control(&mut self, now: Time, packet: &mut Packet) -> bool {
         if self.handshake_due && matches!(self.state, State::Opening | State::HalfOpen) {
             self.handshake_due = false;
             if self.handshake_timer == Time::MAX {
                 self.handshake_timer = now + self.config.syn_timeout;
             }
             self.handshake_sent.push(now);
-            let mut packet = Packet {
-                connection: self.remote,
-                number: self.local,
-                sequence: self.sender.sequence(0),
-                window: self.receiver.window_bytes().as_u64() as u32,
-                ..Packet::default()
-            };
+            self.begin(packet);
+            packet.number = self.local;
+            packet.window = self.receiver.window_bytes().as_u64() as u32;
             if self.state == State::Opening {
                 packet.kind = Kind::Syn;
                 packet.acknowledgement = self.handshake_sent.len() as u32 - 1;
@@ -298,24 +303,24 @@ impl Connection {
                 packet.acknowledgement = self.receiver.first_sequence.wrapping_add(self.attempt);
                 packet.echoed_feedback = self.handshake_feedback;
             }
-            return Some(packet);
+            return true;
         }
         if let (State::Open, Some(probe)) = (self.state, &mut self.size_probe) {
             if probe.is_waiting() {
-                let number = probe.leave(now, &mut self.sender);
-                let mut packet = Packet { number, probe: true, ..self.header() };
-                self.receiver.write_feedback(&mut packet);
-                return Some(packet);
+                (packet.number, packet.probe) = (probe.leave(now, &mut self.sender), true);
+                self.begin(packet);
+                self.receiver.write_feedback(packet);
+                return true;
             }
         }
         let streams = matches!(self.state, State::Open | State::Lingering);
         if streams && (self.receiver.should_acknowledge(now) || self.ping_due) {
-            let mut packet = self.header();
+            self.begin(packet);
             packet.ping = std::mem::take(&mut self.ping_due);
-            self.receiver.write_feedback(&mut packet);
-            return Some(packet);
+            self.receiver.write_feedback(packet);
+            return true;
         }
-        None
+        false
     }
 
     /// The zeros that follow a control packet in its datagram.
@@ -325,8 +330,9 @@ impl Connection {
         probe.map_or(0, |probe| (probe.size.as_u64() as usize).saturating_sub(headers) as u16)
     }
 
-    fn header(&self) -> Packet {
-        Packet { kind: Kind::Data, connection: self.remote, sequence: self.sender.sequence(0), ..Packet::default() }
+    /// Writes what all packets contain into a new one.
+    fn begin(&self, packet: &mut Packet) {
+        (packet.connection, packet.sequence) = (self.remote, self.sender.sequence(0));
     }
 
     pub(crate) fn wants_to_send(&mut self) -> bool {
@@ -344,22 +350,24 @@ impl Connection {
         self.handshake_due || self.ping_due || has_probe || self.receiver.should_acknowledge(now)
     }
 
-    /// The next data packet, the offset of its payload in the stream, and its size on the wire.
+    /// Writes the next data packet into the new `packet`. Returns the offset of its payload in the stream, and its size
+    /// on the wire.
     pub(crate) fn transmit(
         &mut self,
         now: Time,
         grant: &Grant,
         random: &mut dyn RngCore,
-    ) -> Option<(Packet, u64, Bytes)> {
+        packet: &mut Packet,
+    ) -> Option<(u64, Bytes)> {
         // The requested data may have been delivered since; acknowledgements then wait for another packet.
         if self.state != State::Open || !self.sender.wants_to_send() {
             return None;
         }
-        let mut packet = self.header();
+        self.begin(packet);
         packet.feedback = grant.feedback;
         // The packet carries acknowledgements; the rest is available for payload.
-        self.receiver.write_feedback(&mut packet);
-        let headers = encoded_len(&packet) + self.config.overhead.as_u64() as usize;
+        self.receiver.write_feedback(packet);
+        let headers = encoded_len(packet) + self.config.overhead.as_u64() as usize;
         let largest = grant.bytes.min(self.packet).as_u64() as usize;
         // A packet carries at least one byte, even with a grant smaller than the headers.
         let space = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;
@@ -371,7 +379,7 @@ impl Connection {
         let secret = if self.config.requires_proofs() { random.next_u32() as u8 } else { 0 };
         packet.number = self.sender.sent(now, piece, bytes, grant.number, secret);
         self.statistics.data_packets += u64::from(piece.payload > 0);
-        Some((packet, piece.start, Bytes::new(bytes.into())))
+        Some((piece.start, Bytes::new(bytes.into())))
     }
 
     /// The time at which [`Connection::on_deadline`] must be called.

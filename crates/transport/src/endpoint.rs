@@ -22,7 +22,7 @@ use rand::RngCore;
 use crate::accepted::Accepted;
 use crate::address::Address;
 use crate::config::{Config, EndpointConfig};
-use crate::connection::{CloseReason, Connection, State};
+use crate::connection::{CloseReason, Connection, Outcome, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
@@ -186,7 +186,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let id = slot.id;
         let connection = &mut slot.connection;
         let half_open = connection.state() == State::HalfOpen;
-        let outcome = connection.on_packet(now, packet, ecn, arrived_at, self.config.clock.read(arrived_at));
+        let mut outcome = Outcome::default();
+        connection.on_packet(now, packet, ecn, arrived_at, self.config.clock.read(arrived_at), &mut outcome);
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {
@@ -219,7 +220,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if let Some(id) = self.accepted.find(from, syn.number) {
             let index = id.index();
             if let Some(slot) = &mut self.slots[index] {
-                slot.connection.on_packet(now, syn, Ecn::NotEct, now, now);
+                slot.connection.on_packet(now, syn, Ecn::NotEct, now, now, &mut Outcome::default());
                 self.update(now, index);
             }
             return;
@@ -319,20 +320,19 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// reset. [`Endpoint::poll_transmit`] returns these, too.
     pub fn poll_control(&mut self, now: Time) -> Option<Transmit<A>> {
         if let Some((to, packet, connection)) = self.resets.pop_front() {
-            return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0, padding: 0 });
+            return Some(Transmit { packet, ..Transmit::new(to, connection, Ecn::NotEct) });
         }
         while let Some(&index) = self.control.front() {
-            let slot = self.slots[index as usize].as_mut();
-            if let Some((slot, packet)) = slot.and_then(|s| s.connection.transmit_control(now).map(|p| (s, p))) {
-                self.timers.arm(index, slot.connection.deadline());
-                let padding = slot.connection.padding(&packet);
-                let (to, connection, ecn) = (slot.peer, slot.id, Ecn::NotEct);
-                return Some(Transmit { to, packet, ecn, connection, offset: 0, padding });
-            }
-            self.control.pop_front();
             if let Some(slot) = &mut self.slots[index as usize] {
+                let mut transmit = Transmit::new(slot.peer, slot.id, Ecn::NotEct);
+                if slot.connection.transmit_control(now, &mut transmit.packet) {
+                    self.timers.arm(index, slot.connection.deadline());
+                    transmit.padding = slot.connection.padding(&transmit.packet);
+                    return Some(transmit);
+                }
                 slot.queued = false;
             }
+            self.control.pop_front();
         }
         None
     }
@@ -349,17 +349,20 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             let index = self.by_flow[grant.flow.index()];
             let Some(slot) = &mut self.slots[index as usize] else { continue };
-            let Some((packet, offset, bytes)) = slot.connection.transmit(now, &grant, &mut self.random) else {
+            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
+            let mut transmit = Transmit::new(slot.peer, slot.id, ecn);
+            let sent = slot.connection.transmit(now, &grant, &mut self.random, &mut transmit.packet);
+            let Some((offset, bytes)) = sent else {
                 self.manager.notify(now, grant.flow, Bytes::ZERO);
                 continue;
             };
+            transmit.offset = offset;
             self.manager.notify(now, grant.flow, bytes);
             if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
             }
             self.timers.arm(index, slot.connection.deadline());
-            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
-            return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset, padding: 0 });
+            return Some(transmit);
         }
         None
     }

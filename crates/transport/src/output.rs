@@ -37,6 +37,13 @@ pub struct Transmit<A> {
     pub padding: u16,
 }
 
+impl<A> Transmit<A> {
+    /// A packet without content.
+    pub(crate) fn new(to: A, connection: ConnectionId, ecn: Ecn) -> Self {
+        Self { to, packet: Packet::default(), ecn, connection, offset: 0, padding: 0 }
+    }
+}
+
 /// New payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {

@@ -273,11 +273,18 @@ impl Sender {
         unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
     }
 
-    /// Handles an acknowledgement that reached this host at `arrived_at`. `None` if it acknowledges bytes never sent.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<PacketFeedback> {
+    /// Handles an acknowledgement that reached this host at `arrived_at`, and writes the new `feedback`. False if it
+    /// acknowledges bytes never sent.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        arrived_at: Time,
+        feedback: &mut PacketFeedback,
+    ) -> bool {
         let ack = self.offset(packet.acknowledgement);
         if ack > self.next {
-            return None;
+            return false;
         }
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
@@ -287,14 +294,11 @@ impl Sender {
             if ack == self.una {
                 self.on_window(packet.window.into(), window_end);
             }
-            let mut feedback = PacketFeedback::default();
-            self.on_receipts(packet, arrived_at, &mut feedback);
-            return Some(PacketFeedback { recovering: self.recover.is_some(), ..feedback });
+            self.on_receipts(packet, arrived_at, feedback);
+            feedback.recovering = self.recover.is_some();
+            return true;
         }
-        let mut feedback = PacketFeedback {
-            flight_size: self.scoreboard.flight_size(self.una, self.next),
-            ..PacketFeedback::default()
-        };
+        feedback.flight_size = self.scoreboard.flight_size(self.una, self.next);
         let duplicate = ack == self.una
             && packet.payload == 0
             && !packet.fin
@@ -321,7 +325,7 @@ impl Sender {
         // Up to the packet's arrival: a delay of the reading host is not a part of the path. Late receipts, which follow,
         // have no sample.
         feedback.rtt = feedback.change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
-        self.on_receipts(packet, arrived_at, &mut feedback);
+        self.on_receipts(packet, arrived_at, feedback);
         let change = &feedback.change;
         if let Some(rtt) = feedback.rtt {
             self.rtt.sample(rtt);
@@ -334,7 +338,7 @@ impl Sender {
         if (advanced || change.delivered > Bytes::ZERO) && !self.has_in_flight() {
             self.timer = Time::MAX; // RFC 6298 (5.2)
         }
-        self.find_losses(arrived_at, advanced, duplicate, &mut feedback);
+        self.find_losses(arrived_at, advanced, duplicate, feedback);
         if advanced || feedback.change.delivered > Bytes::ZERO {
             self.tail_probe.on_feedback(self.una);
             self.arm_tail_probe(now);
@@ -346,7 +350,7 @@ impl Sender {
                 self.timer = now + self.timeout(); // probes the window
             }
         }
-        Some(feedback)
+        true
     }
 
     /// Handles receipts of transmissions that counted as lost. TCP without selective acknowledgements has no such

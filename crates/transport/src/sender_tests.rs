@@ -44,7 +44,9 @@ impl Test {
             packet.sacks.push(Sack { start, end });
         }
         self.now += Duration::from_millis(1);
-        self.sender.on_packet(self.now, &packet, self.now).unwrap()
+        let mut feedback = PacketFeedback::default();
+        assert!(self.sender.on_packet(self.now, &packet, self.now, &mut feedback));
+        feedback
     }
 }
 
@@ -108,7 +110,7 @@ fn a_window_that_opens_by_single_bytes_causes_no_small_packets() {
     (test.sender.window_end, test.sender.max_window) = (0, 0);
     for window in 1..10_000 {
         let packet = Packet { window, ..Packet::default() };
-        test.sender.on_packet(test.now, &packet, test.now).unwrap();
+        assert!(test.sender.on_packet(test.now, &packet, test.now, &mut PacketFeedback::default()));
         while test.sender.wants_to_send() {
             test.send(1);
         }
