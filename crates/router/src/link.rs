@@ -176,10 +176,15 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     }
 
     /// A packet that has reached the far end by `now`.
-    #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<P> {
+        self.next_arrival(now).map(|(_, packet)| packet)
+    }
+
+    /// The next packet in transit that reaches the far end by this time, and its arrival time.
+    #[inline]
+    pub fn next_arrival(&mut self, by: Time) -> Option<(Time, P)> {
         loop {
-            if self.in_transit.front()?.0 > now {
+            if self.in_transit.front()?.0 > by {
                 return None;
             }
             let (at, mut packet) = self.in_transit.pop_front()?;
@@ -195,7 +200,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
                 if let EcnPassage::SetTo(ecn) = self.ecn {
                     packet.set_ecn(ecn);
                 }
-                return Some(packet);
+                return Some((at, packet));
             }
             self.counts.lost += 1;
         }

@@ -1,10 +1,10 @@
 //! Paths between hosts.
 //!
 //! One table holds all paths one after the other; a packet's next hop is the next entry. A path and its reverse are
-//! neighbors (`2n` and `2n + 1`). To an endpoint an address *is* the path that leads there. The last link of a path is
-//! *plain* if the arrival time of a packet at the host is certain when the packet enters it.
+//! neighbors (`2n` and `2n + 1`). To an endpoint an address *is* the path that leads there. A link is *plain* if the
+//! arrival time of a packet at its far end is certain when the packet enters it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use rampmeter_scenario::{NoPath, NodeId};
@@ -24,7 +24,7 @@ pub(crate) struct Start {
 }
 
 /// A hop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hop {
     /// Over this link.
     Link(u32),
@@ -86,6 +86,27 @@ impl Paths {
     pub(crate) fn hop(&self, hop: HopId) -> Hop {
         self.hops[hop.get() as usize - 1]
     }
+
+    /// Which of the `links` lead to hosts alone: all their packets go on over plain links into hosts, and these get
+    /// packets from no other link.
+    pub(crate) fn lead_to_hosts(&self, links: usize) -> Vec<bool> {
+        // The first hop of a path comes after the end of the path before it.
+        let steps = || std::iter::once(Hop::Host(0)).chain(self.hops.iter().copied()).zip(self.hops.iter().copied());
+        let mut sources: BTreeMap<Hop, BTreeSet<Hop>> = BTreeMap::new();
+        let mut lead = vec![false; links];
+        for (hop, next) in steps() {
+            sources.entry(next).or_default().insert(hop);
+            if let Hop::Link(link) = hop {
+                lead[link as usize] = true;
+            }
+        }
+        for (hop, next) in steps() {
+            if let Hop::Link(link) = hop {
+                lead[link as usize] &= matches!(next, Hop::Last(..)) && sources[&next].len() == 1;
+            }
+        }
+        lead
+    }
 }
 
 /// The reverse path.
@@ -115,5 +136,18 @@ mod tests {
         let ends = |path| (paths.start(path).source.0, paths.start(path).destination.0);
         assert_eq!((ends(there), ends(reverse(there))), ((7, 9), (9, 7)));
         assert!(is_forward(there) && !is_forward(reverse(there)));
+    }
+
+    #[test]
+    fn a_link_leads_to_hosts_if_only_they_follow() {
+        let mut paths = Paths::default();
+        let mut add = |hosts: [u32; 2], there: &[Hop], back: &[Hop]| {
+            paths.between(hosts, [NodeId(0); 2], || Ok([there.to_vec(), back.to_vec()])).unwrap();
+        };
+        add([0, 1], &[Hop::Plain(0), Hop::Link(1), Hop::Last(2, 1)], &[Hop::Link(3), Hop::Last(4, 0)]);
+        add([0, 5], &[Hop::Plain(0), Hop::Link(1), Hop::Last(5, 5)], &[Hop::Link(6), Hop::Last(4, 0)]);
+        add([0, 7], &[Hop::Plain(0), Hop::Link(7), Hop::Link(8), Hop::Last(9, 7)], &[Hop::Link(7)]);
+        let leading: Vec<_> = (0..10).filter(|&link| paths.lead_to_hosts(10)[link]).collect();
+        assert_eq!(leading, [1, 8], "3 and 6 share the link into host 0, and 7 leads to a link");
     }
 }

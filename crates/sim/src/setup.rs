@@ -23,7 +23,8 @@ impl<'a> Simulation<'a> {
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
         let single = of_one_scheme(plan);
-        let may_be_ahead = |node: NodeId| single[node.0] && plan.nodes[node.0].is_host && plan.nodes[node.0].stalls.is_none();
+        let may_be_ahead =
+            |node: NodeId| single[node.0] && plan.nodes[node.0].is_host && plan.nodes[node.0].stalls.is_none();
         for (index, flow) in plan.flows.iter().enumerate() {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
@@ -34,6 +35,10 @@ impl<'a> Simulation<'a> {
         }
         let links = plan.make_links();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();
+        let mut leads_to_hosts = paths.lead_to_hosts(links.len());
+        for (leads, link) in leads_to_hosts.iter_mut().zip(&plan.links) {
+            *leads &= is_steady(link);
+        }
         let agenda = Agenda::new(links.len() + hosts.list.len() + aggregates.len());
         if plan.end() > agenda.last() {
             return Err(WorldError::Unsupported {
@@ -52,6 +57,7 @@ impl<'a> Simulation<'a> {
             timetable: Timetable::of(plan),
             meters: Meters::of(plan),
             links,
+            leads_to_hosts,
             paths,
             hosts: hosts.list,
             aggregates,
@@ -85,17 +91,20 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, may_be_ahead: impl Fn(NodeId) -
     hops
 }
 
+/// Whether packets leave the link in the order of their arrival, at times that are certain when they are transmitted.
+fn is_steady(link: &LinkPlan) -> bool {
+    link.capacity.is_none() && link.disorder == Disorder::default() && link.changes.is_empty()
+}
+
 /// The hop over `link`. It is plain if a packet's arrival time at the far end is certain when the packet enters it.
 pub(crate) fn over(plan: &Plan, link: LinkId) -> Hop {
-    let LinkPlan { router, capacity, config, ecn, disorder, changes, measured, .. } = &plan.links[link.0];
-    let is_plain = router.is_endless()
-        && capacity.is_none()
-        && config.rate > Rate::ZERO
-        && config.loss == Loss::default()
-        && *ecn == EcnPassage::Kept
-        && *disorder == Disorder::default()
-        && changes.is_empty()
-        && !measured;
+    let planned = &plan.links[link.0];
+    let is_plain = is_steady(planned)
+        && planned.router.is_endless()
+        && planned.config.rate > Rate::ZERO
+        && planned.config.loss == Loss::default()
+        && planned.ecn == EcnPassage::Kept
+        && !planned.measured;
     let link = link.0 as u32;
     if is_plain { Hop::Plain(link) } else { Hop::Link(link) }
 }

@@ -3,9 +3,10 @@
 //! A link that wakes up forwards each packet that has arrived to the next hop. A host that receives a packet, or whose
 //! timer expires, puts its output on the first link at once, or at the end of its stall.
 //!
-//! *Lookahead*: if the last link is plain and the only one that leads to the host, a packet's arrival time is certain
-//! as soon as it enters that link. It is delivered then, after the host's own timers that expire before the arrival,
-//! each at its own local time, which may be ahead of the simulation. This saves a third of the events. It is invisible
+//! *Lookahead*: a packet that enters a plain link has a certain arrival time. If the link leads into a host, the packet is
+//! delivered when it enters the link, after the host's own timers that expire before the arrival, each at its own local
+//! time, which may be ahead of the simulation. If such links are the only ones that follow a link and get no packets
+//! from elsewhere, its packets enter them when their transmission begins. This saves half of the events. It is invisible
 //! to other actors, because packets of the host reach them later, over its own links, and to the timetable, because no
 //! packet is delivered ahead of its next entry.
 
@@ -42,6 +43,8 @@ pub(crate) struct Simulation<'a> {
     pub(crate) timetable: Timetable,
     pub(crate) meters: Meters,
     pub(crate) links: Vec<SimulatedLink>,
+    /// Which links may pass packets on ahead of time: only hosts follow ([`Paths::lead_to_hosts`]).
+    pub(crate) leads_to_hosts: Vec<bool>,
     pub(crate) paths: Paths,
     pub(crate) hosts: Vec<Host>,
     /// Traffic across islands.
@@ -91,17 +94,29 @@ impl Simulation<'_> {
 
     fn wake_link(&mut self, now: Time, link: u32) -> Time {
         loop {
-            let waking = &mut self.links[link as usize];
-            waking.advance(now);
-            if let Some(mut packet) = waking.arrive(now) {
-                packet.advance();
-                self.forward(now, packet);
-            }
+            self.links[link as usize].advance(now);
+            self.pass_on(now, link);
             let next = self.links[link as usize].next_event();
             if next > now {
                 return next;
             }
         }
+    }
+
+    /// Forwards the packets that have reached the far end of a link; if only hosts follow, also those in transit.
+    fn pass_on(&mut self, now: Time, link: u32) {
+        let by = if self.leads_to_hosts[link as usize] { now.max(self.horizon()) } else { now };
+        while let Some((at, mut packet)) = self.links[link as usize].next_arrival(by) {
+            packet.advance();
+            self.forward(at, packet);
+        }
+    }
+
+    /// The time up to which hosts may run ahead. After the measurement the run ends with the last transfer: packets in
+    /// transit then do not arrive.
+    fn horizon(&self) -> Time {
+        let next = if self.meters.over { Time::ZERO } else { self.timetable.next() };
+        Time::from_nanos(next.as_nanos().saturating_sub(1))
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
@@ -292,7 +307,10 @@ impl Simulation<'_> {
         if let Some(dropped) = offered.offer(now, packet) {
             self.pool.recycle(dropped);
         }
-        self.agenda.wake(link, offered.next_event());
+        if self.leads_to_hosts[link as usize] {
+            self.pass_on(now, link);
+        }
+        self.agenda.wake(link, self.links[link as usize].next_event());
     }
 
     /// Carries a packet over a plain link, which it enters without a queue.
@@ -303,13 +321,12 @@ impl Simulation<'_> {
         self.agenda.wake(link, at);
     }
 
-    /// Carries a packet over a plain link into a host: ahead of time if that is invisible to the others.
+    /// Carries a packet over a plain link into a host, ahead of time.
     fn carry_into(&mut self, now: Time, link: u32, host: u32, mut packet: InTransit) {
-        // After the measurement the run ends with the last transfer: packets in transit then do not arrive.
-        let last = if self.meters.over { Time::ZERO } else { self.timetable.next() };
+        let horizon = self.horizon();
         let carrying = &mut self.links[link as usize];
         let at = carrying.carry(now, packet.bytes());
-        if at >= last || !carrying.is_empty() {
+        if at > horizon || !carrying.is_empty() {
             carrying.put(at, packet);
             return self.agenda.wake(link, at);
         }

@@ -120,14 +120,19 @@ fn stalled_hosts_take_longer_and_lose_nothing() {
     assert_eq!(stalled, fcts(&plan));
 }
 
-/// An access link with a buffer of a billion packets behaves like an unlimited one but is not plain, so it has no
-/// lookahead.
+/// An access link with a buffer of a billion packets behaves like an unlimited one but is not plain, so there is no
+/// lookahead. Hosts of the last kind share the links into the sinks with the left side's.
 #[test]
 fn lookahead_does_not_change_the_outcome() {
     let other = "[scheme.other]\ncontroller = \"cm\"\nmacroflow = \"destination\"\n[[traffic]]\nname = \"others\"\n\
                  scheme = \"other\"\nfrom = \"source\"\nto = \"sink\"\npairs = \"any\"\narrivals = { count = 6, spread = \"2 s\" }";
-    let more = format!("{}\n{other}", busy().more);
-    for more in [busy().more.to_owned(), more] {
+    let near = "[[hosts]]\nname = \"near\"\nat = \"right\"\nrate = \"1 Gb/s\"\ndelay = \"1 ms\"\n[[traffic]]\nname = \"nears\"\n\
+                scheme = \"it\"\nfrom = \"near\"\nto = \"sink\"\npairs = \"any\"\narrivals = { count = 3, spread = \"2 s\" }";
+    let bulk =
+        "[[traffic]]\nname = \"bulk\"\nscheme = \"it\"\nfrom = \"source\"\nto = \"sink\"\narrivals = { count = 5 }";
+    let with = |others: &str| format!("{}\n{others}", busy().more);
+    let without_samples = busy().more.split("[meters]").next().unwrap();
+    for more in [with(""), with(other), with(near), format!("{without_samples}\n{bulk}")] {
         let more: &'static str = Box::leak(more.into_boxed_str());
         let ahead = Dumbbell { more, ..busy() }.plan();
         let mut without = ahead.clone();
