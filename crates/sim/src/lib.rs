@@ -50,6 +50,7 @@
 
 mod agenda;
 mod flow;
+mod forwarding;
 mod host;
 mod island;
 mod meters;
