@@ -219,8 +219,8 @@ fn with_round_trips_the_receivers_clock_does_not_matter() {
         let mut world = World::with(&Config { round_trip, compete: false, ..Config::default() }, None);
         for at in 100..160 {
             let (now, sent_at) = (Time::ZERO + Duration::from_millis(at), Time::ZERO + Duration::from_millis(at - 25));
-            // The clock runs fast, and the round trip has grown from 20 to 25 ms, as far as a queue explains it.
-            let received_at = sent_at + Duration::from_millis(at / 10);
+            // The clock runs fast and jumps, and the round trip has grown from 20 to 25 ms, as far as a queue explains it.
+            let received_at = sent_at + Duration::from_millis(at / 10 + at % 2);
             let arrivals = [Arrival { number: at, bytes: PACKET, sent_at, received_at, ..Arrival::default() }];
             let ack = arrived(&arrivals, Duration::from_millis(25));
             world.sender.on_ack(now, &Ack { min_rtt: RTT, ..ack });
