@@ -43,7 +43,14 @@ QUIET: dict[str, dict[str, Any]] = {
 }
 """The TCPs."""
 
-LOOKS = {**QUIET, **STRONG}
+ALONE: dict[str, dict[str, Any]] = {
+    "end-to-end": {"color": "#0072B2", "marker": "o", "linewidth": 2.4, "markersize": 5, "zorder": 5},
+    "newreno": {"color": "#88CCEE", "marker": "^", "linestyle": (0, (4, 1.6)), "linewidth": 1.1, "markersize": 4},
+    "pcp": {"color": "#E69F00", "marker": "s", "linewidth": 1.6, "markersize": 4, "zorder": 4},
+}
+"""Hosts over routers that report nothing."""
+
+LOOKS = {**QUIET, **STRONG, **ALONE}
 
 COLOURS = {name: drawn["color"] for name, drawn in LOOKS.items()}
 

@@ -7,15 +7,17 @@ hour on two cores. `--whole` has all five runs of all points.
 
 from __future__ import annotations
 
-from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model, plus
+from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model
 from rampmeter.figures.along import mbps
+from rampmeter.figures.end_to_end import END_TO_END
 from rampmeter.figures.figure import Figure
-from rampmeter.figures.schemes import LOOKS, SchemeLines
+from rampmeter.figures.plus import PLUS
+from rampmeter.figures.schemes import QUIET, STRONG, SchemeLines
 
 ONE_SEED = {"seed": [1]}
 FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
 ROUTERS = {"scheme": ["vcp", "xcp"]}
-ALL = {"scheme": [*LOOKS]}
+ALL = {"scheme": [*QUIET, *STRONG]}
 """The schemes of Figures 3 to 9. The scenarios also have variants of VCP: docs/vcp.md."""
 
 BASE = "150 Mb/s, 80 ms"
@@ -138,17 +140,8 @@ FIGURES = {
         whole={"scheme": ["vcp"]},
         draw=dynamics.two_round_trips,
     ),
-    "vcp.plus": Figure(
-        title="VCP+ beside VCP, XCP and CUBIC (Figures 3 to 9)",
-        scenario=plus.ROWS[0].scenario,
-        further=[row.scenario for row in plus.ROWS[1:]],
-        values={**ONE_SEED, "scheme": plus.SCHEMES},
-        points={row.scenario: row.values for row in plus.ROWS},
-        quick_points={row.scenario: row.quick for row in plus.ROWS},
-        whole={"scheme": plus.SCHEMES},
-        draw=plus.draw,
-        text=plus.text,
-    ),
+    "vcp.plus": PLUS.figure("VCP+ beside VCP, XCP and CUBIC (Figures 3 to 9)"),
+    "vcp.end-to-end": END_TO_END.figure("VCP end to end beside NewReno, CUBIC and PCP (Figures 3 and 7)"),
     "vcp.fluid": Figure(
         title="Stability and fairness of the fluid model (VCP, Theorems 1 and 2)",
         scenario=None,
