@@ -5,7 +5,7 @@
 //! alpha  =  alpha (1 - g) + g M          once a window of data; M: its marked share          section 3.3, steps 6 to 8
 //! marks:      W = S = W (1 - alpha / 2)  once a window of data                               section 3.3, step 9
 //! a loss:     W = S = W / 2              as NewReno, with its growth and slow start          sections 3.4, 3.5
-//! increase:   not by marked packets      an ACK with ECN-Echo increases no window         section 3.2; RFC 3168, 6.1.2
+//! increase:   not by marked packets      ECN-Echo increases no window                     section 3.2; RFC 3168, 6.1.2
 //! ```
 //!
 //! `alpha` is near 0 with few marks, near 1 with all packets marked, so DCTCP halves its window only in full congestion.

@@ -7,7 +7,9 @@
 //!
 //! After marks the window does not grow until a packet beyond `recover` arrives. With RFC 3168 all acknowledgements of
 //! that round trip have an ECN-Echo, and none of them increases the window (section 6.1.2); RFC 9002 (section 7.3.2)
-//! says the same without echoes. After a loss, recovery stops the growth in the same way.
+//! says the same without echoes. After a loss, recovery stops the growth in the same way. *Deviations*: delay does not
+//! reduce the window in that round trip either (`vegas`, `fast`, `ledbat`), and after a timeout late acknowledgements with
+//! marks from before it increase it.
 
 use crate::{Ack, Loss, LossKind};
 

@@ -54,7 +54,7 @@ pub trait Rules: Debug + Clone + Send + 'static {
     const ONCE_A_WINDOW: bool = true;
 
     /// Whether the window does not grow in the round trip after a reaction to marks. Acknowledgements with an ECN-Echo do
-    /// not increase it (RFC 3168 section 6.1.2), and receivers echo until they hear of the reaction.
+    /// not increase it (RFC 3168 section 6.1.2), and receivers echo a mark until a packet reports the reaction.
     const STOPS_AFTER_MARKS: bool = true;
 
     /// The ECN code of its packets, if it needs one ([`Controller::ecn`]).

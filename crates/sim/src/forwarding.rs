@@ -3,9 +3,9 @@
 //! *Lookahead*: a packet that enters a plain link has a certain arrival time. If the link leads into a host, the packet is
 //! delivered when it enters the link, after the host's own timers that expire before the arrival, each at its own local
 //! time, which may be ahead of the simulation. If such links are the only ones that follow a link and get no packets
-//! from elsewhere, its packets enter them when their transmission begins. This saves half of the events. It is invisible
-//! to other actors, because packets of the host reach them later, over its own links, and to the timetable, because no
-//! packet is delivered ahead of its next entry.
+//! from elsewhere, its packets enter them once they are in transit, at the link's next event or offer. This saves almost
+//! half of the events of links. It is invisible to other actors, because packets of the host reach them later, over its
+//! own links, and to the timetable, because no packet is delivered ahead of its next entry.
 
 use rampmeter_router::Parcel;
 use rampmeter_units::Time;

@@ -74,7 +74,7 @@ impl Default for Config {
 /// Larger differences come from traffic, not from clocks.
 pub(super) const MAX_NOISE: Duration = Duration::from_micros(100);
 
-/// The maximum of the host jitter, which the reverse path shows (`host_jitter`).
+/// The maximum of the host jitter (`host_jitter`).
 pub(super) const MAX_JITTER: Duration = Duration::from_millis(5);
 
 /// A train takes this multiple of the host jitter, if `MAX_TRAIN` packets are enough for that. 3 MB to a host that
