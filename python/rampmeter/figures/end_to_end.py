@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rampmeter.figures.along import mbps
-from rampmeter.figures.rows import Row, Rows
-from rampmeter.figures.schemes import SchemeLines
+from rampmeter.figures.rows import CAPACITY, LONGEST, Row, Rows
 
 END_TO_END = Rows(
     schemes=["end-to-end", "newreno", "cubic", "pcp"],
@@ -12,14 +10,14 @@ END_TO_END = Rows(
         Row(
             "3",
             "vcp/end_to_end_capacity.toml",
-            SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note=""),
+            CAPACITY,
             {},
             {"capacity": ["1 Mb/s", "10 Mb/s"]},
         ),
         Row(
             "7",
             "vcp/end_to_end_rtt_fairness.toml",
-            SchemeLines(axis="longest", label="longest round trip (ms)", note=""),
+            LONGEST,
             {"longest": ["40ms", "98ms", "156ms", "214ms", "272ms", "330ms"]},
             {"longest": ["40ms"]},
         ),

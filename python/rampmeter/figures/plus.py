@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rampmeter.figures.along import mbps
-from rampmeter.figures.rows import Row, Rows
+from rampmeter.figures.rows import CAPACITY, LONGEST, Row, Rows
 from rampmeter.figures.schemes import TCPS, SchemeLines
 
-CAPACITY = SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note="")
 CAPACITIES = ["500 kb/s", "1 Mb/s", "2 Mb/s", "5 Mb/s", "10 Mb/s", "50 Mb/s", "200 Mb/s", "1 Gb/s"]
 LOT = ["500 kb/s", "1 Mb/s", "5 Mb/s", "10 Mb/s", "50 Mb/s", "150 Mb/s"]
 
@@ -26,7 +24,7 @@ PLUS = Rows(
         Row(
             "7",
             "vcp/rtt_fairness.toml",
-            SchemeLines(axis="longest", label="longest round trip (ms)", note=""),
+            LONGEST,
             {"longest": ["40ms", "98ms", "156ms", "214ms", "272ms", "330ms"]},
             {"longest": ["40ms"]},
         ),

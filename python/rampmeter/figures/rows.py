@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from matplotlib import pyplot, rc_context
 
-from rampmeter.figures.along import seeds
+from rampmeter.figures.along import mbps, seeds
 from rampmeter.figures.figure import Drawing, Figure
 from rampmeter.figures.schemes import INDEX, PANELS, Lines, SchemeLines, bottlenecks, jain, legend, limit
 from rampmeter.figures.style import RULES, note, plain_log
 from rampmeter.running import Run, Value
 from rampmeter.tables import Table
+
+CAPACITY = SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note="")
+LONGEST = SchemeLines(axis="longest", label="longest round trip (ms)", note="")
 
 COLUMNS = [*PANELS, INDEX]
 WORST = [min, max, max, min]
