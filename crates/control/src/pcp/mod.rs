@@ -25,7 +25,8 @@
 //!   average with it and 5.9 s without (two seeds). Until feedback arrives, one packet is sent for each expiry of the
 //!   timer, which doubles (RFC 9743, section 5.1.1: full backoff). With halving alone a flow at 20 Mb/s sent 1600
 //!   packets into 30 s of an outage.
-//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
+//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`). Soon after a jump it shows that short
+//!   trains prove little on this path: from then on the flow grows in small steps (`jump`).
 //! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate (`start`).
 //! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
 //!   long with each train in a row without any receipt.
@@ -61,6 +62,7 @@ mod growth;
 mod history;
 mod host_jitter;
 mod judgement;
+mod jump;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod search;
@@ -87,6 +89,7 @@ use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
 use self::history::PathHistory;
 use self::host_jitter::HostJitter;
+use self::jump::Jump;
 use self::probe::{PairRate, Phase, Probe, ProbeResult};
 use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
@@ -131,6 +134,7 @@ pub struct Pcp {
     competitive: Competitive,
     slow_start: Option<SlowStart>,
     excess_loss: ExcessLoss,
+    jump: Jump,
     host_jitter: HostJitter,
     path_history: PathHistory,
     pacer: Pacer,
@@ -177,6 +181,7 @@ impl Algorithm for Pcp {
             competitive: Competitive::default(),
             slow_start: None,
             excess_loss: ExcessLoss::default(),
+            jump: Jump::default(),
             host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
             path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
@@ -270,7 +275,7 @@ impl Pcp {
             return None;
         }
         let base = self.base;
-        let max = self.config.max_rate.saturating_sub(base);
+        let max = self.config.max_rate.saturating_sub(base).min(self.jump.max_test(base).max(self.min_probe()));
         let searched = self.search.test(self.min_test(), max);
         let waits = self.count_waits(WaitCount::default());
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
@@ -334,6 +339,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
+                self.jump.on_accepted(now, self.base, more);
                 // Section 3.1: direct jump.
                 self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
@@ -389,6 +395,7 @@ impl Pcp {
         let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
         if is_excessive && !self.competitive.is_on() {
             self.cut(0.5);
+            self.jump.on_excess_loss(now, self.rtt, self.base);
             self.compensation.on_cut(now, 0.5);
             self.phase = Phase::Waiting(now + self.rtt);
         }
@@ -409,7 +416,7 @@ impl Controller for Pcp {
         self.compensation = Compensation::new();
         (self.reached, self.last_cut) = (Rate::ZERO, Cut::Never);
         self.slow_start = None;
-        self.excess_loss = ExcessLoss::default();
+        (self.excess_loss, self.jump) = (ExcessLoss::default(), Jump::default());
         let past = self.path_history.past;
         self.host_jitter = HostJitter::new(past.map_or(Duration::ZERO, |past| past.host_jitter), MAX_JITTER);
         self.begin(now, path, first);
