@@ -289,7 +289,7 @@ mod tests {
         for (packet, marked, dropped_from_queue) in [(PACKET.capable(), 8, 0), (PACKET, 0, 8)] {
             let mut codel = codel();
             assert_eq!(signals(&mut codel, packet, 0..expected[7] + 1, 20), expected);
-            assert_eq!(codel.tally, Tally { dropped_from_queue, marked });
+            assert_eq!(codel.tally(), Tally { dropped_from_queue, marked });
         }
     }
 

@@ -14,16 +14,17 @@
 //!
 //! Up to the carried rate a flow may jump, so that it has its share again after cuts for other reasons. Excess loss
 //! without a jump says that other flows sent more. If it limited tests, too, three flows in both directions would not
-//! become equal (`two-way.fair`: a Jain's index of 0.73 instead of 0.98). `docs/pcp.md` has the designs that were tried.
+//! become equal (`two-way.fair`: a Jain's index of 0.73 instead of 0.98). `docs/pcp.md` has the designs that were
+//! tried.
 
 use rampmeter_units::{Duration, Rate, Time};
 
-/// The maximum test rate after a failed jump, as a share of the base rate. With an eighth flows behind token buckets lose up
-/// to 1.3 times as much.
+/// The maximum test rate after a failed jump, as a share of the base rate. With an eighth flows behind token buckets lose
+/// up to 1.3 times as much.
 const SMALL_STEP: f64 = 1.0 / 16.0;
 
-/// The number of round trips after a jump in which excess loss shows that it failed: one to send at the new rate, one to
-/// hear of it, and one to count the losses.
+/// The number of round trips after a jump in which excess loss shows that it failed: one to send at the new rate, one
+/// to hear of it, and one to count the losses.
 const FAILS_WITHIN: u64 = 3;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -25,8 +25,8 @@
 //!   average with it and 5.9 s without (two seeds). Until feedback arrives, one packet is sent for each expiry of the
 //!   timer, which doubles (RFC 9743, section 5.1.1: full backoff). With halving alone a flow at 20 Mb/s sent 1600
 //!   packets into 30 s of an outage.
-//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`). Soon after a jump it shows that short
-//!   trains prove little on this path: from then on the flow grows in small steps (`jump`).
+//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`). Soon after a jump it shows that
+//!   short trains prove little on this path: from then on the flow grows in small steps (`jump`).
 //! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate (`start`).
 //! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
 //!   long with each train in a row without any receipt.

@@ -167,6 +167,7 @@ fn errors_of_settings_contain_the_remedy() {
         (Config { queue_weight: f64::NAN, ..Config::default() }, "0.5"),
         (Config { mark_all_from: 1.0, ..Config::default() }, "above 1"),
         (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
+        (Config { queue_interval: Duration::ZERO, ..Config::default() }, "cannot be 0"),
         (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),
         (Config { goal: Some(0.9), goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
         (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "without a goal"),
