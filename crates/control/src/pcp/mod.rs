@@ -25,8 +25,7 @@
 //!   average with it and 5.9 s without (two seeds). Until feedback arrives, one packet is sent for each expiry of the
 //!   timer, which doubles (RFC 9743, section 5.1.1: full backoff). With halving alone a flow at 20 Mb/s sent 1600
 //!   packets into 30 s of an outage.
-//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`). Soon after a jump it shows that
-//!   short trains prove little on this path: from then on the flow grows in small steps (`jump`).
+//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
 //! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate (`start`).
 //! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
 //!   long with each train in a row without any receipt.
@@ -45,7 +44,8 @@
 //! - One lost packet does not reject a train (`MISSING_RECEIPTS`). Two packets sent back to back end it and show the
 //!   path's capacity (`probe`).
 //! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
-//!   capacity (`MAX_JUMP`).
+//!   capacity (`MAX_JUMP`). After a jump that the path did not carry, tests are at most a sixteenth of the base rate, and
+//!   the search does not double them (`jump`).
 //! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
 //!   trips (`growth`, `compensation`). After losses the target is at most a share of the buffer
 //!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
@@ -275,7 +275,7 @@ impl Pcp {
             return None;
         }
         let base = self.base;
-        let max = self.config.max_rate.saturating_sub(base).min(self.jump.max_test(base).max(self.min_probe()));
+        let max = self.config.max_rate.saturating_sub(base).min(self.jump.max_test(base, self.min_probe()));
         let searched = self.search.test(self.min_test(), max);
         let waits = self.count_waits(WaitCount::default());
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
@@ -339,7 +339,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
-                self.jump.on_accepted(now, self.base, more);
+                self.jump.on_accepted(now, self.base, more, self.min_probe());
                 // Section 3.1: direct jump.
                 self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
