@@ -14,7 +14,7 @@ use rampmeter_study::{Cluster, Program, Sweep};
 use rampmeter_units::Known;
 use serde_json::json;
 
-use self::record::{missing, record};
+use self::record::{missing, record, recorded};
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::from_one;
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// The number of runs of each point, with seeds 1 to N [default: the seeds of the scenarios]
     #[arg(long, value_name = "N", value_parser = from_one)]
     seeds: Option<usize>,
+    /// Run nothing: print the recorded results of all seeds
+    #[arg(long, conflicts_with_all = ["record", "missing", "quick", "seeds"])]
+    recorded: bool,
     /// Run the claims without a current result from all seeds, and store their results in measured.json beside them
     #[arg(long, conflicts_with_all = ["quick", "seeds", "json"])]
     record: bool,
@@ -91,6 +94,9 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     if args.missing {
         return missing(&papers, &list);
     }
+    if args.recorded {
+        return Ok(show(&recorded(&list)?, args));
+    }
     let interrupts = Interrupts::listen();
     let emulated = Emulated::new(interrupts.stop().clone());
     let mut worlds: Vec<&dyn World> = vec![&Simulated];
@@ -129,17 +135,21 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     bar.clear();
     let verdicts = verdicts.map_err(|error| Failure::from(error).if_interrupted(&resume_advice))?;
 
+    Ok(show(&verdicts, args))
+}
+
+/// Prints the results, and returns the exit code.
+fn show(verdicts: &[ClaimResult<'_>], args: &Args) -> ExitCode {
+    let is_partial = args.quick || args.seeds.is_some();
     if args.json {
         println!("{}", json!({ "claims": verdicts }));
     } else {
-        print!("{}", report(&verdicts, args.quick || args.seeds.is_some(), args.text));
+        print!("{}", report(verdicts, is_partial, args.text));
     }
-    let is_partial = args.quick || args.seeds.is_some();
     let is_wrong = |verdict: &ClaimResult<'_>| {
         verdict.is_broken() || verdict.claim.contradicts_record() || (has_drifted(verdict) && !is_partial)
     };
-    let broken = verdicts.iter().any(is_wrong);
-    Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if args.strict && verdicts.iter().any(is_wrong) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The claims that `names` select; all if there are no names.

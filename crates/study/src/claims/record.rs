@@ -124,6 +124,18 @@ impl Records {
         Ok(Standing::Current { holds, measured: measured.map(rounded) })
     }
 
+    /// The recorded result of `claim`, which must have all its points.
+    pub fn result<'c>(&self, claim: &'c Claim) -> Result<ClaimResult<'c>, ScenarioError> {
+        let (holds, measured) = match self.standing(claim)? {
+            Standing::Current { holds, measured } => (Some(holds), measured),
+            Standing::Missing | Standing::Stale => (None, None),
+        };
+        let record = self.claims.get(&claim.id).filter(|_| holds.is_some());
+        let values = record.map_or_else(Vec::new, |record| record.values.clone());
+        let reason = holds.is_none().then(|| "it has no current recorded result: use --record".to_owned());
+        Ok(ClaimResult { claim, values, measured, holds, reason })
+    }
+
     /// The file's text. Each value has its own line, so a changed value is a changed line.
     fn text(&self) -> String {
         let claim = |(id, record): (&String, &Record)| {

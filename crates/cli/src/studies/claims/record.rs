@@ -65,3 +65,15 @@ pub(super) fn missing(papers: &[(PathBuf, Vec<Claim>)], list: &[Claim]) -> Resul
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// The recorded results of `list`.
+pub(super) fn recorded(list: &[Claim]) -> Result<Vec<ClaimResult<'_>>, StudyError> {
+    let mut results = Vec::new();
+    for claims in list.chunk_by(|a, b| a.source == b.source) {
+        let records = Records::read(&Records::path(&claims[0].source))?;
+        for claim in claims {
+            results.push(records.result(claim)?);
+        }
+    }
+    Ok(results)
+}

@@ -1,0 +1,158 @@
+//! Tests of `rampmeter claims`: what is run, shown, recorded and compared.
+
+mod common;
+
+use std::process::Command;
+
+use common::{RAMPMETER, Workspace, text};
+
+/// Claims that hold and claims that fail, one of each with the status `holds` and one with `open`.
+const CLAIMS: &str = r#"
+[[claim]]
+id = "kept"
+where = "here"
+text = "Transfers take a while"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s", in = { RTT = 0.024 } }
+expect = { above = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "lost"
+where = "here"
+text = "Transfers take no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s", in = { RTT = 0.024 } }
+expect = { below = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "near"
+where = "here"
+text = "Transfers take next to no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s" }
+expect = { below = 0.001 }
+status = "open"
+note = "light is too slow"
+
+[[claim]]
+id = "reached"
+where = "here"
+text = "Transfers end"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s" }
+expect = { below = 100.0 }
+status = "open"
+note = "not run for long enough"
+"#;
+
+#[test]
+fn failed_and_open_claims_are_shown_with_texts_and_notes() {
+    let workspace = Workspace::new("claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = workspace.rampmeter(&[&["claims"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let complete = run(&[]);
+    for line in [
+        "regression lost: Transfers take no time\n",
+        "open       near: Transfers take next to no time\n           light is too slow\n",
+        "now holds  reached: Transfers end\n           its status is open but it holds: write status = \"holds\"\n           not run for long enough\n",
+        "claims: 2 hold, 2 fail, 0 skipped; 4 without a recorded result of all seeds\n",
+    ] {
+        assert!(complete.contains(line), "{line}{complete}");
+    }
+    assert!(!complete.contains("holds      kept: ") && run(&["--text"]).contains("holds      kept: "));
+    let kept: Vec<&str> = complete.lines().filter(|line| line.contains("kept")).collect();
+    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the value have a unit: {kept:?}");
+
+    let quick = run(&["--quick"]);
+    assert!(!quick.contains("now holds") && !quick.contains("regression"), "{quick}");
+    assert!(quick.contains("fails      lost: ") && quick.contains("open       reached: "), "{quick}");
+    assert_eq!(workspace.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
+}
+
+#[test]
+fn claims_are_selected_by_name_and_run_with_given_seeds() {
+    let workspace = Workspace::new("some_claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    let numbered =
+        CLAIMS.replace("\"kept\"", "\"7.kept\"").replace("\"lost\"", "\"7.lost\"").replace("\"near\"", "\"70.near\"");
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), numbered).unwrap();
+    let judged = |arguments: &[&str]| -> Vec<String> {
+        let output = workspace.rampmeter(&[&["claims", "mine", "--json"], arguments].concat());
+        let output: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        let names = output["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let points = || {
+        std::fs::read_dir(workspace.0.join("runs/claims"))
+            .unwrap()
+            .flat_map(|kept| kept.unwrap().path().read_dir().unwrap())
+            .count()
+    };
+    assert_eq!(judged(&["7", "--seeds", "1"]), ["7.kept", "7.lost"]);
+    assert_eq!(points(), 1);
+    assert_eq!(judged(&["70.near", "7.lost", "--seeds", "3"]), ["7.lost", "70.near"]);
+    assert_eq!(points(), 3);
+    let missing = text(&workspace.rampmeter(&["claims", "mine", "--missing", "7"]).stdout);
+    assert_eq!(
+        missing.lines().take_while(|line| !line.contains("measured.json")).collect::<Vec<_>>(),
+        ["7.kept", "7.lost"]
+    );
+
+    let nowhere = Command::new(RAMPMETER).arg("claims").current_dir("/").output().unwrap();
+    assert!(text(&nowhere.stderr).contains("no directory `studies` here or above"), "{}", text(&nowhere.stderr));
+    // The directory of studies is also found above.
+    let (deep, arguments) = (workspace.0.join("studies/mine"), ["claims", "mine", "8"]);
+    let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
+    for (arguments, near) in [(["claims", "mine", "7.kep"], "7.kept"), (["claims", "mini", "7"], "mine")] {
+        let message = text(&workspace.rampmeter(&arguments).stderr);
+        assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");
+    }
+}
+
+#[test]
+fn recorded_results_are_kept_and_compared_with_statuses() {
+    let workspace = Workspace::new("recorded_claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    let file = workspace.0.join("studies/mine/claims.toml");
+    let right = CLAIMS.split_once("\n\n[[claim]]\nid = \"lost\"").unwrap().0;
+    std::fs::write(&file, right).unwrap();
+    let run = |arguments: &[&str]| workspace.rampmeter(&[&["claims", "mine"], arguments].concat());
+    let missing = run(&["--missing"]);
+    assert!(text(&missing.stdout).starts_with("kept\n"), "{}", text(&missing.stdout));
+    let unrecorded = text(&run(&["--recorded", "--strict"]).stdout);
+    assert!(unrecorded.contains("skipped    kept: ") && unrecorded.contains("use --record\n"), "{unrecorded}");
+    let recorded = run(&["--record"]);
+    assert!(text(&recorded.stdout).contains("expected above 1 RTT: holds\n"), "{}", text(&recorded.stdout));
+    assert!(text(&recorded.stdout).ends_with("measured.json: 0 of 1 claims have no current result\n"));
+    // A current result is not run again: without its points, too.
+    std::fs::remove_dir_all(workspace.0.join("runs")).unwrap();
+    assert!(!text(&run(&["--record"]).stdout).contains("expected") && !workspace.0.join("runs/claims").exists());
+    let shown = text(&run(&["--recorded"]).stdout);
+    assert!(
+        shown.contains("claims: 1 hold, 0 fail, 0 skipped; 0 without") && !workspace.0.join("runs/claims").exists()
+    );
+    assert!(text(&run(&["--record", "--fresh"]).stdout).contains("expected"));
+
+    let path = workspace.0.join("studies/mine/measured.json");
+    let measured = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(run(&["--strict", "--quick"]).status.code(), Some(0));
+    std::fs::write(&path, measured.replace("\"measured\":", "\"measured\":1")).unwrap();
+    assert!(text(&run(&[]).stdout).contains("\ndrift      kept: "));
+    std::fs::write(&path, measured.replace("\"holds\":true", "\"holds\":false")).unwrap();
+    let contradicted = run(&["--strict", "--quick"]);
+    assert_eq!(contradicted.status.code(), Some(1));
+    assert!(text(&contradicted.stdout).contains("\nrecord     kept: "), "{}", text(&contradicted.stdout));
+}
