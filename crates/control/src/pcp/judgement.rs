@@ -6,9 +6,10 @@ use rampmeter_units::{Duration, Rate};
 use super::config::{
     BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
 };
+use super::probe::ProbeResult;
 use super::probe::RESOLUTION;
 use super::queue::WaitCount;
-use super::{Compensation, Pcp, ProbeResult, growth};
+use super::{Compensation, Pcp, growth};
 
 /// The maximum number of PCP flows whose queue counts as PCP's own.
 const MAX_PCP_FLOWS: f64 = 50.0;

@@ -4,7 +4,7 @@
 //! ```text
 //! mechanism (paper, Table 2)   what happens                                             section   file
 //! probes                       k packets at base + test rate                            3.1       probe
-//! direct jump                  accepted: base += test                                   3.1       mod
+//! direct jump                  accepted: base += test                                   3.1       train
 //! probabilistic accept         with the probability that the delays do not grow         3.1       probe, line
 //! rate compensation            base -= the rate that removes the queue                  3.2       queue, compensation
 //! periodic probes              one per round trip while more rate may be available      3.3       search
@@ -67,6 +67,7 @@ pub(crate) mod probe;
 mod queue;
 pub(crate) mod search;
 mod start;
+mod train;
 
 #[cfg(test)]
 mod claims;
@@ -82,18 +83,17 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLIER, STANDING, TIMER_SLACK, TRAIN_PER_JITTER,
+    MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_ROUND_TRIP, MISSING_RECEIPTS, OUTLIER, TIMER_SLACK,
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
 use self::history::PathHistory;
 use self::host_jitter::HostJitter;
 use self::jump::Jump;
-use self::probe::{PairRate, Phase, Probe, ProbeResult};
-use self::queue::{Queue, View, WaitCount};
+use self::probe::{Phase, Probe};
+use self::queue::{Queue, View};
 use self::search::Search;
-use self::start::{Cut, GRANTED_SHARE, SlowStart};
+use self::start::{Cut, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
@@ -221,82 +221,6 @@ impl Pcp {
         (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
     }
 
-    /// The minimum test rate, however low the base rate is, for all flows of the macroflow together.
-    fn min_probe(&self) -> Rate {
-        let packet_per_rtt = Rate::of(self.packet, self.rtt);
-        packet_per_rtt.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
-    }
-
-    /// The minimum test rate of this flow.
-    fn min_test(&self) -> Rate {
-        self.base.scale(MIN_STEP).max(self.min_probe())
-    }
-
-    /// Starts a train whose time has come, and ends a train whose timeout has expired.
-    fn poll(&mut self, now: Time) {
-        self.drain.poll(now);
-        if let Some(packet) = self.larger_packet.take_if(|_| !self.phase.is_probing()) {
-            self.use_packet(now, packet);
-        }
-        match self.phase {
-            Phase::Waiting(until) if now >= until && self.competitive.is_on() => {
-                self.phase = Phase::Waiting(now + self.rtt);
-            }
-            Phase::Waiting(until) if now >= until => match self.next_test(now) {
-                Some(test) => {
-                    self.probe.start(now, self.base, test, self.train_length(test));
-                    self.probe.set_bunch(self.bunch_at(self.probe.rate()) as usize);
-                    self.probe.add_pair();
-                    self.rest_of_bunch = 0;
-                    self.pacer.resume(now, self.probe.rate());
-                    self.phase = Phase::Sending;
-                }
-                None => self.phase = Phase::Waiting(now + self.rtt),
-            },
-            Phase::Listening(until) if now >= until => self.conclude(now),
-            _ => {}
-        }
-    }
-
-    /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
-    /// `MAX_TRAIN` packets are enough for that.
-    fn train_length(&self, test: Rate) -> usize {
-        let span = self.host_jitter.estimate.scale(TRAIN_PER_JITTER);
-        let rate = self.base + test;
-        let packets = rate.bytes_in(span).as_u64() / (self.packet.as_u64().max(1) * self.bunch_at(rate));
-        (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
-    }
-
-    /// The test rate of the next probe. None if no rate is available.
-    fn next_test(&mut self, now: Time) -> Option<Rate> {
-        if self.excess_loss.is_lossy(self.config.max_loss)
-            && now.since(self.probe.started) < self.rtt.scale(MAX_BACKOFF)
-        {
-            return None;
-        }
-        let base = self.base;
-        let max = self.config.max_rate.saturating_sub(base).min(self.jump.max_test(base, self.min_probe()));
-        let searched = self.search.test(self.min_test(), max);
-        let waits = self.count_waits(WaitCount::default());
-        let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
-            return Some(searched); // without any receipt only the search has a rate
-        };
-        let round_trips = (now.since(self.probe.started).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
-        let available = -self.pressure(base) * round_trips;
-        let is_standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
-        let growth = if is_standing {
-            if available <= 0.0 {
-                return None;
-            }
-            available.min(1.0)
-        } else {
-            (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
-        };
-        let test = base.scale(growth).min(max).max(self.min_probe());
-        self.search.set_test_rate(test);
-        Some(test)
-    }
-
     /// Delays of larger packets are longer: the queue is measured anew.
     fn use_packet(&mut self, now: Time, packet: Bytes) {
         (self.packet, self.rest_of_bunch) = (packet, 0);
@@ -305,14 +229,6 @@ impl Pcp {
         self.competitive.on_packet_size(now, packet);
         if let Some(slow_start) = &mut self.slow_start {
             slow_start.on_packet_size(now, packet);
-        }
-    }
-
-    /// The train was sent: sets the timeout for its receipts.
-    fn listen(&mut self, now: Time) {
-        self.phase = Phase::listening(now, self.rtt, self.unanswered_trains);
-        if self.probe.is_complete(MISSING_RECEIPTS) {
-            self.conclude(now);
         }
     }
 
@@ -329,34 +245,6 @@ impl Pcp {
         self.rest_of_bunch = self.bunch_at(pace) - 1;
         let bunch = if self.rest_of_bunch == 0 { bytes } else { self.packet * (self.rest_of_bunch + 1) };
         self.pacer.bunch_sent_at(now, bytes, bunch, pace);
-    }
-
-    /// Evaluates the train, applies the result, and schedules the next train.
-    fn conclude(&mut self, now: Time) {
-        self.unanswered_trains = if self.probe.has_receipts() { 0 } else { self.unanswered_trains + 1 };
-        if let Some(pair) = self.probe.pair_rate() {
-            self.path_history.on_pair(PairRate { rate: pair.rate.min(self.config.max_rate), ..pair });
-        }
-        match self.probe_result() {
-            ProbeResult::Accepted(more) => {
-                self.jump.on_accepted(now, self.base, more, self.min_probe());
-                // Section 3.1: direct jump.
-                self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
-                self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
-                if more == self.probe.test {
-                    self.search.accepted(more);
-                }
-                self.path_history.on_probe_result(true, self.base);
-            }
-            ProbeResult::Rejected => {
-                self.search.rejected(self.probe.test, self.min_test(), MAX_BACKOFF);
-                self.path_history.on_probe_result(false, self.base);
-            }
-            ProbeResult::Inconclusive => {}
-        }
-        let next = self.search.next(now, self.probe.started, self.rtt, &mut self.random);
-        self.phase = Phase::Waiting(next);
-        self.poll(now);
     }
 
     /// Section 3.2: rate compensation, and everything else that follows from the last round trip's delays.

@@ -4,6 +4,8 @@ pub(super) mod reactions;
 
 use rampmeter_units::Ecn;
 
+use super::config::MIN_PROBE;
+use super::probe::PairRate;
 use super::*;
 use crate::Arrival;
 use crate::testing::{self, Departed, PACKET, RTT, arrived};

@@ -1,0 +1,100 @@
+//! What a program asks of its connections: to send, to read, to close, to share a path.
+
+use rampmeter_control::Controller;
+use rampmeter_manager::{MacroflowChoice, MacroflowError, Share};
+use rampmeter_units::{Bytes, Time};
+
+use super::Endpoint;
+use crate::address::Address;
+use crate::connection::{CloseReason, Connection};
+use crate::connection_id::ConnectionId;
+
+impl<C: Controller, A: Address> Endpoint<C, A> {
+    fn with(&mut self, now: Time, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
+        if let Some(slot) = self.slot_mut(id) {
+            act(&mut slot.connection);
+            self.update(now, id.index());
+        }
+    }
+
+    /// The application adds `bytes` to the stream.
+    pub fn write(&mut self, now: Time, id: ConnectionId, bytes: u64) {
+        self.with(now, id, |connection| connection.sender.write(bytes));
+    }
+
+    /// The application will write no more.
+    pub fn finish(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, |connection| connection.sender.finish());
+    }
+
+    /// The application withdraws the bytes that have not been sent, and will write no more.
+    pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, |connection| connection.sender.finish_early());
+    }
+
+    /// The application has read `bytes` more of what arrived.
+    pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
+        let Some(slot) = self.slot_mut(id) else { return };
+        slot.connection.receiver.consume(bytes);
+        // The only possible effect is an update of the window.
+        if slot.connection.wants_control(now) {
+            self.update(now, id.index());
+        }
+    }
+
+    /// Raises the receive window of a connection; it never shrinks.
+    pub fn raise_receive_window(&mut self, id: ConnectionId, window: Bytes) {
+        if let Some(slot) = self.slot_mut(id) {
+            slot.connection.receiver.raise_window(window.as_u64());
+        }
+    }
+
+    /// Sends a packet that the peer answers, for example from a new address.
+    pub fn probe(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, Connection::probe);
+    }
+
+    /// Ends a connection at once and resets it at the peer.
+    pub fn abort(&mut self, now: Time, id: ConnectionId) {
+        let Some(slot) = self.slot_mut(id) else { return };
+        let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset()));
+        if let Some((peer, reset)) = reset {
+            self.send_reset(peer, reset, id);
+        }
+        self.remove(now, id.index(), CloseReason::Aborted);
+    }
+
+    /// Sets a connection's share of its macroflow.
+    pub fn share(&mut self, id: ConnectionId, share: Share) {
+        if let Some(flow) = self.flow(id) {
+            self.manager.share(flow, share);
+        }
+    }
+
+    /// The connection's path has changed: what was measured of the one before says nothing about it (RFC 9000 section
+    /// 9.4).
+    pub fn on_new_path(&mut self, now: Time, id: ConnectionId) {
+        let controller = (self.make)();
+        self.replace_controller(now, id, controller);
+        self.with(now, id, |connection| connection.sender.on_new_path());
+        if let Some(peer) = self.peer(id) {
+            if let Some(size) = self.packet_sizes.get_mut(peer) {
+                size.on_new_path();
+            }
+            self.set_packet_size(now, peer);
+        }
+    }
+
+    /// Replaces the controller of this connection's macroflow ([`Manager::replace`]).
+    pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
+        if let Some(flow) = self.flow(id) {
+            self.manager.replace(now, flow, controller);
+        }
+    }
+
+    /// Puts a connection into the macroflow of `other`, which has the same destination.
+    pub fn join_macroflow(&mut self, now: Time, id: ConnectionId, other: ConnectionId) -> Result<(), MacroflowError> {
+        let (Some(flow), Some(other)) = (self.flow(id), self.flow(other)) else { return Err(MacroflowError::Closed) };
+        self.manager.set_macroflow(now, flow, MacroflowChoice::Of(other), &mut self.make)
+    }
+}
