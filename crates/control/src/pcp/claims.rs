@@ -89,7 +89,7 @@ fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
     // Flows that join without history overshoot once, in slow start. Other flows take them for TCP until the next
     // drain.
-    assert!(used >= 0.95 && jain >= 0.9 && queue <= 13.0 && loss <= 0.0075, "{used} {queue} {loss}");
+    assert!(used >= 0.95 && jain >= 0.9 && queue <= 16.0 && loss <= 0.0075, "{used} {queue} {loss}");
 }
 
 #[test]

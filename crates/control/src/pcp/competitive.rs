@@ -10,7 +10,8 @@
 //! ```text
 //! score   each round trip whose minimum wait is above the flow's target and not shorter than the one before: 1 point,
 //!         if the queue is odd: 2; any other round trip: back to 0. A failed drain: ENTRY_SCORE points, if the rate
-//!         fell to a half since the queue was last as short as the target, or the queue never was so short
+//!         fell to a half since the queue was last as short as the target, or the queue never was so short. A round
+//!         trip in which less arrived than the flow sends does not count: it fills the queue itself
 //! enter   at ENTRY_SCORE points, or from slow start (`start`), which ends with a loss, growing delays or an odd queue
 //! exit    in a drain: the minimum wait is a third of that before it and of an odd one, or less
 //!         else: the minimum wait is the target or less, and nothing was lost to a queue for three round trips
@@ -53,6 +54,9 @@ const ODD_QUEUE_POINTS: u32 = 2;
 
 /// A failed drain counts if the rate fell to this share of the rate that the flow had when the queue was short.
 const HALVED_RATE: f64 = 0.5;
+
+/// A round trip counts if the path carried this share of the base rate.
+const CARRIED: f64 = 0.9;
 
 /// A wait that is at least this share of an earlier one did not fall.
 const NOT_FALLING: f64 = 0.97;
@@ -179,7 +183,11 @@ impl Competitive {
         } else {
             let rate_halved = self.rate_at_target.is_none_or(|rate| observation.base <= rate.scale(HALVED_RATE));
             self.score += if observation.drain_failed && rate_halved { ENTRY_SCORE } else { 0 };
-            self.update_score(observation, is_over);
+            let delivered = Rate::of(self.delivered, now.since(self.round_started));
+            // A queue of the flow's own, as after a fall of the capacity, shows nothing about other flows.
+            if !is_over || delivered >= observation.base.scale(CARRIED) {
+                self.update_score(observation, is_over);
+            }
             self.enter(now, observation)
         };
         if is_over || change != Change::Nothing {
@@ -260,7 +268,7 @@ impl Pcp {
     /// Section 3.5: enters or exits competitive mode, and sets the rate in it.
     pub(super) fn update_competitive_mode(&mut self, now: Time) {
         let observation = QueueObservation {
-            min_wait: self.view.min_wait,
+            min_wait: self.view.level,
             target: self.target(self.base),
             odd_wait: self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR),
             base: self.base,
@@ -273,7 +281,7 @@ impl Pcp {
             Change::Exited => {
                 self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
                 self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
-                self.drain.restart(now, self.view.min_wait);
+                self.drain.restart(now, self.view.level);
                 self.phase = Phase::Waiting(self.drain.until.unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),

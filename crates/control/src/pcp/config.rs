@@ -113,12 +113,8 @@ pub(super) const OVERLOAD_SLOPE: f64 = 0.3;
 /// The maximum cut in one round trip (section 3.2: the same as TCP's).
 pub(super) const MAX_CUT: f64 = 0.5;
 
-/// The share of a round trip's lowest delays that is discarded (section 3.2).
+/// The share of a round trip's lowest delays, and of its highest, that is discarded (section 3.2).
 pub(super) const OUTLIERS: f64 = 0.1;
-
-/// The quantile of a round trip's delays that is the queue level. The paper's maximum without the highest tenth would
-/// be 0.9.
-pub(super) const LEVEL: f64 = 0.5;
 
 /// The number of round trips whose lowest level is the standing queue.
 pub(super) const STANDING_ROUNDS: u64 = 8;

@@ -261,16 +261,16 @@ impl Pcp {
             self.update_competitive_mode(now);
         }
         let drain_until = if self.competitive.is_on() {
-            self.drain.begin_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
+            self.drain.begin_by_clock(&self.config, now, self.rtt, view.level, self.capacity_share())
         } else {
             let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
-            self.drain.begin_if_due(&self.config, now, self.rtt, view.min_wait, max_empty_wait)
+            self.drain.begin_if_due(&self.config, now, self.rtt, view.level, max_empty_wait)
         };
         if let Some(until) = drain_until {
             self.phase = Phase::Waiting(until);
         }
         if !self.drain.is_on() && !self.competitive.is_on() {
-            self.drain.limit_to_ceiling(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
+            self.drain.limit_to_ceiling(now, self.rtt, view.level, self.target(self.base), self.ceiling(self.base));
             let pressure = self.pressure(self.base);
             let cut = self.compensation.cut(now, self.rtt, pressure);
             self.cut(cut);

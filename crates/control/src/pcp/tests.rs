@@ -23,15 +23,17 @@ impl World {
         Self::with(&Config { compete: false, ..Config::default() }, None)
     }
 
-    /// At each of these milliseconds a packet arrives that waited for `wait` milliseconds.
+    /// At each of these milliseconds a packet arrives that waited for `wait` milliseconds. The path carries the base
+    /// rate.
     fn arrive(&mut self, at: impl Iterator<Item = u64>, wait: u64) {
         for at in at {
             let rtt = RTT + Duration::from_millis(wait);
-            self.now = Time::ZERO + Duration::from_millis(at);
+            let before = std::mem::replace(&mut self.now, Time::ZERO + Duration::from_millis(at));
+            let delivered = self.sender.base.bytes_in(self.now.since(before)).max(PACKET);
             let received_at = self.now - RTT / 2;
             let arrivals =
                 [Arrival { number: at, bytes: PACKET, sent_at: self.now - rtt, received_at, ecn: Ecn::NotEct }];
-            self.sender.on_ack(self.now, &Ack { min_rtt: RTT, ..arrived(&arrivals, rtt) });
+            self.sender.on_ack(self.now, &Ack { min_rtt: RTT, delivered, ..arrived(&arrivals, rtt) });
         }
     }
 

@@ -15,6 +15,8 @@ fn observe(competitive: &mut Competitive, at: u64, wait: f64) -> Change {
 
 /// The same in a drain, before which the minimum wait was `before` milliseconds.
 fn observe_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
+    let carried = BASE.bytes_in(ms(at).since(competitive.round_started));
+    competitive.delivered = competitive.delivered.max(carried);
     competitive.observe(
         ms(at),
         &QueueObservation { wait_before_drain: before.map(Duration::from_millis), ..observation(wait) },
@@ -65,6 +67,17 @@ fn an_odd_queue_starts_competitive_mode_sooner() {
     assert_eq!(entered_after(&[11.0, 11.0, 11.0, 10.5, 11.0, 11.0, 11.0]), None, "it fell once");
 }
 
+// Its capacity fell: it sends 8 Mb/s, and 4 arrive.
+#[test]
+fn a_queue_of_the_flows_own_does_not_count() {
+    let mut competitive = Competitive::new(Time::ZERO, PACKET);
+    observe(&mut competitive, 0, 1.0);
+    for round in 1..50 {
+        competitive.delivered = BASE.bytes_in(RTT / 2);
+        assert_eq!(competitive.observe(ms(20 * round), &observation(11.0)), Change::Nothing);
+    }
+}
+
 #[test]
 fn a_round_trip_counts_once() {
     let mut competitive = Competitive::new(Time::ZERO, PACKET);
@@ -109,6 +122,7 @@ fn a_flow_that_enters_keeps_its_window_before_the_queue() {
     let mut competitive = Competitive::new(Time::ZERO, PACKET);
     observe(&mut competitive, 0, 1.0);
     for round in 1..=6 {
+        competitive.delivered = BASE.bytes_in(RTT);
         let slower = QueueObservation { base: BASE.scale(0.6), ..observation(11.0) };
         competitive.observe(ms(20 * round), &slower);
     }

@@ -136,7 +136,7 @@ fn a_standing_queue_lowers_the_rate() {
     world.sender.phase = Phase::Waiting(Time::MAX);
     world.arrive(100..200, 0);
     let base = world.sender.base;
-    world.arrive(200..400, 4);
+    world.arrive(200..440, 4);
     assert!(world.sender.base < base.scale(0.9), "{} of {base}", world.sender.base);
 }
 
