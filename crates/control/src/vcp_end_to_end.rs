@@ -22,9 +22,9 @@
 //!
 //! *Deviations* from VCP's numbers: `kappa_q` is 20 instead of 0.5, because overload is visible only as a queue, and
 //! `alpha` 1/2 instead of 1, which shortens the queue of flows with a few packets a load interval. With the paper's two
-//! numbers thirty flows on 2 Mb/s lose 13% of packets, and none with these; `docs/vcp.md` has more. *Assumptions*: many
-//! flows share the link, because a paced flow's own packets never meet, so it measures the load of the others; hosts
-//! add less than `noise` to delays; the link's rate is constant.
+//! numbers thirty flows on 2 Mb/s lose 13% of packets, and none with these; `docs/vcp-end-to-end.md` has more.
+//! *Assumptions*: many flows share the link, because a paced flow's own packets never meet, so it measures the load of
+//! the others; hosts add less than `noise` to delays; the link's rate is constant.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::check_first_window;
 use crate::episode::Episode;
+use crate::vcp_plus::{KAPPA, packets_per_increment};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
 /// `t_rho`: the load interval, in seconds.
@@ -45,9 +46,6 @@ const TARGET: f64 = 0.95;
 
 /// `t_rho / kappa_q`: the queueing delay that counts as much as the capacity, in seconds.
 const FULL_QUEUE: f64 = 0.01;
-
-/// `kappa` of equation (10).
-const KAPPA: f64 = 0.25;
 
 /// `alpha`: AI, in packets a load interval.
 const ALPHA: f64 = 0.5;
@@ -122,7 +120,7 @@ impl VcpEndToEnd {
         let queueing = self.queueing_delay(now, delay);
         let rounds = self.rtt.as_secs_f64() / LOAD_INTERVAL; // rtt / t_rho
         let in_interval = self.window / rounds; // x
-        let additive = 1.0 / (in_interval / ALPHA + 2.0 / KAPPA);
+        let additive = 1.0 / packets_per_increment(in_interval, ALPHA);
         let change = KAPPA * (1.0 / self.load(queueing) - 1.0) + additive; // eq. (9), (10)
         let change = if may_grow { change } else { change.min(0.0) };
         self.window = (self.window + packets * rounds.min(MAX_INTERVALS) * change).max(MIN_WINDOW);

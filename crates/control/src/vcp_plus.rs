@@ -26,13 +26,19 @@ use crate::{Algorithm, Settings};
 pub type VcpPlus = Vcp<true>;
 
 /// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
-const KAPPA: f64 = 0.25;
+pub(crate) const KAPPA: f64 = 0.25;
+
+/// The number of packets over which AI spreads one packet, where a flow has `in_interval` packets in a load interval
+/// (`x`). The paper's is `x / alpha`; this one bounds AI by half of the strongest decrease.
+pub(crate) fn packets_per_increment(in_interval: f64, alpha: f64) -> f64 {
+    in_interval / alpha + 2.0 / KAPPA
+}
 
 /// The change of the window, in packets, by an acknowledged packet with the code of `region`. `rounds` is `rtt / t_rho`.
 pub(crate) fn change(config: &vcp::Config, region: LoadRegion, window: f64, rounds: f64) -> f64 {
     let intervals = rounds.min(config.mi_limit);
     let in_interval = window / rounds; // x
-    let additive = intervals / (in_interval / config.alpha() + 2.0 / KAPPA);
+    let additive = intervals / packets_per_increment(in_interval, config.alpha());
     additive
         + match region {
             LoadRegion::Low => (intervals * config.mi.ln_1p()).exp_m1(), // eq. (6)
@@ -56,6 +62,7 @@ impl Settings for Config {
             ("ai_limit", ours.ai_limit == usual.ai_limit),
             ("fairness", ours.fairness == usual.fairness),
             ("pacing", ours.pacing == usual.pacing),
+            ("rounding", ours.rounding == usual.rounding),
             ("tcp_friendly", ours.tcp_friendly == usual.tcp_friendly),
         ] {
             if !is_usual {

@@ -1,6 +1,6 @@
 //! The borders of a VCP island (VCP section VI-D): all traffic that crosses the island between two borders is one VCP
 //! flow, an *aggregate*, whatever TCP flows it consists of. State is kept per aggregate, and only at the borders; the
-//! routers of the island are ordinary VCP routers. `docs/vcp.md` has a figure and measurements.
+//! routers of the island are ordinary VCP routers. `docs/vcp-islands.md` has a figure and measurements.
 //!
 //! The [`Ingress`] uses a Congestion Manager with one flow, the aggregate: a waiting packet is sent when the flow gets
 //! a grant, and the controller is VCP's ([`rampmeter_control::vcp`]). It adds the island's header to each packet, with

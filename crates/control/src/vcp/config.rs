@@ -31,6 +31,8 @@ pub struct Config {
     pub fairness: Fairness,
     /// When packets are spread over the round trip.
     pub pacing: Pacing,
+    /// How a window becomes a number of packets.
+    pub rounding: Rounding,
     /// The factor of AI: flows share a link in proportion to their weights (section IV-D).
     pub weight: f64,
     /// Uses `3 (1 - md) / (1 + md)` as `ai`, with which a flow competes with TCP as a TCP flow does (section VI-C).
@@ -85,6 +87,17 @@ pub enum Pacing {
     Always,
 }
 
+/// How a window becomes a number of packets in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rounding {
+    /// Up with the probability of its fraction, drawn at every cut.
+    #[default]
+    Random,
+    /// Down, as in ns-2.
+    Down,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -98,6 +111,7 @@ impl Default for Config {
             min_window: 0.05,
             fairness: Fairness::Rate,
             pacing: Pacing::LongPaths,
+            rounding: Rounding::Random,
             weight: 1.0,
             tcp_friendly: false,
             codes: LoadCodes::Ect1Low,

@@ -36,7 +36,7 @@
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
 //! at random with each cut. If it were always six, flows would change their windows at the same times: 30 flows on 150
-//! Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count packets
+//! Mb/s and 10 ms would use 87% of the link instead of 93% (`rounding = "down"`). The rules are "per ACK"; here they count packets
 //! acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does not
 //! grow during loss recovery or while application-limited. The authors' simulation code reads codes while the window is
 //! frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
@@ -47,7 +47,7 @@ mod path;
 use rampmeter_units::{Bytes, Duration, Ecn, LoadRegion, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-pub use self::config::{Config, Fairness, Pacing, RoundTrip};
+pub use self::config::{Config, Fairness, Pacing, RoundTrip, Rounding};
 use self::path::PathCheck;
 pub use self::path::PathFault;
 use crate::episode::Episode;
@@ -347,8 +347,9 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         if GRADED {
             return self.packet * (self.window.ceil() as u64 + 1); // the pacer limits the rate
         }
-        // Rounding would hide a cut of less than half a packet.
-        let fraction = if self.window * (1.0 - self.config.md) < 0.5 { 0.0 } else { self.rounding };
+        // Rounding up would hide a cut of less than half a packet.
+        let is_up = self.config.rounding == Rounding::Random && self.window * (1.0 - self.config.md) >= 0.5;
+        let fraction = if is_up { self.rounding } else { 0.0 };
         self.packet * ((self.window + fraction) as u64).max(1)
     }
 

@@ -28,7 +28,7 @@ pub enum PathFault {
     ClearsCodes,
     /// Congestion occurs where there is no VCP router.
     NoVcpRouter,
-    /// All codes report overload after any number of cuts, and there is no standing queue.
+    /// All codes report overload after any number of cuts, and round trips show no standing queue.
     OnlyOverload,
 }
 
@@ -42,7 +42,7 @@ impl PathFault {
                  one does"
             }
             Self::OnlyOverload => {
-                "all codes report overload and there is no standing queue: the path sets all codes to overload, or has \
+                "all codes report overload and no queue is visible: the path sets all codes to overload, or has \
                  more flows than packets fit on it; sends as TCP does until another code arrives"
             }
         }
