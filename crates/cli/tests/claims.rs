@@ -115,8 +115,12 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let (deep, arguments) = (workspace.0.join("studies/mine"), ["claims", "mine", "8"]);
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
-    for (arguments, near) in [(["claims", "mine", "7.kep"], "7.kept"), (["claims", "mini", "7"], "mine")] {
+    assert!(text(&unknown.stderr).contains("there are 7, 70, reached"), "{}", text(&unknown.stderr));
+    let not_quick = CLAIMS.replacen("quick = true\n", "", 1);
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), not_quick).unwrap();
+    let message = text(&workspace.rampmeter(&["claims", "mine", "kept", "--quick"]).stderr);
+    assert!(message.contains("not all of `kept` have quick runs; run them without --quick"), "{message}");
+    for (arguments, near) in [(["claims", "mine", "los"], "lost"), (["claims", "mini", "kept"], "mine")] {
         let message = text(&workspace.rampmeter(&arguments).stderr);
         assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");
     }

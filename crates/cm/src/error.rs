@@ -21,7 +21,9 @@ pub enum Error {
     )]
     Disconnected = -4,
     /// No daemon listens.
-    #[error("no congestion manager listens; start one with `rampmeter cm daemon`")]
+    #[error(
+        "no congestion manager listens on this socket; start `rampmeter cm daemon` with the same --socket or RAMPMETER_CM_SOCKET"
+    )]
     NoDaemon = -5,
     /// Events were requested from within a callback.
     #[error("cm_dispatch and cm_disconnect cannot be called from a callback: return from it first")]

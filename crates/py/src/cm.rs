@@ -116,7 +116,10 @@ impl CmClient {
             Some("persistent") => Some(LossMode::Persistent),
             Some("transient") => Some(LossMode::Transient),
             Some("ecn") => Some(LossMode::Ecn),
-            Some(_) => return Err(refuse(Error::Invalid)),
+            Some(loss) => {
+                let message = format!("no loss is called \"{loss}\": use \"persistent\", \"transient\" or \"ecn\"");
+                return Err(exception(Error::Invalid, message));
+            }
         };
         let rtt = rtt.map(seconds).transpose()?;
         let (received, lost) = (size("received", received)?, size("lost", lost)?);
@@ -147,7 +150,11 @@ impl CmClient {
             MacroflowName::Flow(other) => Macroflow::Of(id(other)?),
             MacroflowName::Name(name) if name == "new" => Macroflow::New,
             MacroflowName::Name(name) if name == "default" => Macroflow::Default,
-            MacroflowName::Name(_) => return Err(refuse(Error::Invalid)),
+            MacroflowName::Name(name) => {
+                let message =
+                    format!("no macroflow is called \"{name}\": use \"new\", \"default\" or one of your flows");
+                return Err(exception(Error::Invalid, message));
+            }
         };
         let flow = id(flow)?;
         python.detach(|| self.client.set_macroflow(flow, to)).map_err(refuse)

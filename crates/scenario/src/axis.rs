@@ -58,7 +58,7 @@ impl Axis {
             Some(value) => {
                 let name = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let known = axis.records.iter().filter_map(|record| record[RECORD_NAME].as_str());
-                Err(unknown("record of that axis", &name, known))
+                Err(unknown(&format!("record of the axis `{}`", self.name), &name, known))
             }
         }
     }

@@ -3,13 +3,14 @@
 //! A comment `<!-- measured: cm 12.aging -->` stands behind a figure: docs/claims.md has the rules.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Registries, Schema};
-use rampmeter_study::claims::{self, Record, Records, Standing, Status};
+use rampmeter_study::claims::{self, Measured, Record, Records, Standing, Status};
+use toml::Value;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -99,8 +100,8 @@ const END: &str = "-->";
 /// Figures, and the comment behind them that names their claims.
 struct Tie<'t> {
     line: usize,
-    /// A table's cells, or one text.
-    texts: Vec<&'t str>,
+    /// A table's cells, or one text, each with the first cell of its row, which says at which points it was measured.
+    texts: Vec<(&'t str, &'t str)>,
     /// The paper, then claims.
     names: Vec<&'t str>,
 }
@@ -122,8 +123,8 @@ fn ties(page: &str) -> Vec<Tie<'_>> {
 
 /// The texts that a comment behind `before` is about: in a paragraph of its own below a table, the cells of its
 /// `columns`, which are all except the first if there are no names; else the text since the start of the cell or of the
-/// sentence, or since the comment before.
-fn texts<'t>(before: &'t str, columns: &[&str]) -> Vec<&'t str> {
+/// sentence, or since the comment before. Each has the first cell of its row, empty outside of tables.
+fn texts<'t>(before: &'t str, columns: &[&str]) -> Vec<(&'t str, &'t str)> {
     if before.ends_with('\n') && before.trim_end().ends_with('|') {
         let mut rows = before.trim_end().rsplit("\n\n").next().unwrap_or(before).lines().map(cells);
         let head = rows.next().unwrap_or_default();
@@ -131,18 +132,23 @@ fn texts<'t>(before: &'t str, columns: &[&str]) -> Vec<&'t str> {
         let is_own =
             |n: usize| if columns.is_empty() { n > 0 } else { head.get(n).is_some_and(|it| columns.contains(it)) };
         let own = rows.skip(1).flat_map(|row| {
-            row.into_iter().enumerate().filter(|(n, _)| is_own(*n)).map(|(_, cell)| cell).collect::<Vec<_>>()
+            let first = row[0];
+            let own = row.into_iter().enumerate().filter(|(n, _)| is_own(*n));
+            own.map(|(_, cell)| (first, cell)).collect::<Vec<_>>()
         });
         return own.collect();
     }
     let starts = ["\n\n", "\n- ", "|", ". ", ".\n", END];
     let start = starts.iter().filter_map(|start| Some(before.rfind(start)? + start.len())).max();
-    vec![&before[start.unwrap_or(0)..]]
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    let first = if line.starts_with('|') { cells(line)[0] } else { "" };
+    vec![(first, &before[start.unwrap_or(0)..])]
 }
 
-/// The cells of a table's row.
+/// The cells of a table's row, or of its beginning.
 fn cells(row: &str) -> Vec<&str> {
-    let row = row.strip_prefix('|').and_then(|row| row.strip_suffix('|')).unwrap_or(row);
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let row = row.strip_suffix('|').unwrap_or(row);
     row.split('|').map(str::trim).collect()
 }
 
@@ -164,15 +170,16 @@ impl Tie<'_> {
             }
             own.extend(found.map(|id| &records.claims[id]));
         }
-        let figures: Vec<Vec<Figure<'_>>> = self.texts.iter().map(|text| figures(text)).collect();
+        let figures: Vec<Vec<Figure<'_>>> = self.texts.iter().map(|(_, text)| figures(text)).collect();
         let count = figures.iter().map(Vec::len).sum();
         if count == 0 {
             return Err("there is no figure before the comment".into());
         }
-        for (text, figures) in self.texts.iter().zip(&figures) {
+        for ((row, text), figures) in self.texts.iter().zip(&figures) {
             for figure in figures {
-                if !own.iter().flat_map(|record| recorded(record)).any(|value| figure.is(value)) {
-                    return Err(format!("{} is no recorded result of {paper} {}", figure.text, ids.join(" ")));
+                if !own.iter().flat_map(|record| recorded(record, row)).any(|value| figure.is(value)) {
+                    let (number, ids) = (figure.text, ids.join(" "));
+                    return Err(format!("{number} is no recorded result of {paper} {ids} in the row \"{row}\""));
                 }
             }
             let values = own.iter().flat_map(|record| &record.values).filter_map(|value| value.value);
@@ -184,11 +191,33 @@ impl Tie<'_> {
     }
 }
 
-/// All numbers of a result.
-fn recorded(record: &Record) -> Vec<f64> {
-    let values = record.values.iter();
+/// The numbers of a result: those at the point that `row` names, all if it names none, several or a range.
+fn recorded(record: &Record, row: &str) -> Vec<f64> {
+    let points = record.values.iter().flat_map(|value| &value.at);
+    let named: BTreeSet<_> = points.filter(|(_, it)| names(row, it)).map(|(axis, it)| (axis, it.to_string())).collect();
+    let is_one = named.len() == 1 && !row.replace("up to", "").contains(" to ") && !row.contains(';');
+    let is_own =
+        |value: &&Measured| !is_one || value.at.iter().any(|(axis, it)| named.contains(&(axis, it.to_string())));
+    let values = record.values.iter().filter(is_own);
     let of = values.flat_map(|it| it.value.into_iter().chain(it.min).chain(it.max).chain(it.terms.iter().copied()));
-    of.chain(record.measured).collect()
+    of.chain(record.measured.filter(|_| !is_one)).collect()
+}
+
+/// Whether `row` has the value of an axis as a word, "1ms" also as "1 ms". Values without a digit are usual words.
+fn names(row: &str, value: &Value) -> bool {
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if !value.contains(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    let spaced = value.find(|c: char| !c.is_ascii_digit()).map_or(value.clone(), |unit| {
+        let (number, unit) = value.split_at(unit);
+        format!("{number} {}", unit.trim())
+    });
+    let is_word = |at: usize, len: usize| {
+        let is_inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !is_inside(row[..at].chars().next_back()) && !is_inside(row[at + len..].chars().next())
+    };
+    [value, spaced].iter().any(|value| row.match_indices(value.as_str()).any(|(at, found)| is_word(at, found.len())))
 }
 
 /// A number in a text.
@@ -272,7 +301,7 @@ fn a_figure_is_tied_to_the_text_before_its_comment() {
                 | n | x | y |\n|---|---|---|\n| 7 | 0.5 | 61.5% |\n| 8 | 0.6 | p99 |\n\n<!-- measured: cm c | x -->\n";
     let ties = ties(page);
     let numbers = |tie: &Tie<'_>| {
-        let figures = tie.texts.iter().flat_map(|text| figures(text));
+        let figures = tie.texts.iter().flat_map(|(_, text)| figures(text));
         figures.map(|figure| figure.text.to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(ties.iter().map(numbers).collect::<Vec<_>>(), [vec!["0.5", "0.9"], vec!["0.7"], vec!["0.5", "0.6"]]);
@@ -280,6 +309,27 @@ fn a_figure_is_tied_to_the_text_before_its_comment() {
     let whole = page.replace(" | x -->", " -->");
     assert_eq!(numbers(&self::ties(&whole)[2]), ["0.5", "61.5", "0.6"]);
     assert_eq!(ties[2].names, ["cm", "c"]);
+    assert_eq!(ties[2].texts.iter().map(|(row, _)| *row).collect::<Vec<_>>(), ["7", "8"]);
+}
+
+#[test]
+fn a_figure_in_a_table_is_one_of_its_rows_point() {
+    let at = |capacity: &str, value| {
+        let at = [("capacity".to_owned(), Value::from(capacity))].into_iter().collect();
+        Measured { at, value: Some(value), min: None, max: None, terms: Vec::new(), seeds: Vec::new() }
+    };
+    let values = vec![at("500 kb/s", 0.9), at("1 Mb/s", 0.8), at("40ms", 0.7)];
+    let record =
+        Record { digest: String::new(), expect: String::new(), holds: true, measured: Some(0.7), seeds: 5, values };
+    for (row, numbers) in [
+        ("Figure 3: 500 kb/s", &[0.9][..]),
+        ("1 Mb/s", &[0.8]),
+        ("up to 40 ms", &[0.7]),
+        ("11 Mb/s", &[0.9, 0.8, 0.7, 0.7]),
+        ("500 kb/s to 1 Mb/s", &[0.9, 0.8, 0.7, 0.7]),
+    ] {
+        assert_eq!(recorded(&record, row), numbers, "{row}");
+    }
 }
 
 #[test]

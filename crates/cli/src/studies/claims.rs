@@ -2,6 +2,7 @@
 
 mod record;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,12 +79,23 @@ pub(crate) struct Args {
 
 pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let schema = Schema::default();
-    let mut papers: Vec<(PathBuf, Vec<Claim>)> = Vec::new();
-    for file in files(&studies(args.studies.as_deref())?, args.paper.as_deref())? {
-        let claims = claims::read(&file, args.quick, registries, &schema)?;
-        papers.push((file, claims));
-    }
-    let mut list = named(papers.iter().flat_map(|(_, claims)| claims).cloned().collect(), &args.names)?;
+    let files = files(&studies(args.studies.as_deref())?, args.paper.as_deref())?;
+    let read = |quick| -> Result<Vec<(PathBuf, Vec<Claim>)>, Failure> {
+        let read = |file: &PathBuf| Ok((file.clone(), claims::read(file, quick, registries, &schema)?));
+        files.iter().map(read).collect()
+    };
+    let papers = read(args.quick)?;
+    let selected = |papers: &[(PathBuf, Vec<Claim>)]| {
+        named(papers.iter().flat_map(|(_, claims)| claims).cloned().collect(), &args.names)
+    };
+    let mut list = match selected(&papers) {
+        Err(_) if args.quick => {
+            selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
+            let names = args.names.join(" ");
+            return Err(Failure::input(format!("not all of `{names}` have quick runs; run them without --quick")));
+        }
+        list => list?,
+    };
     list.retain(|claim| !args.record || args.fresh || !matches!(claim.recorded, Standing::Current { .. }));
     if let Some(seeds) = args.seeds {
         for claim in &mut list {
@@ -158,7 +170,14 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
         claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_selected(claim, name))) {
-        let known = Known::near(name, claims.iter().map(|claim| claim.id.as_str()));
+        let known = match Known::near(name, claims.iter().map(|claim| claim.id.as_str())) {
+            // A paper may have hundreds of claims.
+            Known::All(ids) => {
+                let groups = ids.iter().filter_map(|id| id.split('.').next().map(str::to_owned));
+                Known::All(groups.collect::<BTreeSet<_>>().into_iter().collect())
+            }
+            near => near,
+        };
         return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));
     }
     claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_selected(claim, name)));
@@ -251,13 +270,20 @@ fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Opti
         Status::Holds => return None,
     };
     let first = format!("{label:<11}{}: {}\n", claim.id, claim.text);
+    let of_all_seeds = match claim.recorded {
+        Standing::Current { holds, measured: Some(measured) } if is_partial && verdict.holds != Some(holds) => {
+            let verdict = if holds { "it holds" } else { "it does not hold" };
+            Some(format!("in all runs with all seeds {verdict}: {}", format_value(measured, claim.unit())))
+        }
+        _ => None,
+    };
     let advice = match label {
         "now holds" => Some("its status is open but it holds: write status = \"holds\""),
         "record" => Some("its status contradicts its recorded result of all seeds: correct the status"),
         "drift" => {
             Some("measured.json has another value: the simulator has changed; run the command with --record --fresh")
         }
-        _ => None,
+        _ => of_all_seeds.as_deref(),
     };
     let more = advice.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
     Some(std::iter::once(first).chain(more.map(|more| format!("           {more}\n"))).collect())
