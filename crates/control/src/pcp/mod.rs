@@ -50,6 +50,7 @@
 //!   trips (`growth`, `compensation`). After losses the target is at most a share of the buffer
 //!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
 //!   that ceiling, are drained (`drain`).
+//! - The queue is what the lowest delays of a round trip show, and its slope counts less its standard error (`queue`).
 //! - A cut for delay is a share of what the queue asks for (`delay_gain`).
 //! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
 
