@@ -183,6 +183,6 @@ def test_errors_have_messages(daemon: Path) -> None:
 
 
 def test_a_missing_daemon_is_reported_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(cm.CmError, match=r"nobody\.sock: no congestion manager listens on this socket; start") as refused:
+    with pytest.raises(cm.CmError, match=r"nobody\.sock: no congestion manager listens") as refused:
         cm.connect(tmp_path / "nobody.sock")
     assert refused.value.code == -5
