@@ -88,7 +88,7 @@ fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
     println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
     // Flows that join without history overshoot once, in slow start. Other flows take them for TCP until the next
-    // drain.
+    // drain. The queue of a round trip is what its lowest delays show, so the mean is longer.
     assert!(used >= 0.95 && jain >= 0.9 && queue <= 16.0 && loss <= 0.0075, "{used} {queue} {loss}");
 }
 

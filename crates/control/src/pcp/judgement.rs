@@ -6,8 +6,7 @@ use rampmeter_units::{Duration, Rate};
 use super::config::{
     BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
 };
-use super::probe::ProbeResult;
-use super::probe::RESOLUTION;
+use super::probe::{ProbeResult, RESOLUTION};
 use super::queue::WaitCount;
 use super::{Compensation, Pcp, growth};
 

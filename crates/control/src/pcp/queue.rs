@@ -286,6 +286,19 @@ mod tests {
     }
 
     #[test]
+    fn jitter_is_neither_a_queue_nor_its_growth() {
+        // Three of four packets wait for up to 0.6 ms. Some lines through the last round trip rise, by less than their
+        // error.
+        let jitter = |i: u32| 10.0 + f64::from(i % 4) * 0.2;
+        let runs: Vec<_> = (60..64).map(|packets| run(&Config::default(), packets, jitter)).collect();
+        assert!(runs.iter().all(|(_, view)| view.level == Duration::ZERO && view.slope <= 0.0), "{runs:?}");
+        assert!(runs.iter().any(|(queue, _)| queue.delays.line(0, |_| true).unwrap().slope > 0.0));
+        let (queue, view) = run(&Config::default(), 60, |i| jitter(i) + 0.25 * f64::from(i));
+        let line = queue.delays.line(0, |_| true).unwrap();
+        assert!(view.slope == line.slope - line.error && (0.2..0.25).contains(&view.slope), "{view:?} {line:?}");
+    }
+
+    #[test]
     fn one_outlier_in_ten_changes_nothing() {
         let (_, view) = run(&Config::default(), 60, |i| if i % 12 == 11 { 10.5 } else { 10.0 });
         assert_eq!(view.level, Duration::ZERO);

@@ -28,8 +28,8 @@ impl World {
     fn arrive(&mut self, at: impl Iterator<Item = u64>, wait: u64) {
         for at in at {
             let rtt = RTT + Duration::from_millis(wait);
-            let before = std::mem::replace(&mut self.now, Time::ZERO + Duration::from_millis(at));
-            let delivered = self.sender.base.bytes_in(self.now.since(before)).max(PACKET);
+            let last = std::mem::replace(&mut self.now, Time::ZERO + Duration::from_millis(at));
+            let delivered = self.sender.base.bytes_in(self.now.since(last)).max(PACKET);
             let received_at = self.now - RTT / 2;
             let arrivals =
                 [Arrival { number: at, bytes: PACKET, sent_at: self.now - rtt, received_at, ecn: Ecn::NotEct }];
