@@ -51,11 +51,17 @@ status = "open"
 note = "not run for long enough"
 "#;
 
+/// A workspace whose study `mine` has these claims.
+fn with_claims(name: &str, claims: &str) -> Workspace {
+    let workspace = Workspace::new(name);
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), claims).unwrap();
+    workspace
+}
+
 #[test]
 fn failed_and_open_claims_are_shown_with_texts_and_notes() {
-    let workspace = Workspace::new("claims");
-    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
-    std::fs::write(workspace.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
+    let workspace = with_claims("claims", CLAIMS);
     let run = |arguments: &[&str]| {
         let output = workspace.rampmeter(&[&["claims"], arguments].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -82,11 +88,9 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
 
 #[test]
 fn claims_are_selected_by_name_and_run_with_given_seeds() {
-    let workspace = Workspace::new("some_claims");
-    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
     let numbered =
         CLAIMS.replace("\"kept\"", "\"7.kept\"").replace("\"lost\"", "\"7.lost\"").replace("\"near\"", "\"70.near\"");
-    std::fs::write(workspace.0.join("studies/mine/claims.toml"), numbered).unwrap();
+    let workspace = with_claims("some_claims", &numbered);
     let judged = |arguments: &[&str]| -> Vec<String> {
         let output = workspace.rampmeter(&[&["claims", "mine", "--json"], arguments].concat());
         let output: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
@@ -128,11 +132,8 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
 
 #[test]
 fn recorded_results_are_kept_and_compared_with_statuses() {
-    let workspace = Workspace::new("recorded_claims");
-    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
-    let file = workspace.0.join("studies/mine/claims.toml");
     let right = CLAIMS.split_once("\n\n[[claim]]\nid = \"lost\"").unwrap().0;
-    std::fs::write(&file, right).unwrap();
+    let workspace = with_claims("recorded_claims", right);
     let run = |arguments: &[&str]| workspace.rampmeter(&[&["claims", "mine"], arguments].concat());
     let missing = run(&["--missing"]);
     assert!(text(&missing.stdout).starts_with("kept\n"), "{}", text(&missing.stdout));
@@ -159,4 +160,10 @@ fn recorded_results_are_kept_and_compared_with_statuses() {
     let contradicted = run(&["--strict", "--quick"]);
     assert_eq!(contradicted.status.code(), Some(1));
     assert!(text(&contradicted.stdout).contains("\nrecord     kept: "), "{}", text(&contradicted.stdout));
+
+    // Fewer runs say something else than all.
+    let open = right.replace("status = \"holds\"", "status = \"open\"\nnote = \"n\"");
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), open).unwrap();
+    let partial = text(&run(&["--quick"]).stdout);
+    assert!(partial.contains("\n           in all runs with all seeds it does not hold: "), "{partial}");
 }
