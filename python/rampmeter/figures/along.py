@@ -16,7 +16,7 @@ from rampmeter.running import Run, Value
 
 PANELS = [
     ("Mean flow completion time (ms)", "fct_mean_s", 1e3),
-    ("Standard deviation of the completion time (ms)", "fct_sd_s", 1e3),
+    ("Its standard deviation (ms)", "fct_sd_s", 1e3),
     ("Mean queue (packets)", "queue_mean_packets", 1.0),
     ("Packets lost in the queue (%)", "drop_share", 1e2),
 ]
