@@ -20,9 +20,9 @@
 //!
 //! *Deviations*; `docs/vcp.md` has their measurements:
 //! - The minimum round trip scales growth, where the paper has the smoothed one. A standing queue increases S.2 with
-//!   its square, and the round of S.2 after each cut then adds more than the cut removed: 60 flows that start at once
-//!   on 10 Mb/s and 80 ms keep a queue of 1700 packets, and of 1.2 with the minimum. `round_trip = "smoothed"` is the
-//!   paper's, with the paper's `min_window`.
+//!   its square, and the round of S.2 after each cut then adds more than the cut removed: with the paper's `min_window`,
+//!   too, 60 flows that start at once on 10 Mb/s and 80 ms keep a queue of 1540 packets in a buffer of 2000, and of 1.4
+//!   with the minimum (`standing_queue.toml`). `round_trip = "smoothed"` is the paper's.
 //! - Where the round trip is longer than `t_rho`, packets are spread over it, because routers measure bursts as
 //!   overload in one interval and low load in the next: 30 flows on 150 Mb/s and 1.5 s use 72% of the link with the
 //!   paper's rule and 93% when spread. `pacing = "never"` is the paper's.
@@ -36,10 +36,10 @@
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
 //! at random with each cut. If it were always six, flows would change their windows at the same times: 30 flows on 150
-//! Mb/s and 10 ms would use 87% of the link instead of 93% (`rounding = "down"`). The rules are "per ACK"; here they count packets
-//! acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does not
-//! grow during loss recovery or while application-limited. The authors' simulation code reads codes while the window is
-//! frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
+//! Mb/s and 10 ms would use 87% of the link instead of 93% (`rounding = "down"`). The rules are "per ACK"; here they
+//! count packets acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window
+//! does not grow during loss recovery or while application-limited. The authors' simulation code reads codes while the
+//! window is frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
 
 mod config;
 mod path;
