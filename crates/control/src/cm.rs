@@ -283,4 +283,16 @@ mod tests {
         slow.on_path(Time::ZERO, &Path::new(PACKET, RTT * 10, history));
         assert_eq!(slow.window(), PACKET * 16, "a long first round trip does not increase the window");
     }
+
+    #[test]
+    fn without_use_history_the_first_window_applies() {
+        let mut history = None;
+        grown().remember(Time::ZERO, &mut history);
+        for (use_history, packets) in [(true, 16), (false, 4)] {
+            let config = Config { initial_window: 4, use_history, ..Config::default() };
+            let mut cm = Cm::new(&config, Stream::from_seed(1));
+            cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
+            assert_eq!((cm.window(), cm.keeps_history()), (PACKET * packets, use_history));
+        }
+    }
 }

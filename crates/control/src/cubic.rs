@@ -168,8 +168,8 @@ impl Rules for CubicRules {
 mod tests {
     use super::*;
     use crate::rules::tests::TestFlow;
-    use crate::testing::ack;
-    use crate::{Controller, LossKind};
+    use crate::testing::{PACKET, ack};
+    use crate::{Ack, Controller, LossKind};
 
     const RTT: Duration = Duration::from_millis(100);
 
@@ -237,6 +237,18 @@ mod tests {
         flow.tcp.on_ack(flow.now, &ack(2));
         let expected = 3.0 * 0.3 / 1.7 * 2.0 / window; // eq. (4)
         assert!((flow.window() - window - expected).abs() < 1e-9, "{}", flow.window() - window);
+    }
+
+    #[test]
+    fn where_both_windows_are_equal_the_curve_applies() {
+        // Section 4.3: below W_est, not at it. One packet of eight raises W_est to eight, where the curve is flat now.
+        let mut rules = CubicRules::new(&Config::default());
+        (rules.w_est, rules.curve) = (7.875, Some(Curve::new(Time::ZERO, 0.4, 8.0, 8.0)));
+        let (ack, packet) = (Ack { smoothed_rtt: RTT, ..ack(1) }, PACKET);
+        let (window, window_bytes) = (8.0, packet * 8);
+        let event = AckEvent { now: Time::ZERO, ack: &ack, window, delivered: 1.0, window_bytes, packet };
+        let Amount::Packets(gained) = rules.increase(&event) else { panic!() };
+        assert!((gained - 0.4 * 0.1_f64.powi(3) / 8.0).abs() < 1e-12, "{gained}"); // eq. (1), a round trip ahead
     }
 
     #[test]

@@ -406,6 +406,8 @@ mod tests {
         }
         assert_eq!(flow.departure().at, ms(160));
         assert_eq!(flow.window(), PACKET * 51);
+        flow.on_unpaced(ms(100));
+        assert_eq!(flow.departure().at, ms(100), "packets that left early do not delay the next");
     }
 
     #[test]

@@ -79,6 +79,30 @@ fn timeouts_and_long_idle_times_reset_the_window() {
     }
 }
 
+/// The window in slow start after four round trips of 80 ms and eight of 160 ms.
+fn window_as_delays_grow(scheme: (&str, &str)) -> Bytes {
+    let mut controller = started(scheme, 10);
+    let mut now = Time::ZERO;
+    for rtt in [[80; 4].as_slice(), &[160; 8]].concat().into_iter().map(Duration::from_millis) {
+        let packets = controller.window().as_u64() / PACKET.as_u64();
+        for _ in 0..packets {
+            now += rtt / packets;
+            controller.on_ack(now, &ack(1000, rtt, Duration::from_millis(80)));
+        }
+    }
+    controller.window()
+}
+
+#[test]
+fn hystart_ends_the_slow_start_of_each_scheme_that_has_it() {
+    for name in ["bic", "cubic", "cubic-2005", "dctcp", "hstcp", "htcp", "newreno", "scalable"] {
+        let standard = window_as_delays_grow((name, "slow_start = 'standard'"));
+        assert_eq!(standard, PACKET * (10 << 12), "{name} doubles it in each round trip");
+        let hystart = window_as_delays_grow((name, "slow_start = 'hystart'"));
+        assert!(hystart < PACKET * (10 << 7), "{name}: {hystart}"); // a quarter of that growth, five round trips long
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Event {
     Acks { count: u64, bytes: u64, queue_ms: u64, recovering: bool, app_limited: bool },

@@ -1,6 +1,7 @@
 //! The rules, one at a time; `tests/vcp.rs` has flows over a link.
 
 mod graded;
+mod pacing;
 
 use proptest::prelude::*;
 use rampmeter_units::LoadCodes;
@@ -370,38 +371,6 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         .prop_map(|(flight_size, number, recovering)| Event::Marked { flight_size, number, recovering });
     let event = prop_oneof![4 => acknowledged, 2 => lost, 1 => marked, 1 => (0..5000u64).prop_map(|millis| Event::Idle { millis })];
     prop::collection::vec((0..500u64, event), 1..300)
-}
-
-/// Sends a hundred packets as soon as each is permitted, and returns the time that takes.
-fn hundred_packets(vcp: &mut Vcp, rtt: Duration) -> Duration {
-    vcp.on_path(ms(0), &Path::new(PACKET, rtt, None));
-    for number in 0..100 {
-        let at = vcp.departure().at.max(ms(0));
-        vcp.on_sent(at, &Sent { number, bytes: PACKET, in_flight: PACKET });
-    }
-    vcp.departure().at.since(ms(0))
-}
-
-#[test]
-fn packets_are_spread_over_long_round_trips() {
-    let second = Duration::from_secs(1);
-    assert_eq!(hundred_packets(&mut with_window(50), second), second * 2);
-    for window in [1, 50] {
-        assert_eq!(hundred_packets(&mut with_window(window), Duration::from_millis(200)), Duration::ZERO);
-    }
-    for (pacing, duration) in [(Pacing::Never, Duration::ZERO), (Pacing::Always, Duration::from_millis(200))] {
-        let config = Config { initial_window: 50, pacing, ..Config::default() };
-        assert_eq!(hundred_packets(&mut vcp(&config), Duration::from_millis(100)), duration);
-    }
-}
-
-#[test]
-fn a_window_of_half_a_packet_sends_one_every_second_round_trip() {
-    let mut vcp = with_window(1);
-    vcp.window = 0.5;
-    let rtt = Duration::from_millis(10);
-    assert_eq!(hundred_packets(&mut vcp, rtt), rtt * 200);
-    assert_eq!(vcp.window(), PACKET);
 }
 
 // With the paper's rule a round of S.2 after a cut would add 0.16 packets at 80 ms, more than the cut removed. It adds
