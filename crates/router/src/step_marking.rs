@@ -146,6 +146,7 @@ mod tests {
             (Config { threshold: Some(5), ..Config::default() }, 6),
             (Config { threshold: Some(0), ..Config::default() }, 1),
             (Config { threshold_bytes: Some(Bytes::new(4500)), ..Config::default() }, 5),
+            (Config { threshold_bytes: Some(Bytes::new(5000)), ..Config::default() }, 6),
             (Config { threshold_delay: Some(Duration::from_millis(3)), ..Config::default() }, 4),
             (Config::default(), 21),
         ] {
