@@ -328,7 +328,9 @@ mod tests {
         };
         sender.on_ack(ms(0), &feedback_ack(500_000)); // half of the bytes delivered
         assert_eq!(after_two(&mut sender, ms(17)), Time::ZERO);
-        sender.on_ack(ms(0), &feedback_ack(9_500_000));
+        sender.on_ack(ms(0), &feedback_ack(501_000));
+        assert!(after_two(&mut sender, ms(10)) > ms(10));
+        sender.on_ack(ms(0), &feedback_ack(8_999_000));
         assert_eq!(after_two(&mut sender, ms(18)), ms(19)); // twenty packets in 20 ms
         assert_eq!(after_two(&mut sender, ms(20)), Time::ZERO);
 
@@ -337,6 +339,19 @@ mod tests {
         unpaced.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
         unpaced.on_ack(Time::ZERO, &feedback_ack(9_500_000));
         assert_eq!(after_two(&mut unpaced, ms(18)), Time::ZERO);
+    }
+
+    #[test]
+    fn with_pacing_always_all_packets_are_spread() {
+        let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
+        let config = Config { initial_window: 10, pacing: Pacing::Always };
+        let mut paced = Xcp::new(&config, Stream::from_seed(1));
+        paced.on_path(ms(0), &Path::new(PACKET, RTT, None));
+        assert_eq!((paced.rate(), sender(10).rate()), (Some(Rate::of(PACKET * 10, RTT)), None));
+        (0..4).for_each(|number| paced.on_sent(ms(0), &Sent { number, bytes: PACKET, in_flight: PACKET }));
+        assert_eq!(paced.departure().at, ms(8));
+        paced.on_unpaced(ms(1));
+        assert_eq!(paced.departure().at, ms(1), "packets that left early do not delay the next");
     }
 
     #[test]

@@ -160,6 +160,30 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_what_others_leave_or_the_room_in_the_queue() {
+        // Of 20 packets m waited, so others use (m + 1) / 22 of 30 Mb/s, and the flow a third. No grant is above a third
+        // of the link. Where others leave nothing, 0.15 of the target over half a round trip is room.
+        let room = 0.15 * (1.0 + 3.0 * 3.0_f64.ln()) / 3.75 / 10.0;
+        for (waited, growth) in [(0, 1.0), (10, 1.0 / (11.0 / 22.0 + 1.0 / 3.0) - 1.0), (18, room)] {
+            let mut world = known_path(&Config::default(), waited);
+            world.sender.view.slope = 0.0;
+            let grant = world.sender.max_grant().as_bps_f64();
+            assert!((grant / 10e6 - growth).abs() < 1e-4, "{waited}: {grant}");
+        }
+    }
+
+    #[test]
+    fn packets_of_the_train_that_waited_show_a_busy_link() {
+        // Up to 0.6 packet times are no wait. Ten of 20 packets before the train had waited.
+        for (wait, waited) in [(160, 10.0), (161, 15.0)] {
+            let mut world = known_path(&Config::default(), 10);
+            arrive(&mut world, wait, 0);
+            let growth = 1.0 / ((waited + 1.0) / 27.0 + 1.0 / 3.0) - 1.0;
+            assert!((world.sender.max_grant().as_bps_f64() / 10e6 - growth).abs() < 1e-4, "{wait}");
+        }
+    }
+
+    #[test]
     fn half_a_packet_or_the_jitter_counts_as_flat() {
         let mut world = known_path(&Config::default(), 0);
         arrive(&mut world, 0, 0);
