@@ -383,7 +383,7 @@ mod tests {
     fn hashes_spread_flows_evenly() {
         // 1024 flows in 1024 queues leave (1 - 1/1024)^1024 = 1/e of them empty, within 0.05.
         let fq = fq(&Config::default());
-        for identifiers in [|n: u64| n, |n: u64| n << 32, |n: u64| n * 0x1_0001] {
+        for identifiers in [|n: u64| n, |n: u64| n << 32, |n: u64| n << 54, |n: u64| n * 0x1_0001] {
             let mut places: Vec<_> = (0..1024).map(|n| fq.index(identifiers(n))).collect();
             places.sort_unstable();
             places.dedup();

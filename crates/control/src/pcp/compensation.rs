@@ -56,10 +56,10 @@ impl Compensation {
         let target = target.as_secs_f64();
         // A queue that stood for some round trips is an excess; a current queue below the target leaves room.
         let queue = view.standing.as_secs_f64();
-        let excess = if queue > target { queue - target } else { (view.level.as_secs_f64() - target).min(0.0) };
+        let excess = (queue - target).max((view.level.as_secs_f64() - target).min(0.0));
         let above = view.level.as_secs_f64() - ceiling.as_secs_f64();
         let share = |queue: f64| queue / (min_rtt.as_secs_f64() * FORWARD_SHARE + queue.max(0.0));
-        let delay = if above > 0.0 { share(excess).max(share(above)) } else { share(excess) };
+        let delay = share(excess).max(share(above));
         let gap = if view.slope > OVERLOAD_SLOPE {
             view.slope / (1.0 + view.slope)
         } else {
@@ -146,6 +146,7 @@ mod tests {
     fn small_slopes_cut_in_part_and_large_ones_in_full() {
         let config = Config { gap_gain: 0.5, ..paper() };
         assert_near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
+        assert_near(Compensation::pressure(&config, &view(0.0, 0.3), Duration::ZERO, RTT, RTT), 0.15 / 1.3);
         assert_near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
     }
 

@@ -106,8 +106,7 @@ pub(super) const RECEIPT_TIMEOUT: f64 = 2.0;
 /// (section 3.3).
 pub(super) const MIN_RECEIPT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The growth of delay, in seconds per second, that shows an overloaded link. From there on the cut for gaps is made in
-/// full.
+/// The growth of delay, in seconds per second, that shows an overloaded link. Above it the cut for gaps is made in full.
 pub(super) const OVERLOAD_SLOPE: f64 = 0.3;
 
 /// The maximum cut in one round trip (section 3.2: the same as TCP's).

@@ -278,6 +278,16 @@ mod tests {
     }
 
     #[test]
+    fn no_drain_by_the_clock_starts_within_a_round_trip_of_another() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        for (started_at, starts) in [(1899, true), (1900, false), (1950, false)] {
+            let mut drain = Drain { started_at: ms(started_at), ..Drain::new(ms(0)) };
+            let until = drain.begin_by_clock(&config, ms(2000), RTT, Duration::from_millis(20), 0.1);
+            assert_eq!(until.is_some(), starts, "{started_at}");
+        }
+    }
+
+    #[test]
     fn a_drain_beside_tcp_removes_three_fifths_or_less() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let lasts = |share| {

@@ -250,6 +250,14 @@ mod tests {
     }
 
     #[test]
+    fn a_minimum_is_kept_for_half_of_its_expiry_or_more() {
+        let mut min = MinDelay::default();
+        let mut update = |at, delay| min.update(ms(at), delay, Duration::from_millis(100));
+        assert_eq!([update(0.0, 10), update(50.0, 20), update(100.0, 30)], [10; 3]);
+        assert_eq!(update(151.0, 40), 30, "the first ones have expired");
+    }
+
+    #[test]
     fn the_level_is_the_delay_above_the_minimum() {
         let (_, view) = run(&Config::default(), 60, |i| if i < 20 { 10.0 } else { 12.5 });
         assert_eq!(view.level, Duration::from_micros(2500));
@@ -319,6 +327,7 @@ mod tests {
         let (queue, _) = run(&Config::default(), 60, |i| if i % 4 == 0 { 10.3 } else { 10.0 });
         let count = queue.count_waits(Duration::from_micros(200));
         assert_eq!((count.waited, count.all), (5, 21));
+        assert_eq!(queue.count_waits(Duration::from_micros(300)).waited, 0, "none waited longer");
         assert_eq!(WaitCount::default().utilization_by_others(), 0.5);
         assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 2, all: 7 }).utilization_by_others(), 0.4);
     }

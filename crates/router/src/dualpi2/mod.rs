@@ -228,7 +228,7 @@ impl<P: Parcel> DualPi2<P> {
     /// The signals of an L4S packet. `None`: it is dropped.
     fn signal_l4s(&mut self, waited: Duration, mut packet: P) -> Option<P> {
         let (coupled, squared) = (self.coupled(), self.squared());
-        let probability = if coupled < 1.0 { coupled.max(self.native(waited)) } else { 1.0 };
+        let probability = coupled.max(self.native(waited));
         if coupled >= 1.0 && self.l4s.recurs(squared) {
             return None;
         }

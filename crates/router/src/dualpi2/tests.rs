@@ -39,6 +39,12 @@ fn assert_close(actual: [f64; 2], expected: [f64; 2]) {
 }
 
 #[test]
+fn a_signal_is_due_when_the_sum_exceeds_one() {
+    let mut queue = Queue::<TestParcel>::new();
+    assert_eq!([0.5; 6].map(|probability| queue.recurs(probability)), [false, false, true, false, true, false]);
+}
+
+#[test]
 fn classic_packets_get_the_square_and_l4s_ones_twice_the_base() {
     for p in [0.01, 0.1, 0.3, 0.49] {
         assert_close(signals(p, CLASSIC), [0.0, p * p]);
