@@ -226,6 +226,12 @@ mod tests {
         assert_eq!(Router::<TestParcel>::backlog(&router), Backlog { packets: 2, bytes: Bytes::new(2000) });
         assert_ne!(router.enqueue(ms(0), with_request(2)), Verdict::Queued);
         assert_eq!(Router::<TestParcel>::backlog(&router).packets, 2);
+
+        let config = Config { bytes: Some(Bytes::new(2000)), ..Config::default() };
+        let mut router = FairShare::new(&config, ENVIRONMENT, Stream::from_seed(1));
+        (0..4).for_each(|_| assert_eq!(router.enqueue(ms(0), TestParcel::new(1, 500)), Verdict::Queued));
+        assert_eq!(router.enqueue(ms(0), with_request(2)), Verdict::Displaced(TestParcel::new(1, 500)));
+        assert_eq!(Router::<TestParcel>::tally(&router).dropped_from_queue, 1, "two small packets for a large one");
     }
 
     #[test]

@@ -330,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_queue_takes_no_share_of_its_host() {
+        // Flow 2 has used up its quantum with its only packet, so flow 1 has all of their host's.
+        let config = Config { quantum: Bytes::new(1000), isolation: Isolation::Sources, ..Config::default() };
+        let mut fq = fq(&config);
+        offer(&mut fq, &[(2, 1000)]);
+        offer(&mut fq, &[(1, 500); 8]);
+        for _ in 0..8 {
+            let _ = fq.enqueue(Time::ZERO, TestParcel::new(3, 500).between(2, 0));
+        }
+        assert_eq!(flows_that_leave(&mut fq, 13), [2, 1, 1, 3, 3, 1, 1, 3, 3, 1, 1, 3, 3]);
+    }
+
+    #[test]
     fn a_large_packet_displaces_as_many_small_ones_as_needed() {
         let mut fq = fq(&Config { bytes: Some(Bytes::new(4000)), batch: 1, ..Config::default() });
         offer(&mut fq, &[(1, 100); 40]);
