@@ -83,6 +83,9 @@ mod tests {
         assert_eq!((rate(100), rate(149), rate(150), rate(200)), (4_000_000, 4_000_000, 2_000_000, 1_000_000));
         assert_eq!(aging.gap(at(100), packet), Duration::from_millis(2));
         assert_eq!((aging.next_halving(at(100)), aging.next_halving(at(150))), (at(150), at(200)));
+        let halvings = |n: u64| at(100 + 50 * n);
+        assert_eq!(aging.next_halving(halvings(61)), halvings(62));
+        assert_eq!(aging.next_halving(halvings(62)), Time::MAX, "nothing is left of any rate");
         assert_eq!(rate(100_000), 8000, "a packet a second");
         assert_eq!(aging.next_halving(at(100_000)), Time::MAX);
     }

@@ -98,13 +98,13 @@ impl<C: Controller> Manager<C> {
             return true;
         }
         let sum = |index| self.samples(index).iter().fold(Sample::default(), |sum, (_, sample)| sum.and(*sample));
-        let (best, worse): (Sample, Sample) = (sum(origin), sum(index));
-        if best.all.min(worse.all) < MIN_PACKETS {
+        let (one, other): (Sample, Sample) = (sum(origin), sum(index));
+        if one.all.min(other.all) < MIN_PACKETS {
             return false;
         }
         self.reset_counts(origin);
         self.reset_counts(index);
-        if best.loss() < worse.loss() { best.is_treated_like(worse) } else { worse.is_treated_like(best) }
+        one.is_treated_like(other) && other.is_treated_like(one)
     }
 
     fn reset_counts(&mut self, index: u32) {

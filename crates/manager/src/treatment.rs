@@ -42,6 +42,7 @@ impl Sample {
         self.z(worse) > 3.0 && worse.loss() > 3.0 * self.loss() + 0.01
     }
 
+    /// Whether the loss of `other` exceeds this one by little, or by what chance explains.
     pub(crate) fn is_treated_like(self, other: Self) -> bool {
         self.z(other) < 2.0 || other.loss() < 2.0 * self.loss() + 0.005
     }

@@ -5,7 +5,7 @@ mod common;
 use common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 use rampmeter_control::cm::Cm;
 use rampmeter_control::{Arrival, History};
-use rampmeter_manager::{Destination, LossMode, Manager, Report, Update};
+use rampmeter_manager::{Destination, LossMode, Manager, Report, Totals, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -61,6 +61,20 @@ fn unreported_losses_do_not_count_as_use_of_the_window() {
     }
     let grown = window(&manager, flow);
     assert!((20..=50).contains(&grown), "{grown} packets, and 10 arrive in a round trip");
+}
+
+#[test]
+fn a_window_up_to_the_delivery_rate_cap_grows() {
+    // The cap is four times what arrives in a round trip.
+    for (arrive, grown) in [(1, 8), (2, 10), (3, 11)] {
+        let mut manager = manager();
+        let flow = open(&mut manager);
+        for (round, sent, arrive) in [(0, 4, 4), (1, 8, arrive)] {
+            send(&mut manager, at(round * 100), flow, sent);
+            manager.report(at(round * 100 + 100), flow, &received(arrive));
+        }
+        assert_eq!(window(&manager, flow), grown, "{arrive}");
+    }
 }
 
 #[test]
@@ -143,6 +157,21 @@ fn a_mark_reaches_the_controller_with_its_packet() {
     assert_eq!(update(100, &[arrival(0, Ecn::Ect0)]), 4);
     assert_eq!(update(101, &[arrival(1, Ecn::Ce), arrival(2, Ecn::Ect0)]), 2);
     assert_eq!(update(102, &[arrival(3, Ecn::Ce)]), 2, "of the same window");
+}
+
+#[test]
+fn a_path_counts_what_happened_to_its_packets() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 6);
+    let arrivals = [Ecn::Ect0, Ecn::Ce, Ecn::Ce].map(|ecn| Arrival { ecn, bytes: PACKET, ..Arrival::default() });
+    let delivered = PACKET * 3;
+    let update = Update { arrived_in_flight: delivered, delivered, arrivals: &arrivals, ..Update::default() };
+    manager.update(at(100), flow, &update);
+    manager.report(at(100), flow, &Report { lost: PACKET, mode: Some(LossMode::Transient), ..received(1) });
+    manager.report(at(110), flow, &lost(0, LossMode::Ecn));
+    let expected = Totals { sent: PACKET * 6, delivered: PACKET * 4, lost: PACKET, marked: 3 };
+    assert_eq!(manager.path(at(110), flow).unwrap().totals, expected);
 }
 
 #[test]
