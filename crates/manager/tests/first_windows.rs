@@ -1,24 +1,53 @@
 //! First windows: a macroflow starts with one for each active flow, as TCP connections do.
 
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Algorithm, LossKind};
+use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
 const RTT: Duration = Duration::from_millis(20);
 const MIN_IDLE: Duration = Duration::from_millis(200);
 
+/// A controller with a window of 100 packets, which records for how many flows it has first windows.
+#[derive(Debug, Default)]
+struct Recorder(Vec<usize>);
+
+impl Controller for Recorder {
+    fn on_path(&mut self, _now: Time, _path: &Path) {}
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+    fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
+    fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
+    fn on_first_windows(&mut self, _now: Time, flows: usize) {
+        self.0.push(flows);
+    }
+    fn window(&self) -> Bytes {
+        PACKET * 100
+    }
+    fn departure(&self) -> Departure {
+        Departure { at: Time::ZERO, bytes: PACKET, feedback: RouterFeedback::None }
+    }
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+}
+
 /// Flows of one macroflow over a path without a limit.
-struct Test {
-    manager: Manager<NewReno>,
+struct Test<C> {
+    manager: Manager<C>,
     flows: Vec<FlowId>,
     now: Time,
 }
 
-impl Test {
+impl Test<NewReno> {
     fn new(first_windows: usize, flows: u32) -> Self {
+        Self::with(first_windows, flows, || NewReno::new(&Config::default(), Stream::from_seed(1)))
+    }
+}
+
+impl<C: Controller> Test<C> {
+    fn with(first_windows: usize, flows: u32, make: impl Fn() -> C) -> Self {
         let sharing = Sharing {
             grouping: Grouping::PerDestination,
             scheduling: Scheduling::RoundRobin,
@@ -27,8 +56,7 @@ impl Test {
             ..Sharing::default()
         };
         let (mut manager, now) = (Manager::new(sharing), Time::ZERO);
-        let make = || NewReno::new(&Config::default(), Stream::from_seed(1));
-        let flows: Vec<_> = (0..flows).map(|_| manager.open(now, Destination(1), make)).collect();
+        let flows: Vec<_> = (0..flows).map(|_| manager.open(now, Destination(1), &make)).collect();
         for &flow in &flows {
             manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None);
         }
@@ -109,4 +137,18 @@ fn after_an_idle_time_active_flows_have_first_windows_again() {
     test.arrive(false);
     test.now += MIN_IDLE * 2;
     assert_eq!((test.send(1), test.send(6)), (10, 50));
+}
+
+#[test]
+fn more_active_flows_than_before_are_reported_once() {
+    let reported = |loss| {
+        let mut test = Test::with(3, 4, Recorder::default);
+        for active in [2, 2, 4] {
+            test.send(active);
+            test.arrive(loss);
+        }
+        test.manager.controller(test.flows[0]).unwrap().0.clone()
+    };
+    assert_eq!(reported(false), [2, 3], "up to the maximum");
+    assert_eq!(reported(true), [2], "not after a loss");
 }
