@@ -122,6 +122,18 @@ fn a_flow_may_send_before_its_path_was_measured() {
 }
 
 #[test]
+fn packets_have_their_new_size_once_the_path_is_established() {
+    let mut manager = manager();
+    let flow = manager.open(at(0), HERE, cm);
+    manager.set_packet_size(at(0), flow, PACKET * 2);
+    assert_eq!(manager.mtu(flow), Bytes::ZERO);
+    manager.on_path(at(0), flow, PACKET, RTT, RouterFeedback::None);
+    manager.set_packet_size(at(0), flow, PACKET * 2);
+    manager.request(at(0), flow, false);
+    assert_eq!((manager.mtu(flow), manager.grant(at(0)).unwrap().bytes), (PACKET * 2, PACKET * 2));
+}
+
+#[test]
 fn unsent_bytes_leave_the_bytes_in_flight() {
     let mut manager = manager();
     let flow = open(&mut manager);

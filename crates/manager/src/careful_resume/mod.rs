@@ -122,7 +122,7 @@ impl Observed {
         };
         self.delivered += delivered;
         let span = now.since(since);
-        if span >= state.rtt && span > Duration::ZERO {
+        if span >= state.rtt {
             self.windows[self.next] = Rate::of(self.delivered, span).bytes_in(state.min_rtt.min(span));
             self.next = (self.next + 1) % OBSERVED;
             (self.since, self.delivered) = (Some(now), Bytes::ZERO);

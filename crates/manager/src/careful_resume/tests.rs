@@ -59,6 +59,15 @@ impl Flow {
         }
     }
 
+    /// A macroflow that may have 100 packets in flight from now on, of which it has 20.
+    fn unvalidated() -> Self {
+        let mut flow = Self::confirmed(SAVED, RTT);
+        flow.state.in_flight = flow.window();
+        flow.state.next_number = 30;
+        assert!(flow.resume.on_window_full(flow.now, &flow.state) && flow.resume.is_unvalidated());
+        flow
+    }
+
     fn lose(&mut self, kind: LossKind) {
         self.resume.on_congestion(kind, &self.state);
     }
@@ -72,10 +81,36 @@ fn the_second_window_is_half_of_the_saved_one() {
 }
 
 #[test]
+fn it_ends_with_the_packet_that_fills_the_window() {
+    let mut flow = Flow::unvalidated();
+    for sent in 1..=80 {
+        assert!(flow.resume.is_unvalidated() && flow.send_one(), "{sent}");
+    }
+    assert!(!flow.resume.is_unvalidated());
+    let mut flow = Flow::unvalidated();
+    flow.state.in_flight = PACKET * 100;
+    assert!(!flow.resume.on_window_full(flow.now, &flow.state) && !flow.resume.is_unvalidated());
+}
+
+#[test]
+fn it_ends_after_a_round_trip() {
+    let nanosecond = Duration::from_nanos(1);
+    let mut flow = Flow::unvalidated();
+    flow.now += RTT;
+    assert!(flow.send_one() && flow.resume.is_unvalidated());
+    flow.now += nanosecond;
+    assert!(flow.send_one() && !flow.resume.is_unvalidated());
+    let mut flow = Flow::unvalidated();
+    let mut ends = |at| {
+        flow.resume.on_delivered(at, PACKET, 29, &flow.state);
+        !flow.resume.is_unvalidated()
+    };
+    assert_eq!((ends(flow.now + RTT), ends(flow.now + RTT + nanosecond)), (false, true));
+}
+
+#[test]
 fn it_is_paced_over_a_round_trip() {
-    let mut flow = Flow::confirmed(SAVED, RTT);
-    flow.state.in_flight = flow.window();
-    assert!(flow.resume.on_window_full(flow.now, &flow.state));
+    let mut flow = Flow::unvalidated();
     for sent in 1..=5 {
         flow.resume.on_sent(flow.now, PACKET, &flow.state);
         assert_eq!(flow.resume.departure(Time::ZERO), flow.now + RTT / 100 * sent);
@@ -84,9 +119,7 @@ fn it_is_paced_over_a_round_trip() {
 
 #[test]
 fn a_late_host_catches_up_with_a_first_window() {
-    let mut flow = Flow::confirmed(SAVED, RTT);
-    flow.state.in_flight = flow.window();
-    assert!(flow.resume.on_window_full(flow.now, &flow.state));
+    let mut flow = Flow::unvalidated();
     flow.now += RTT / 2;
     let at_once = (1..100).find(|_| {
         flow.resume.on_sent(flow.now, PACKET, &flow.state);
@@ -109,6 +142,21 @@ fn packets_that_arrive_validate_and_enlarge_the_window() {
 }
 
 #[test]
+fn the_validated_window_stays_for_a_round_trip() {
+    let settling = |window: u64, millis: u64| {
+        let mut flow = Flow::confirmed(SAVED, RTT);
+        flow.send();
+        flow.deliver(100);
+        flow.now += Duration::from_millis(millis);
+        (flow.state.window, flow.state.in_flight) = (PACKET * window, PACKET);
+        flow.deliver(1);
+        flow.resume.phase != Phase::Normal
+    };
+    assert!(settling(120, 100) && !settling(120, 101));
+    assert!(settling(198, 50) && !settling(199, 50), "or until the controller has 200 packets");
+}
+
+#[test]
 fn a_loss_leaves_half_of_what_has_arrived() {
     let mut flow = Flow::confirmed(SAVED, RTT);
     flow.send();
@@ -116,6 +164,7 @@ fn a_loss_leaves_half_of_what_has_arrived() {
     flow.lose(LossKind::Transient);
     // PipeSize: 20 packets were in flight before the jump, and 40 have arrived.
     assert_eq!(flow.window(), PACKET * 30);
+    flow.lose(LossKind::Transient);
     flow.deliver(59);
     assert_eq!(flow.window(), PACKET * 30, "until the last unvalidated packet is acknowledged");
     flow.deliver(1);
@@ -144,6 +193,16 @@ fn a_timeout_leaves_the_window_to_the_controller() {
 }
 
 #[test]
+fn a_timeout_ends_the_retreat() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    flow.send();
+    flow.lose(LossKind::Transient);
+    assert_eq!(flow.window(), PACKET * 10);
+    flow.lose(LossKind::Persistent);
+    assert_eq!(flow.window(), flow.state.window);
+}
+
+#[test]
 fn congestion_in_the_first_window_prevents_the_jump() {
     let mut flow = Flow::confirmed(SAVED, RTT);
     flow.lose(LossKind::Transient);
@@ -155,9 +214,11 @@ fn another_round_trip_or_an_old_window_prevents_the_jump() {
     for (rtt, sent) in [(RTT / 2, 20), (RTT * 3 / 5, 100), (RTT * 10, 100), (RTT * 11, 20)] {
         assert_eq!(Flow::confirmed(SAVED, rtt).send(), sent, "{rtt}");
     }
-    let mut late = Flow::confirmed(SAVED, RTT);
-    late.now += Duration::from_secs(60);
-    assert_eq!(late.send(), 20);
+    for (seconds, sent) in [(60, 100), (61, 20)] {
+        let mut late = Flow::confirmed(SAVED, RTT);
+        late.now = Time::ZERO + Duration::from_secs(seconds);
+        assert_eq!(late.send(), sent);
+    }
 }
 
 #[test]
@@ -168,6 +229,16 @@ fn a_window_that_was_not_used_is_not_validated() {
     flow.now += RTT * 2; // the application had no data
     flow.deliver(20);
     assert_eq!(flow.window(), flow.state.window);
+}
+
+#[test]
+fn more_than_before_and_a_first_window_are_validated() {
+    for (before, in_flight, is_validated) in [(20, 20, false), (20, 21, true), (5, 9, false), (5, 10, true)] {
+        let mut flow = Flow::unvalidated();
+        (flow.resume.pipe, flow.state.in_flight) = (PACKET * before, PACKET * in_flight);
+        flow.resume.end_unvalidated(&flow.state);
+        assert_eq!(flow.resume.validated().is_some(), is_validated, "{before} {in_flight}");
+    }
 }
 
 #[test]
@@ -197,6 +268,15 @@ fn the_best_of_the_last_eight_round_trips_is_saved() {
     assert!((85..=90).contains(&saved_after(90)));
     let limited = Flow::confirmed(SAVED, RTT);
     assert_eq!(limited.resume.save(limited.now, RTT), Some(SAVED), "the application sent ten packets");
+}
+
+#[test]
+fn of_equal_windows_the_new_one_is_saved() {
+    let mut flow = Flow::confirmed(SAVED, RTT);
+    for (packets, is_new) in [(199, false), (200, true)] {
+        flow.resume.observed.windows[0] = PACKET * packets;
+        assert_eq!(flow.resume.save(flow.now, RTT).unwrap().at == flow.now, is_new);
+    }
 }
 
 #[test]

@@ -55,7 +55,6 @@ struct Node {
     queued: bool,
     /// Bytes that were charged and not sent.
     unused: i64,
-    children: u32,
     /// The child whose turn it is; the root if there is none.
     serving: u32,
     /// The bytes that are left of its turn.
@@ -110,7 +109,6 @@ impl Hrr {
         let requests = self.nodes[node as usize].queued;
         self.detach(node);
         let parent = class.map_or(ROOT, |(class, weight)| self.class(class, weight));
-        self.nodes[parent as usize].children += 1;
         let moved = &mut self.nodes[node as usize];
         (moved.parent, moved.round) = (parent, 0);
         if requests {
@@ -182,15 +180,14 @@ impl Hrr {
     fn detach(&mut self, node: u32) {
         let parent = self.nodes[node as usize].parent;
         self.unqueue(parent, node);
-        self.nodes[parent as usize].children -= 1;
+        self.nodes[node as usize].parent = ROOT;
         if parent == ROOT {
             return;
         }
         if self.nodes[parent as usize].is_idle() {
             self.unqueue(ROOT, parent);
         }
-        if self.nodes[parent as usize].children == 0 {
-            self.nodes[ROOT as usize].children -= 1;
+        if self.nodes.iter().all(|other| other.parent != parent) {
             self.release(parent);
         }
     }
@@ -218,7 +215,6 @@ impl Hrr {
     }
 
     fn add(&mut self, node: Node) -> u32 {
-        self.nodes[node.parent as usize].children += 1;
         if let Some(place) = self.free.pop() {
             self.nodes[place as usize] = node;
             return place;
@@ -236,9 +232,9 @@ impl Hrr {
 impl Node {
     fn new(kind: Kind, parent: u32, weight: f64) -> Self {
         let (waiting, queued) = (QuaternaryHeap::new(), false);
-        let (round, current, unused, children) = (0, 0, 0, 0);
+        let (round, current, unused) = (0, 0, 0);
         let (serving, turn_left, continues) = (ROOT, 0, false);
-        Self { kind, parent, weight, round, current, waiting, queued, unused, children, serving, turn_left, continues }
+        Self { kind, parent, weight, round, current, waiting, queued, unused, serving, turn_left, continues }
     }
 
     /// Whether no child has requested to send.

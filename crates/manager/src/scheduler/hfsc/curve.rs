@@ -171,7 +171,9 @@ mod tests {
         assert_eq!(audio(), ServiceCurve { m1: bps(1_600_000), d: MS * 5, m2: bps(320_000) });
         let late = ServiceCurve::within(MS * 100, KB, bps(320_000));
         assert_eq!(late, ServiceCurve { m1: Rate::ZERO, d: MS * 75, m2: bps(320_000) });
-        for (curve, delay) in [(audio(), 5), (late, 100), (ServiceCurve::linear(bps(320_000)), 25)] {
+        let line = ServiceCurve::within(MS * 25, KB, bps(320_000));
+        assert_eq!(line, ServiceCurve { m1: Rate::ZERO, d: Duration::ZERO, m2: bps(320_000) });
+        for (curve, delay) in [(audio(), 5), (late, 100), (line, 25), (ServiceCurve::linear(bps(320_000)), 25)] {
             let curves = Curves::new(curve, ms(1000), service(KB));
             assert_eq!(curves.deadline(service(KB * 2)), ms(1000 + delay));
             assert_eq!(curves.deadline(service(KB * 3)), ms(1000 + delay + 25), "m2 holds from then on");

@@ -270,6 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_step_of_any_weight_is_in_its_bounds() {
+        assert_eq!([f64::MIN_POSITIVE, 1.0, f64::MAX].map(step), [1 << 62, 1 << 32, 1]);
+    }
+
+    #[test]
     fn classes_and_flows_that_ended_take_no_memory() {
         let mut sharing = LinkSharing::new();
         let stays = sharing.join(0);

@@ -69,7 +69,7 @@ impl RealTime {
         }
         self.withdraw(index);
         let fresh = |curve: ServiceCurve| {
-            let packet = curve.burst().filter(|burst| *burst < FIRST_PACKET).unwrap_or(FIRST_PACKET);
+            let packet = curve.burst().map_or(FIRST_PACKET, |burst| burst.min(FIRST_PACKET));
             let (requested_at, deadline) = (Time::ZERO, Time::ZERO);
             Guaranteed { curve, curves: None, service: 0, packet, requested_at, deadline, has_request: false }
         };
