@@ -394,7 +394,7 @@ mod tests {
             let now = observe(&mut queue, ms(f64::from(i)), delay, bytes);
             assert_eq!(queue.view(&Config::default(), now, RTT, RTT, false).unwrap().level, Duration::ZERO);
         }
-        assert_eq!(queue.min_rtt(PACKET), Some(Duration::from_millis(28)));
-        assert_eq!(queue.min_rtt(PACKET + PACKET), None);
+        assert_eq!(queue.min_rtt(Bytes::new(1249)), Some(Duration::from_millis(28)));
+        assert_eq!(queue.min_rtt(Bytes::new(1250)), None, "a quarter more than the largest");
     }
 }
