@@ -109,6 +109,14 @@ fn a_cell_repeats_blocks_and_delivers_in_order() {
     assert!(late(0) > found.len() / 4 && late(7) > 0 && late(9) == 0);
 }
 
+#[test]
+fn in_the_uplink_a_cell_answers_a_request_first() {
+    for (name, uplink, wait) in [("lte", false, 0), ("lte", true, 8), ("5g", false, 0), ("5g", true, 5)] {
+        let found = opportunities(&model(name, &format!("mean = \"20 Mb/s\"\nuplink = {uplink}")), 3, 10);
+        assert_eq!(found.iter().map(|it| it.delay).min(), Some(Duration::from_millis(wait)), "{name} {uplink}");
+    }
+}
+
 /// DDDSU: of 2.5 ms the first four slots carry the downlink, the fifth the uplink.
 #[test]
 fn a_5g_cell_alternates_its_directions() {

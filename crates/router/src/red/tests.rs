@@ -186,6 +186,7 @@ fn invalid_settings_are_refused() {
         ("weight = 2", "omit them"),
         ("max_p = 0", "omit them"),
         ("max_p_min = 0.6\nmax_p_max = 0.5", "at most 1"),
+        ("max_p_min = 0", "at most 1"),
         ("max_p_max = 0", "at most 1"),
         ("increment = 0", "at most 1"),
         ("decrease = 0", "at most 1"),
