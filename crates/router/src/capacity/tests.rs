@@ -110,6 +110,15 @@ fn a_cell_repeats_blocks_and_delivers_in_order() {
 }
 
 #[test]
+fn the_bytes_of_a_slot_follow_the_channel() {
+    let found = opportunities(&model("lte", "mean = \"20 Mb/s\"\nusers = 1\nspeed_kmh = 120"), 3, 60);
+    // 2500 B in the mean of a channel that has 2.4 b/s/Hz on average, 4.4 at most, and hardly any at times.
+    let bytes = |it: &Opportunity| it.bytes.as_u64();
+    let (min, max) = (found.iter().map(bytes).min().unwrap(), found.iter().map(bytes).max().unwrap());
+    assert!(min < 250 && (4400..4800).contains(&max), "{min} {max}");
+}
+
+#[test]
 fn in_the_uplink_a_cell_answers_a_request_first() {
     for (name, uplink, wait) in [("lte", false, 0), ("lte", true, 8), ("5g", false, 0), ("5g", true, 5)] {
         let found = opportunities(&model(name, &format!("mean = \"20 Mb/s\"\nuplink = {uplink}")), 3, 10);
