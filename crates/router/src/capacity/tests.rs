@@ -50,6 +50,14 @@ fn the_mean_rate_is_the_set_one() {
 }
 
 #[test]
+fn slow_links_have_no_opportunities_without_a_byte() {
+    for (name, _) in scheduled() {
+        let mut slow = model(name, "mean = \"1 kb/s\"").opportunities(Stream::from_seed(1)).unwrap();
+        assert!((0..100).all(|_| slow.next().bytes > Bytes::ZERO), "{name}");
+    }
+}
+
+#[test]
 fn a_seed_decides_the_capacity() {
     for (name, capacity) in scheduled() {
         assert_eq!(opportunities(&capacity, 1, 20), opportunities(&capacity, 1, 20), "{name}");
@@ -173,6 +181,10 @@ fn satellites_change_every_15_seconds_after_a_gap() {
         assert!((handover + 50.0..handover + 50.0 + frame).contains(&after), "{after}");
     }
     assert_eq!(changes.len(), 20);
+    let found = opportunities(&model("starlink", "mean = \"20 Mb/s\"\nusers = 1\ngap = \"2 s\""), 9, 20);
+    let seconds = |it: &Opportunity| it.at.as_secs_f64();
+    assert!(found.iter().all(|it| !(12.0..14.0).contains(&seconds(it))));
+    assert!(found.iter().any(|it| seconds(it) == 14.0), "the frame at the end of the gap");
 }
 
 #[test]
@@ -185,6 +197,8 @@ fn a_modem_waits_two_map_intervals_for_its_grant() {
     }
     let bytes = |it: &Opportunity| it.bytes.as_u64();
     assert!(found.iter().map(bytes).all(|bytes| (2500..=7501).contains(&bytes)), "5000 B, +- 50%");
+    let [few, many] = [|bytes| bytes < 3000, |bytes| bytes > 7000];
+    assert!(found.iter().map(bytes).any(few) && found.iter().map(bytes).any(many));
 }
 
 #[test]
