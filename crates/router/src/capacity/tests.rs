@@ -188,6 +188,16 @@ fn satellites_change_every_15_seconds_after_a_gap() {
 }
 
 #[test]
+fn satellites_differ_by_the_spread() {
+    let settings = "mean = \"20 Mb/s\"\nusers = 1\ngap = \"0 s\"\nspread = 0.9";
+    let found = opportunities(&model("starlink", settings), 9, 600);
+    // A frame has 3333 B in the mean.
+    let of_mean = |it: &Opportunity| it.bytes.as_f64() * 750.0 * 8.0 / 20e6;
+    assert!(found.iter().all(|it| (0.09..1.91).contains(&of_mean(it))));
+    assert!(found.iter().any(|it| of_mean(it) < 0.5) && found.iter().any(|it| of_mean(it) > 1.5));
+}
+
+#[test]
 fn a_modem_waits_two_map_intervals_for_its_grant() {
     let found = opportunities(&model("docsis", "mean = \"20 Mb/s\""), 11, 60);
     assert_eq!(found.len(), 30_000);
