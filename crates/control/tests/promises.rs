@@ -64,6 +64,18 @@ fn bytes_that_were_not_sent_take_no_time() {
 }
 
 #[test]
+fn packets_that_left_early_do_not_delay_the_next() {
+    for name in ["bbr", "bbr1", "copa", "prague", "scream", "vcp-end-to-end"] {
+        let (_, mut controller) = all().into_iter().find(|(known, _)| known == name).unwrap();
+        (0..100).for_each(|number| controller.on_sent(Time::ZERO, &Sent { number, bytes: PACKET, in_flight: PACKET }));
+        let now = Time::ZERO + RTT / 4;
+        assert!(controller.departure().at > now, "{name}");
+        controller.on_unpaced(now);
+        assert_eq!(controller.departure().at, now, "{name}");
+    }
+}
+
+#[test]
 fn only_schemes_with_their_own_meaning_of_codes_choose_one() {
     for (name, controller) in all() {
         let expected = match name.as_str() {

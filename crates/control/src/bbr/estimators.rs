@@ -295,4 +295,15 @@ mod tests {
         aggregation.update(ms(1005), Bytes::new(1000), rate, Bytes::MAX);
         assert_eq!(aggregation.extra(), Bytes::new(12_000 + 1000 - 5000));
     }
+
+    #[test]
+    fn an_equal_sample_does_not_renew_the_minimum() {
+        let second = Duration::from_secs(1);
+        let mut min = MinRtt::new(ms(0), Duration::from_millis(20));
+        for (seconds, millis, value) in [(6, 20, 20), (12, 30, 30)] {
+            // A round trip of 20 ms at 6 s is that of the last probe; the minimum of the path is one of 0 s until 10 s.
+            min.update(ms(0) + second * seconds, Some(Duration::from_millis(millis)), second * 5);
+            assert_eq!(min.value, Duration::from_millis(value), "after {seconds} s");
+        }
+    }
 }
