@@ -93,6 +93,8 @@ impl Bbr {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Rate;
+
     use super::super::tests::flow_in;
     use super::*;
     use crate::testing::PACKET;
@@ -112,6 +114,31 @@ mod tests {
             let mut bbr = flow_in(state);
             bbr.set_window(PACKET * 100);
             assert_eq!(bbr.window, PACKET * packets, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn limits_from_losses_bound_the_window() {
+        // Where no probe goes on, 15% of the long-term limit is left to others.
+        for (state, packets) in
+            [(State::Startup, 40), (State::Down, 20), (State::Refill, 20), (State::Up, 20), (State::Cruise, 17)]
+        {
+            let mut bbr = flow_in(state);
+            bbr.long_term.in_flight = PACKET * 20;
+            bbr.set_window(PACKET * 100);
+            assert_eq!(bbr.window, PACKET * packets, "{state:?}");
+            bbr.short_term.in_flight = PACKET * 10;
+            bbr.set_window(PACKET * 100);
+            assert_eq!(bbr.window, PACKET * 10, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_millisecond_and_at_most_64_kib_may_be_in_flight() {
+        for (megabits, bytes) in [(1, 4000), (80, 10_000), (10_000, 65_536)] {
+            let mut bbr = flow_in(State::Cruise);
+            bbr.pacing_rate = Rate::from_bps(megabits * 1_000_000);
+            assert_eq!(bbr.in_flight_for(0.0), Bytes::new(bytes), "{megabits} Mb/s");
         }
     }
 
