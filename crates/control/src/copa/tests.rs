@@ -194,3 +194,31 @@ fn packets_of_another_size_keep_the_bytes_of_the_window() {
     flow.copa.on_packet_size(flow.now, PACKET * 2);
     assert_eq!((flow.copa.window(), flow.copa.window), (PACKET * 100, 50.0));
 }
+
+#[test]
+fn a_turn_begins_with_a_velocity_of_one_in_its_direction() {
+    let mut velocity = Velocity { value: 8.0, windows: 5, ..Velocity::new(Time::ZERO, 100.0) };
+    assert_eq!((velocity.of_step(Time::ZERO, false, 100.0, 50.0), velocity.is_up), (1.0, false));
+    let mut velocity = Velocity::new(Time::ZERO, 100.0);
+    velocity.update(Time::ZERO + RTT, RTT, 100.0);
+    assert!(!velocity.is_up, "an equal window has not moved up");
+}
+
+#[test]
+fn losses_count_after_two_round_trips_of_more_than_20_packets() {
+    for (millis, delivered, lost, are_many) in [
+        (101, 14, 7, true),
+        (100, 14, 7, false),
+        (101, 13, 7, false),
+        (101, 70, 30, false), // 30%
+        (101, 69, 31, true),
+    ] {
+        let mut losses = Losses { since: Time::ZERO, delivered: PACKET * delivered, lost: PACKET * lost };
+        let now = Time::ZERO + Duration::from_millis(millis);
+        assert_eq!(losses.are_many(now, RTT, PACKET), are_many, "{millis} {delivered} {lost}");
+        assert!(!are_many || losses.since == now && losses.delivered == Bytes::ZERO, "they are counted again");
+    }
+    let mut copa = Copa::new(&Config::default(), Stream::from_seed(1));
+    copa.on_path(Time::ZERO + RTT, &Path::new(PACKET, RTT, None));
+    assert_eq!(copa.losses.since, Time::ZERO + RTT, "the path's first round trips");
+}
