@@ -76,8 +76,6 @@ pub struct Vcp<const GRADED: bool = false> {
     additive_until: Time,
     episode: Episode,
     path: PathCheck,
-    /// Whether acknowledgements list the packets that arrived.
-    lists_packets: bool,
     pacer: Pacer,
 }
 
@@ -110,7 +108,6 @@ impl<const GRADED: bool> Vcp<GRADED> {
             additive_until: Time::ZERO,
             episode: Episode::default(),
             path: PathCheck::new(config, GRADED),
-            lists_packets: false,
             pacer: Pacer::default(),
         }
     }
@@ -308,14 +305,14 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
             return;
         }
         let may_grow = !ack.recovering && !ack.app_limited && !self.episode.stops_growth(ack);
-        // After lost acknowledgements, one may list no packets. A receiver that never lists packets does not report
-        // codes.
-        self.lists_packets |= !ack.arrivals.is_empty();
+        // Feedback that counts packets reports no codes. An acknowledgement that lists none hides them, after lost ones
+        // or for a transmission that had counted as lost.
+        let hides_codes = ack.arrivals.is_empty() && ack.mark_count.is_none();
         let count = ack.arrivals.len().max(1);
         let packets = self.packets(ack.delivered) / count as f64;
         for n in 0..count {
             let region = ack.arrivals.get(n).and_then(|arrival| self.config.codes.decode(arrival.ecn));
-            if n < ack.arrivals.len() || !self.lists_packets {
+            if !hides_codes {
                 self.path.on_code(region);
             }
             let growth = self.growth(now, region);
