@@ -83,7 +83,7 @@ pub struct Ack<'a> {
     /// The packets that it reports one by one, in the order of their arrival.
     pub arrivals: &'a [Arrival],
     /// The number of marks, where feedback counts packets. `None` where `arrivals` has the code of each packet; packets
-    /// missing from `arrivals` were then reported in acknowledgements that were lost.
+    /// missing from `arrivals` were then reported in acknowledgements that were lost, or had counted as lost.
     pub mark_count: Option<MarkCount>,
     /// The router feedback in those packets.
     pub feedback: RouterFeedback,

@@ -1,4 +1,4 @@
-//! What Careful Resume (RFC 9959) does to departures, and what it tells the controller.
+//! What Careful Resume (RFC 9959) does to departures, and what it reports to the controller.
 
 use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Manager, Report, Sharing, Update};
@@ -139,7 +139,7 @@ fn packets_beyond_the_window_are_spread_over_a_round_trip() {
 }
 
 #[test]
-fn the_controller_is_told_once_that_packets_left_early() {
+fn early_packets_are_reported_to_the_controller_once() {
     let mut test = Test::resumed();
     let mut sent = test.send(100);
     for _ in 0..38 {

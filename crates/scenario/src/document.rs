@@ -26,7 +26,12 @@ impl<'a> Source<'a> {
             let span = error.span().unwrap_or_default();
             let mut message = error.message().replace('\n', "; ");
             if message == "duplicate key" {
-                message = format!("{message} `{}`", self.text.get(span.clone()).unwrap_or_default());
+                let key = self.text.get(span.clone()).unwrap_or_default();
+                let line = self.line(span.start);
+                if self.appended.is_some_and(|(_, before)| line > before) {
+                    return self.error(line, format!("{} has `{key}`, too: remove or rename one of them", self.file));
+                }
+                message = format!("{message} `{key}`");
             }
             self.error(self.line(span.start), format!("not TOML: {message}"))
         })

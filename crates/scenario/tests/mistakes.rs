@@ -511,7 +511,11 @@ fn errors_in_a_shared_file_of_schemes_name_its_own_lines() {
     assert_ne!(newreno, cubic, "results of other schemes are not reused");
     for (text, line, advice) in [
         ("[scheme.tcp]\n\ncontroller = \"qubic\"\n", 3, "did you mean `cubic`"),
-        ("[scheme.tcp]\ncontroller = \"cubic\"\n[scheme.fixed]\ncontroller = \"cubic\"\n", 3, "duplicate key"),
+        (
+            "[scheme.tcp]\ncontroller = \"cubic\"\n[scheme.fixed]\ncontroller = \"cubic\"\n",
+            3,
+            "scenario.toml has `fixed`, too: remove or rename one",
+        ),
         ("[scheme.tcp]\ncontroller = \"cubic\"\n[axes]\nseed = [1]\n", 3, "move the rest into the scenario"),
         ("[scheme.tcp\n", 1, "not TOML"),
     ] {

@@ -43,7 +43,7 @@ fn every_claim_agrees_with_its_recorded_result() {
                 }
                 Standing::Current { measured: Some(measured), .. } => {
                     let note = claim.note.as_deref().filter(|_| claim.status == Status::Open);
-                    // "0.03 longer" states -0.03, too.
+                    // "0.03 longer" states -0.03: the sign is not compared.
                     let states = |figure: &Figure<'_>| figure.states(measured.abs());
                     if note.is_some_and(|note| !figures(note).iter().any(states)) {
                         wrong.push(format!("{name} {id}: its note lacks the value of measured.json, {measured}"));
