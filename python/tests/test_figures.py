@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,8 @@ def shortened(scenario: Path, directory: Path) -> Path:
         text = re.sub(r'duration = "\d{3} s", warmup = "\d+ s"', 'duration = "12 s", warmup = "2 s"', text)
     for key, value in times.items() if scenario.parent.name != "cm" and "drain" not in text else ():
         text = re.sub(rf'^{key} = "[^"$]*"', f'{key} = "{value}"', text, flags=re.MULTILINE)
+    for shared in scenario.parent.glob("schemes.toml"):
+        shutil.copy(shared, directory)
     short = directory / scenario.name
     short.write_text(text)
     return short
