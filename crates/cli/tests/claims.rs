@@ -4,7 +4,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{RAMPMETER, Workspace, text};
+use common::{RAMPMETER, SMALL, Workspace, text};
 
 /// Claims that hold and claims that fail, one of each with the status `holds` and one with `open`.
 const CLAIMS: &str = r#"
@@ -78,11 +78,18 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
     }
     assert!(!complete.contains("holds      kept: ") && run(&["--text"]).contains("holds      kept: "));
     let kept: Vec<&str> = complete.lines().filter(|line| line.contains("kept")).collect();
-    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the value have a unit: {kept:?}");
+    assert!(kept.len() == 1 && kept[0].contains(" RTT ") && kept[0].contains(" above 1 "), "{kept:?}");
+    assert!(complete.lines().any(|line| line.contains(" below 0.001 ") && line.contains(" s ")), "{complete}");
+    assert!(!complete.contains("all seeds)") && !complete.contains("fewer runs"), "{complete}");
 
     let quick = run(&["--quick"]);
     assert!(!quick.contains("now holds") && !quick.contains("regression"), "{quick}");
     assert!(quick.contains("fails      lost: ") && quick.contains("open       reached: "), "{quick}");
+    assert!(quick.lines().next().unwrap().ends_with("status (all seeds)"), "{quick}");
+    assert!(
+        quick.ends_with("fewer runs (--quick). A claim's status is that of all seeds: see --recorded\n"),
+        "{quick}"
+    );
     assert_eq!(workspace.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
 }
 
@@ -119,7 +126,7 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let (deep, arguments) = (workspace.0.join("studies/mine"), ["claims", "mine", "8"]);
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("there are 7, 70, reached"), "{}", text(&unknown.stderr));
+    assert!(text(&unknown.stderr).contains("near it are 7, 70, reached\n"), "{}", text(&unknown.stderr));
     let not_quick = CLAIMS.replacen("quick = true\n", "", 1);
     std::fs::write(workspace.0.join("studies/mine/claims.toml"), not_quick).unwrap();
     let message = text(&workspace.rampmeter(&["claims", "mine", "kept", "--quick"]).stderr);
@@ -127,6 +134,118 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     for (arguments, near) in [(["claims", "mine", "los"], "lost"), (["claims", "mini", "kept"], "mine")] {
         let message = text(&workspace.rampmeter(&arguments).stderr);
         assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");
+    }
+}
+
+/// Two variants, one of which sends slowly, and a third scheme.
+const VARIANTS: &str = r#"
+[[variant]]
+name = "default"
+where = { scheme = "tcp" }
+
+[[variant]]
+name = "letter"
+where = { scheme = "slow" }
+
+[[claim]]
+id = "3.time"
+where = "here"
+text = "Transfers of two schemes take no time"
+scenario = "three.toml"
+set = { scheme = ["tcp", "third"] }
+metric = { mean = "flows.fct_mean_s", by = ["scheme"] }
+expect = { below = 0.5 }
+status = "open"
+note = "The third is slow, too"
+
+[[claim]]
+id = "letter.3.time"
+where = "here"
+text = "With the paper's own rules: transfers take no time"
+scenario = "three.toml"
+set = { scheme = ["slow"] }
+metric = { mean = "flows.fct_mean_s" }
+expect = { below = 0.5 }
+status = "open"
+note = "It sends 1 Mb/s"
+
+[[claim]]
+id = "11.time"
+where = "here"
+text = "Transfers of both variants take a while"
+scenario = "three.toml"
+set = { scheme = ["tcp", "slow"] }
+metric = { mean = "flows.fct_mean_s", by = ["scheme"] }
+expect = { above = 0.01 }
+status = "holds"
+
+[[claim]]
+id = "11.alone"
+where = "here"
+text = "Transfers of the default take a while"
+scenario = "three.toml"
+set = { scheme = ["tcp"] }
+metric = { mean = "flows.fct_mean_s" }
+expect = { above = 0.01 }
+status = "holds"
+"#;
+
+fn with_variants(name: &str) -> Workspace {
+    let workspace = with_claims(name, VARIANTS);
+    let slow = "controller = \"fixed-rate\"\nsettings = { rate = \"1 Mb/s\" }\n";
+    let three = SMALL.replace("scheme = [\"tcp\"]", "scheme = [\"tcp\", \"slow\", \"third\"]");
+    let three = format!("{three}\n[scheme.slow]\n{slow}\n[scheme.third]\n{slow}");
+    std::fs::write(workspace.0.join("studies/mine/three.toml"), three).unwrap();
+    workspace
+}
+
+#[test]
+fn variants_of_a_sentence_are_compared_in_a_row() {
+    let workspace = with_variants("variants");
+    let run = |arguments: &[&str]| text(&workspace.rampmeter(&[&["claims", "mine"], arguments].concat()).stdout);
+    assert!(run(&["--record"]).contains("0 of 4 claims"));
+    let rows = |arguments: &[&str]| -> Vec<String> {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = run(&[&["--variants"], arguments].concat());
+        text.lines().map(words).filter(|line| line.contains("time")).collect()
+    };
+    // The third scheme has no part in the result of the default.
+    let recorded = rows(&["--recorded"]);
+    assert_eq!(recorded.len(), 2, "{recorded:?}");
+    for (row, start) in recorded.iter().zip(["3.time here below 0.5 s holds 0.", "11.time here above 0.01 s holds 0."])
+    {
+        assert!(row.starts_with(start), "{row}");
+    }
+    assert!(recorded[0].contains(" open 0.8") && recorded[1].matches("holds").count() == 2, "{recorded:?}");
+    assert_eq!(rows(&["--seeds", "2"]), recorded, "all runs again");
+    let one = run(&["3", "--recorded", "--variants", "--text"]);
+    assert!(one.contains("\nletter.3.time: With the paper's own rules") && !one.contains("11.time"), "{one}");
+    assert!(one.ends_with("sentences that hold: default 1 of 1, letter 0 of 1\n"), "{one}");
+    assert!(run(&["3", "--variants", "--seeds", "1"]).contains("fewer runs (--seeds 1)"));
+
+    let json: serde_json::Value = serde_json::from_str(&run(&["--recorded", "--variants", "--json"])).unwrap();
+    assert_eq!(json["claims"].as_array().unwrap().len(), 3);
+    let first = &json["variants"][0];
+    assert_eq!((&first["sentence"], &first["unit"]), (&"3.time".into(), &"s".into()));
+    assert_eq!(first["results"][1]["id"], "letter.3.time");
+    assert_eq!([&first["results"][0]["holds"], &first["results"][1]["holds"]], [true, false]);
+    let without = workspace.rampmeter(&["claims", "mine", "11.alone", "--variants", "--recorded"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("none of these claims has variants"), "{}", text(&without.stderr));
+}
+
+#[test]
+fn the_claims_near_an_unknown_one_are_listed() {
+    let workspace = with_variants("near_claims");
+    for (name, near) in [
+        ("11.foo", "near it are 3.time, 11.alone, 11.time, letter.3\n"),
+        ("11.tima", "did you mean `11.time`?"),
+        ("letters", "near it are 3, 11, letter\n"),
+    ] {
+        let unknown = workspace.rampmeter(&["claims", "mine", name, "--recorded"]);
+        assert_eq!(unknown.status.code(), Some(2));
+        let message = text(&unknown.stderr);
+        assert!(message.contains(&format!("no claim is called `{name}` or `{name}.*`; {near}")), "{message}");
     }
 }
 

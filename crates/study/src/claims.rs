@@ -20,6 +20,7 @@ mod file;
 mod judge;
 mod metric;
 mod record;
+mod variants;
 
 pub use expect::Bound;
 pub use file::{Claim, Status, read};
@@ -27,3 +28,4 @@ pub(crate) use file::{Quick, check, set};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
 pub use record::{Record, Records, Standing, rounded};
+pub use variants::{Cell, Sentence, Variant, with_variants};

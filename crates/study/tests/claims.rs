@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
 use rampmeter_scenario::{Registries, Schema};
-use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Records, Standing};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Records, Sentence, Standing};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
 
@@ -101,11 +101,29 @@ fn bounds_and_shapes_are_judged_by_the_worst_value() {
     assert_eq!(world.runs.load(Ordering::SeqCst), 8, "kept for the next time");
 
     let json = serde_json::to_string(&verdicts[1]).unwrap();
-    let start = r#"{"id":"growth","where":"Figure 1","text":"Completion times grow","paper":null,"expect":"grows with load","measured":1.94"#;
+    let start = r#"{"id":"growth","where":"Figure 1","text":"Completion times grow","paper":null,"expect":"grows with load","unit":"ratio","measured":1.94"#;
     assert!(
         json.starts_with(start) && json.contains(r#""holds":true,"status":"open","values":[{"at":{"load":0.25}"#),
         "{json}"
     );
+}
+
+#[test]
+fn a_claim_has_the_unit_of_its_metric() {
+    let units = |text: &str| read(text, false).unwrap().iter().map(|it| it.unit().to_owned()).collect::<Vec<_>>();
+    assert_eq!(units(GOOD), ["ratio", "ratio", "packets"]);
+    let others = GOOD.replace("increasing_in = \"load\"", "below = 9.0").replace("queue_mean_packets", "drop_rate");
+    assert_eq!(units(&others), ["ratio", "ms", "fraction"]);
+    for (column, unit) in [
+        ("flows.goodput_mean_bps", "b/s"),
+        ("flows.fct_mean_s", "s"),
+        ("flows.unfinished", "transfers"),
+        ("flows.goodput_jain", "Jain's index"),
+        ("flows.goodput_spread", "ratio"),
+        ("flows.stalls_mean", ""),
+    ] {
+        assert_eq!(units(&GOOD.replace("links.wire.queue_mean_packets", column))[2], unit);
+    }
 }
 
 #[test]
@@ -235,6 +253,22 @@ fn every_mistake_names_its_line_and_the_remedy() {
     }
 }
 
+/// A claim whose id names a variant is the only one of this variant and sentence, and its runs are the variant's.
+fn every_variant_has_its_cell(file: &Path, claims: &[Claim]) {
+    let records = Records::read(&Records::path(file)).unwrap();
+    let results: Vec<ClaimResult<'_>> = claims.iter().map(|claim| records.result(claim).unwrap()).collect();
+    let sentences = Sentence::of(&results);
+    for claim in claims.iter().filter(|claim| claim.id != claim.sentence()) {
+        let has_it = |sentence: &Sentence<'_>| {
+            let mut cells = sentence.claim.variants.iter().zip(&sentence.cells);
+            cells.any(|(variant, cell)| {
+                cell.as_ref().is_some_and(|cell| cell.claim.id == claim.id && claim.id.contains(&variant.name))
+            })
+        };
+        assert!(sentences.iter().any(has_it), "{} of {}", claim.id, file.display());
+    }
+}
+
 #[test]
 fn the_claims_of_the_studies_are_valid() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
@@ -242,7 +276,9 @@ fn the_claims_of_the_studies_are_valid() {
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");
         if file.exists() {
-            found += claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap().len();
+            let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
+            found += claims.len();
+            every_variant_has_its_cell(&file, &claims);
             claims::read(&file, true, &Registries::default(), &Schema::default()).unwrap();
         }
     }

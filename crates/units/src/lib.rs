@@ -18,7 +18,7 @@ mod time;
 pub use bytes::Bytes;
 pub use ecn::Ecn;
 pub use load::{LoadCodes, LoadRegion};
-pub use names::Known;
+pub use names::{Known, nearest};
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;

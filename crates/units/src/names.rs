@@ -50,6 +50,33 @@ impl fmt::Display for Known {
     }
 }
 
+/// The `count` names of `known` that are nearest to `name`, in natural order: `3.x` before `11.x`. Parts of names are
+/// separated by dots, and names with similar first parts are nearer than others. Each is cut to the number of parts
+/// that `name` has.
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, count: usize) -> Vec<&'n str> {
+    let name: Vec<String> = name.split('.').map(str::to_lowercase).collect();
+    let cut = |known: &'n str| known.match_indices('.').nth(name.len() - 1).map_or(known, |(end, _)| &known[..end]);
+    let distances = |other: &&str| {
+        let mut parts = other.split('.');
+        let distance = |part: &str| {
+            let other = parts.next().unwrap_or_default();
+            // A number is no misspelled word.
+            let are_alike = part.parse::<u64>().is_ok() == other.parse::<u64>().is_ok();
+            (!are_alike, strsim::osa_distance(part, &other.to_lowercase()))
+        };
+        name.iter().map(String::as_str).map(distance).collect::<Vec<_>>()
+    };
+    // Numbers are before words.
+    let parts = |name: &&'n str| name.split('.').map(|part| part.parse::<u64>().map_err(|_| part)).collect::<Vec<_>>();
+    let mut names: Vec<&str> = known.into_iter().map(cut).collect();
+    names.sort_by_cached_key(parts);
+    names.dedup();
+    names.sort_by_cached_key(distances);
+    names.truncate(count);
+    names.sort_by_cached_key(parts);
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +98,20 @@ mod tests {
         for (name, known) in [("wait", ["ai", "weight"]), ("bbr", ["bic", "cubic"]), ("tcp", ["htcp", "vcp"])] {
             assert!(matches!(Known::near(name, known), Known::All(_)), "{name}");
         }
+    }
+
+    #[test]
+    fn the_nearest_names_share_parts_and_are_in_natural_order() {
+        let known = ["11.loss", "3.loss", "3.queue", "3.rate.sum", "x.3.loss", "x.11.loss", "y.3.loss"];
+        for (name, near) in [
+            ("3.los", &["3.loss", "3.queue", "3.rate"][..]),
+            ("12.loss", &["3.loss", "3.rate", "11.loss"]),
+            ("2", &["3", "11", "x"]),
+            ("x.12.loss", &["x.3.loss", "x.11.loss", "y.3.loss"]),
+        ] {
+            let found = nearest(name, known, 3);
+            assert_eq!(found, near, "{name}");
+        }
+        assert_eq!(nearest("none", [], 3), [""; 0]);
     }
 }

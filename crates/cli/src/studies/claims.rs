@@ -1,8 +1,9 @@
 //! `rampmeter claims`: tests claims of the papers by runs.
 
 mod record;
+mod report;
+mod variants;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,19 +11,23 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Standing, Status, rounded};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Sentence, Standing};
 use rampmeter_study::{Cluster, Program, Sweep};
-use rampmeter_units::Known;
+use rampmeter_units::{Known, nearest};
 use serde_json::json;
 
 use self::record::{missing, record, recorded};
+use self::report::{has_drifted, report};
+use self::variants::{matrix, of_all_variants};
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::from_one;
 use crate::failure::Failure;
-use crate::table::table;
 
 const DIRECTORY: &str = "runs/claims";
+
+/// The number of claims that the message for an unknown one suggests.
+const SUGGESTIONS: usize = 6;
 
 /// The arguments of `rampmeter claims`.
 #[derive(Debug, ClapArgs)]
@@ -57,6 +62,10 @@ pub(crate) struct Args {
     /// Run nothing: list the claims without a current result, and write the list to measured.json
     #[arg(long, conflicts_with_all = ["record", "quick", "seeds", "json"])]
     missing: bool,
+    /// Compare variants: a row for each sentence that several variants have, such as `3.drops`, `letter.3.drops` and
+    /// `authors.3.drops`, and a column for each variant
+    #[arg(long, conflicts_with_all = ["record", "missing"])]
+    variants: bool,
     /// Print the text of all claims, not only of those that fail or are open
     #[arg(long)]
     text: bool,
@@ -96,6 +105,10 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         }
         list => list?,
     };
+    if args.variants {
+        let all: Vec<Claim> = papers.iter().flat_map(|(_, claims)| claims).cloned().collect();
+        list = of_all_variants(&all, &list)?;
+    }
     list.retain(|claim| !args.record || args.fresh || !matches!(claim.recorded, Standing::Current { .. }));
     if let Some(seeds) = args.seeds {
         for claim in &mut list {
@@ -154,9 +167,20 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
 fn show(verdicts: &[ClaimResult<'_>], args: &Args) -> ExitCode {
     let is_partial = args.quick || args.seeds.is_some();
     if args.json {
-        println!("{}", json!({ "claims": verdicts }));
+        let mut json = json!({ "claims": verdicts });
+        if args.variants {
+            json["variants"] = json!(Sentence::of(verdicts));
+        }
+        println!("{json}");
+    } else if args.variants {
+        print!("{}", matrix(verdicts, args.text));
     } else {
         print!("{}", report(verdicts, is_partial, args.text));
+    }
+    if is_partial && !args.json {
+        let fewer = [args.quick.then(|| "--quick".to_owned()), args.seeds.map(|seeds| format!("--seeds {seeds}"))];
+        let fewer = fewer.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        println!("These values are of fewer runs ({fewer}). A claim's status is that of all seeds: see --recorded");
     }
     let is_wrong = |verdict: &ClaimResult<'_>| {
         verdict.is_broken() || verdict.claim.contradicts_record() || (has_drifted(verdict) && !is_partial)
@@ -170,13 +194,11 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
         claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_selected(claim, name))) {
-        let known = match Known::near(name, claims.iter().map(|claim| claim.id.as_str())) {
+        let ids = || claims.iter().map(|claim| claim.id.as_str());
+        let known = match Known::near(name, ids()) {
             // A paper may have hundreds of claims.
-            Known::All(ids) => {
-                let groups = ids.iter().filter_map(|id| id.split('.').next().map(str::to_owned));
-                Known::All(groups.collect::<BTreeSet<_>>().into_iter().collect())
-            }
-            near => near,
+            Known::All(_) => format!("near it are {}", nearest(name, ids(), SUGGESTIONS).join(", ")),
+            near => near.to_string(),
         };
         return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));
     }
@@ -223,98 +245,4 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::input(format!("there are no claims of a paper called `{paper}`; {known}")));
     }
     Ok(files)
-}
-
-/// A table of all claims, followed by the details of those that fail, are open or were skipped, or of all if
-/// `all_texts`.
-fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: bool) -> String {
-    let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
-    let rows: Vec<Vec<String>> = verdicts
-        .iter()
-        .map(|verdict| {
-            let claim = verdict.claim;
-            vec![
-                claim.id.clone(),
-                claim.place.clone(),
-                claim.paper.clone().unwrap_or_default(),
-                claim.expect(),
-                verdict.measured.map_or("none".into(), |measured| format_value(measured, claim.unit())),
-                verdict.holds.map_or("skipped", |holds| if holds { "yes" } else { "no" }).into(),
-                if claim.status == Status::Holds { "holds" } else { "open" }.into(),
-            ]
-        })
-        .collect();
-    let all_details: String = verdicts.iter().filter_map(|verdict| details(verdict, is_partial, all_texts)).collect();
-    let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
-    let skipped = count(verdicts, None);
-    let recorded = |verdict: &&ClaimResult<'_>| matches!(verdict.claim.recorded, Standing::Current { .. });
-    let unrecorded = verdicts.len() - verdicts.iter().filter(recorded).count();
-    let counts = format!("claims: {holding} hold, {failing} fail, {skipped} skipped");
-    let table = table(&head, &rows);
-    format!("{table}\n{all_details}\n{counts}; {unrecorded} without a recorded result of all seeds\n")
-}
-
-/// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
-fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Option<String> {
-    let claim = verdict.claim;
-    // A status refers to complete runs, so fewer or shorter runs cannot contradict it.
-    let label = match claim.status {
-        _ if claim.contradicts_record() => "record",
-        _ if verdict.holds.is_none() => "skipped",
-        _ if verdict.is_broken() && is_partial => "fails",
-        _ if verdict.is_broken() => "regression",
-        _ if has_drifted(verdict) && !is_partial => "drift",
-        _ if verdict.is_unexpected() && !is_partial => "now holds",
-        Status::Open => "open",
-        Status::Holds if all_texts => "holds",
-        Status::Holds => return None,
-    };
-    let first = format!("{label:<11}{}: {}\n", claim.id, claim.text);
-    let of_all_seeds = match claim.recorded {
-        Standing::Current { holds, measured: Some(measured) } if is_partial && verdict.holds != Some(holds) => {
-            let verdict = if holds { "it holds" } else { "it does not hold" };
-            Some(format!("in all runs with all seeds {verdict}: {}", format_value(measured, claim.unit())))
-        }
-        _ => None,
-    };
-    let advice = match label {
-        "now holds" => Some("its status is open but it holds: write status = \"holds\""),
-        "record" => Some("its status contradicts its recorded result of all seeds: correct the status"),
-        "drift" => {
-            Some("measured.json has another value: the simulator has changed; run the command with --record --fresh")
-        }
-        _ => of_all_seeds.as_deref(),
-    };
-    let more = advice.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
-    Some(std::iter::once(first).chain(more.map(|more| format!("           {more}\n"))).collect())
-}
-
-/// Whether a simulated result differs from the recorded one.
-fn has_drifted(verdict: &ClaimResult<'_>) -> bool {
-    let Standing::Current { measured, .. } = verdict.claim.recorded else { return false };
-    verdict.claim.world == Simulated.name() && verdict.measured.map(rounded) != measured
-}
-
-/// Formats a value with four significant digits.
-fn format_value(value: f64, unit: Option<&str>) -> String {
-    let places = if value == 0.0 { 0 } else { 3 - value.abs().log10().floor() as i32 };
-    let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0));
-    unit.map_or(text.clone(), |unit| format!("{text} {unit}"))
-}
-
-fn count(verdicts: &[ClaimResult<'_>], holds: Option<bool>) -> usize {
-    verdicts.iter().filter(|verdict| verdict.holds == holds).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::format_value;
-
-    #[test]
-    fn values_have_four_digits_and_their_unit() {
-        assert_eq!(format_value(3.008_83, Some("RTT")), "3.009 RTT");
-        assert_eq!(format_value(0.000_702_9, None), "0.0007029");
-        assert_eq!(format_value(-1234.5, None), "-1234");
-        assert_eq!(format_value(0.0, None), "0");
-    }
 }

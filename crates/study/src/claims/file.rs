@@ -1,12 +1,13 @@
 //! `claims.toml`: reads the file and checks it against its scenarios before any run.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
-use super::{Bound, Metric, Records, Standing};
+use super::{Bound, Metric, Records, Standing, Variant};
 use crate::StudyError;
 
 /// The status that the file gives a claim.
@@ -48,12 +49,16 @@ pub struct Claim {
     pub scenario: Scenario,
     /// Its recorded result, which is of complete runs even if the scenario has quick values.
     pub recorded: Standing,
+    /// The variants of its file.
+    pub variants: Arc<[Variant]>,
+    /// Those that it is about, by their places in the list.
+    pub(crate) own_variants: Vec<usize>,
 }
 
 impl Claim {
-    /// The unit of the expected and the measured value, if it has a name.
-    pub fn unit(&self) -> Option<&str> {
-        self.metric.unit().filter(|_| !self.bound.is_shape())
+    /// The unit of the expected and the measured value; that of a shape is a ratio. Empty for a pure number.
+    pub fn unit(&self) -> &str {
+        if self.bound.is_shape() { "ratio" } else { self.metric.quantity() }
     }
 
     /// The worlds that test it: its own, and perhaps the one that it is compared with.
@@ -66,9 +71,9 @@ impl Claim {
         matches!(self.recorded, Standing::Current { holds, .. } if holds != (self.status == Status::Holds))
     }
 
-    /// The expectation, with the unit. A fraction and a ratio have none.
+    /// The expectation, with the unit that the metric names with `in`. A fraction and a ratio have none.
     pub fn expect(&self) -> String {
-        let unit = self.unit().filter(|unit| !["fraction", "ratio"].contains(unit));
+        let unit = self.metric.unit().filter(|unit| !self.bound.is_shape() && !["fraction", "ratio"].contains(unit));
         unit.map_or_else(|| self.bound.to_string(), |unit| format!("{} {unit}", self.bound))
     }
 }
@@ -78,6 +83,8 @@ impl Claim {
 struct File {
     #[serde(default, rename = "paper")]
     _paper: String,
+    #[serde(default)]
+    variant: Vec<Variant>,
     claim: Vec<Spanned<Entry>>,
 }
 
@@ -135,6 +142,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let at = error.span().map_or(0, |span| span.start);
         wrong(at, error.message().replace('\n', " "))
     })?;
+    let variants: Arc<[Variant]> = parsed.variant.into();
     let mut claims: Vec<Claim> = Vec::new();
     for entry in parsed.claim {
         let at = entry.span().start;
@@ -174,9 +182,12 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             file: path,
             scenario,
             recorded: Standing::Missing,
+            variants: variants.clone(),
+            own_variants: Vec::new(),
         };
         claim.recorded = records.standing(&claim)?;
         claim.scenario = quick_scenario.unwrap_or(claim.scenario);
+        claim.own_variants = claim.own_variants();
         claims.push(claim);
     }
     Ok(claims)

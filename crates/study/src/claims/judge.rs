@@ -59,6 +59,7 @@ impl Serialize for ClaimResult<'_> {
             "text": claim.text,
             "paper": claim.paper,
             "expect": claim.expect(),
+            "unit": claim.unit(),
             "measured": self.measured,
             "holds": self.holds,
             "status": claim.status,

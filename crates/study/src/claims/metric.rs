@@ -148,8 +148,8 @@ impl Metric {
         self.unit.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The unit of its values: `s`, `b/s`, `bytes`, `packets`, `fraction`, `ratio`, the name of a unit of its own, or
-    /// empty for other numbers.
+    /// The unit of its values: `s`, `b/s`, `bytes`, `packets`, `transfers`, `fraction`, `ratio`, `Jain's index`, the name
+    /// of a unit of its own, or empty for other numbers.
     pub fn quantity(&self) -> &str {
         let column = self.path.rsplit('.').next().unwrap_or_default();
         let suffixes = [
@@ -160,6 +160,11 @@ impl Metric {
             ("_rate", "fraction"),
             ("_share", "fraction"),
             ("utilization", "fraction"),
+            ("completed", "transfers"),
+            ("unfinished", "transfers"),
+            ("_spread", "ratio"),
+            ("_variation", "ratio"),
+            ("_jain", "Jain's index"),
         ];
         let of_column = suffixes.iter().find(|(suffix, _)| column.ends_with(suffix)).map_or("", |(_, unit)| *unit);
         match self.unit() {
@@ -346,7 +351,7 @@ fn overridden(place: &Table, other: &Table) -> Table {
 }
 
 /// Whether `point` is at `place`, in any world.
-fn matches(point: &Point, place: &Table) -> bool {
+pub(super) fn matches(point: &Point, place: &Table) -> bool {
     let is_equal = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
         (Some(value), Some(wanted)) => value == wanted,
         _ => value == wanted,

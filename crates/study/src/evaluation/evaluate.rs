@@ -1,6 +1,7 @@
 //! Asks the questions: makes a claim of each question for each scheme, runs them all, and sorts the results.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rampmeter_scenario::{Scenario, ScenarioError};
 use serde_json::Map;
@@ -162,6 +163,8 @@ impl Evaluator<'_> {
             file: self.questionnaire.file.with_file_name(&question.scenario),
             scenario,
             recorded: Standing::Missing,
+            variants: Arc::default(),
+            own_variants: Vec::new(),
         })
     }
 

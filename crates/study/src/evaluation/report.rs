@@ -74,7 +74,7 @@ pub struct Answered {
     pub because: String,
     /// Whether less is better, or more; `None` if neither.
     pub better: Option<Better>,
-    /// The unit of the values: `s`, `b/s`, `packets`, `fraction`, `ratio`, or empty.
+    /// The unit of the values: `s`, `b/s`, `packets`, `fraction`, `ratio`, `Jain's index`, or empty.
     pub unit: String,
     /// The scenario's file, in the directory `scenarios`.
     pub scenario: String,
@@ -190,7 +190,7 @@ pub fn formatted(value: f64, unit: &str) -> String {
         "s" => scaled(&[(1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]),
         "b/s" => scaled(&[(1.0, "b/s"), (1e3, "kb/s"), (1e6, "Mb/s"), (1e9, "Gb/s")]),
         "bytes" => scaled(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")]),
-        "" | "ratio" => digits(value),
+        "" | "ratio" | "Jain's index" => digits(value),
         name => format!("{} {name}", digits(value)),
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use rampmeter_study::StudyError;
 use rampmeter_study::claims::{Claim, ClaimResult, Records, Standing, Status};
 
-use super::format_value;
+use super::report::format_value;
 use crate::failure::Failure;
 
 /// Judges the claims of `list`, one scenario after the other, and records the results of each.

@@ -115,7 +115,7 @@ pub(super) fn short(value: f64, unit: &str) -> String {
 
 /// The unit if it is a question's own, such as "of the link", which may be long; empty for units with a sign.
 pub(super) fn own_unit(unit: &str) -> &str {
-    if matches!(unit, "fraction" | "s" | "b/s" | "bytes" | "ratio") { "" } else { unit }
+    if matches!(unit, "fraction" | "s" | "b/s" | "bytes" | "ratio" | "Jain's index") { "" } else { unit }
 }
 
 /// The label of a tick, without a question's own unit.
