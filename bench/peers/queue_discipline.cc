@@ -7,27 +7,9 @@
 // A packet is 1500 bytes on the wire: 1446 of TCP's payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12), or
 // 1470 of UDP's and 30 (UDP 8). Prints one JSON line.
 #include "disc_queue.h"
+#include "newreno.h"
 
 static const uint32_t IP_PACKET = 1498; // without PPP
-
-// NewReno that halves FlightSize (RFC 5681, eq. (4)), which for a bulk transfer is the window. ns-3 passes the pipe of
-// RFC 6675 to `TcpNewReno`, which is less by the packets that were acknowledged beyond the hole (EnterRecovery in
-// tcp-socket-base.cc): a window of 8 packets becomes one of 2. With --tcp=TcpNewReno 20 flows lose a fifth fewer packets.
-class FlightSizeReno : public TcpNewReno
-{
-  public:
-    static TypeId GetTypeId()
-    {
-        static TypeId id = TypeId("ns3::FlightSizeReno").SetParent<TcpNewReno>().AddConstructor<FlightSizeReno>();
-        return id;
-    }
-    uint32_t GetSsThresh(Ptr<const TcpSocketState> state, uint32_t) override
-    {
-        return std::max(2 * state->m_segmentSize, state->m_cWnd.Get() / 2);
-    }
-    Ptr<TcpCongestionOps> Fork() override { return CopyObject<FlightSizeReno>(this); }
-};
-NS_OBJECT_ENSURE_REGISTERED(FlightSizeReno);
 
 static Ptr<QueueDisc>
 Red(double rate, bool ecn)

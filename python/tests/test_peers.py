@@ -1,7 +1,8 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
 `bench/peers/offered_load.jsonl` has the results of ns-3 3.37, with five or more seeds per load;
-`bench/peers/record` wrote it. `vegas.jsonl` has those of ns-3's Vegas: the output of `vegas --flows=1`, 2 and 4.
+`bench/peers/record` wrote it. `rivals.jsonl` has those of ns-3's BBR, LEDBAT and Vegas, with which the `ns3` claims of
+`studies/rivals` compare ours; `bench/peers/record_rivals` wrote it.
 `bench/peers/high_speed.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_high_speed` wrote it.
 """
 
@@ -64,23 +65,40 @@ def test_ns3_repeats_its_recorded_results() -> None:
         assert row[column] == pytest.approx(recorded[column], rel=1e-6)
 
 
-VEGAS = [json.loads(line) for line in (ROOT / "bench/peers/vegas.jsonl").read_text().splitlines()]
+RIVALS = [json.loads(line) for line in (ROOT / "bench/peers/rivals.jsonl").read_text().splitlines()]
+BBR = ["--ns3::TcpSocket::InitialCwnd=10", "--ns3::TcpSocketBase::MinRto=200ms", "--rate=50", "--buffer=1000"]
 
 
-@pytest.mark.parametrize("theirs", VEGAS, ids=lambda row: f"{row['flows']}-flows")
-def test_vegas_matches_that_of_ns3(theirs: dict[str, Any]) -> None:
-    [row] = rampmeter.run(ROOT / "studies/bench/vegas.toml", flows=theirs["flows"]).links.to_pylist()
-    for column in ["utilization", "queue_mean_packets", "drop_rate"]:
-        assert row[column] == pytest.approx(theirs[column], rel=0.15)
+def test_claims_have_the_recorded_figures_of_ns3() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    claims = tomllib.loads((ROOT / "studies/rivals/claims.toml").read_text())["claim"]
+    claims = [claim for claim in claims if claim["scenario"] in ("ns3_bbr.toml", "ns3_delays.toml")]
+    assert claims
+    for claim in claims:
+        metric = claim["metric"]
+        where = {"scheme": "bbr1", "newreno": 0, **metric["where"]}
+        where["beside"] = where.pop("newreno")
+        rows = [row for row in RIVALS if where.items() <= row.items()]
+        assert len(rows) >= 3, claim["id"]
+        share = fmean(row["share"] for row in rows)
+        figure = share / (1 - share) if "over" in metric else fmean(row[metric["mean"].split(".")[-1]] for row in rows)
+        assert metric["in"]["ns-3"] == pytest.approx(figure, rel=1e-3), claim["id"]
 
 
 @pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")
-def test_ns3_repeats_its_recorded_vegas() -> None:
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        ("vegas-10", ["--tcp=TcpVegas", "--ns3::TcpVegas::Alpha=11", "--ns3::TcpVegas::Beta=10"]),
+        ("ledbat", ["--tcp=Ledbat", "--ns3::TcpLedbat::SSParam=no", "--timestamps=1"]),
+        ("bbr1", ["--tcp=Bbr", *BBR, "--duration=60", "--warmup=20", "--spread=1"]),
+    ],
+)
+def test_ns3_repeats_its_recorded_rivals(scheme: str, options: list[str]) -> None:
     build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "peers"
     subprocess.run([ROOT / "bench/peers/build", build], check=True)
-    for recorded in VEGAS:
-        said = subprocess.run([build / "vegas", f"--flows={recorded['flows']}"], check=True, capture_output=True)
-        assert json.loads(said.stdout) == pytest.approx(recorded, rel=1e-6)
+    said = subprocess.run([build / "rivals", "--flows=1", "--RngRun=1", *options], check=True, capture_output=True)
+    assert {"seed": 1, "scheme": scheme, **json.loads(said.stdout)} in RIVALS
 
 
 @cache
