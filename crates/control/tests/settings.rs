@@ -91,6 +91,8 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
         ("scalable", "increase", ["0.0", "inf"], ["0.001", "1.0"]),
         ("scalable", "decrease", ["0.0", "1.0"], ["0.001", "0.999"]),
         ("scalable", "legacy_window", ["-0.1", "inf"], ["0.0", "1e6"]),
+        ("scream", "target", ["'0 s'", "'-1 s'"], ["'1 ns'", "'10 s'"]),
+        ("scream", "max_rate", ["'0 b/s'", "'49999 b/s'"], ["'50 kb/s'", "'10 Gb/s'"]),
         ("stable", "sharing", ["0.0", "1.1e9"], ["0.001", "1e9"]),
         ("vcp", "load_interval", ["'0 ms'", "'-1 ms'"], ["'1 ns'", "'10 s'"]),
         ("vcp", "md", ["0.0", "1.0"], ["0.001", "0.999"]),
