@@ -186,5 +186,7 @@ mod tests {
         flow.set(810.0);
         flow.mark();
         assert_eq!(flow.rules().w_max, 810.0, "the window had recovered");
+        flow.lose(LossKind::Persistent);
+        assert_eq!(flow.rules().w_max, 0.0, "nothing is known after a timeout");
     }
 }

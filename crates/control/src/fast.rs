@@ -206,6 +206,13 @@ mod tests {
         flow.rtt = BASE + Duration::from_millis(10);
         flow.ack();
         assert!(!flow.in_slow_start());
+        let config = Config { slow_start_delay: Duration::from_millis(125), ..config(20.0) };
+        for (millis, in_slow_start) in [(625, true), (626, false)] {
+            let mut flow = TestFlow::<FastRules>::new(&config, BASE * 5);
+            flow.rtt = Duration::from_millis(millis);
+            flow.ack();
+            assert_eq!(flow.in_slow_start(), in_slow_start, "a queue of 125 ms is permitted: {millis}");
+        }
     }
 
     #[test]

@@ -233,6 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn a_throughput_has_changed_by_more_than_a_fifth() {
+        for (bps, has_changed) in [(3_999_999, true), (4_000_000, false), (6_000_000, false), (6_000_001, true)] {
+            let mut rules = HTcpRules::new(&Config::default());
+            rules.throughput_before = Some(Rate::from_bps(5_000_000));
+            rules.throughput = Some(Rate::from_bps(bps));
+            assert_eq!(rules.throughput_changed(), has_changed, "{bps}");
+        }
+    }
+
+    #[test]
     fn idle_time_does_not_count() {
         let mut flow = settled(Duration::from_millis(125), &Config::default());
         let growth = |flow: &TestFlow<HTcpRules>| flow.rules().increase_per_round(flow.now + Duration::from_secs(3));

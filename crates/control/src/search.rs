@@ -119,9 +119,9 @@ impl Search {
         }
         self.end_bins(passed);
         self.has_overshot(rtt).then(|| {
-            // The bins of a first round trip, 2.86, are rounded up.
-            let bins = (BINS as f64 / WINDOW).ceil();
-            self.delivered_bins.sum(self.bin, bins as usize).scale(BINS as f64 / WINDOW / bins)
+            let round_trip = BINS as f64 / WINDOW; // 2.86 bins
+            let bins = round_trip.ceil();
+            self.delivered_bins.sum(self.bin, bins as usize).scale(round_trip / bins)
         })
     }
 
@@ -241,6 +241,26 @@ mod tests {
             search.bin
         };
         assert_eq!((bin_at(0), bin_at(36), bin_at(180)), (0, 1, 5));
+        assert_eq!(bin_at(530), 15, "a whole window");
         assert_eq!((bin_at(1000), bin_at(1036)), (0, 1));
+    }
+
+    #[test]
+    fn bins_in_which_nothing_arrived_are_empty() {
+        let mut search = Search::default();
+        for millis in [0, 36, 180] {
+            search.on_sent(PACKET * 2);
+            measure(&mut search, Duration::from_millis(millis), PACKET, RTT);
+        }
+        let bins = |of: &dyn Fn(usize) -> Bytes| [1, 2, 3, 4, 5].map(|bin| of(bin).as_u64() / PACKET.as_u64());
+        assert_eq!(bins(&|bin| search.delivered_bins.sum(bin, 1)), [1, 0, 0, 0, 1]);
+        assert_eq!(bins(&|bin| search.sent_bins.sum(bin, 1)), [2, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn slow_start_does_not_end_while_nothing_is_sent() {
+        let mut search = Search::default();
+        assert!((0..40).all(|n| measure(&mut search, RTT * n / 3, Bytes::ZERO, RTT).is_none()));
+        assert!(search.bin > BINS * 3);
     }
 }

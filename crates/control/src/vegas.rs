@@ -225,6 +225,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_window_is_constant_with_alpha_or_beta_packets_queued() {
+        for (alpha, beta) in [(4.0, 8.0), (2.0, 4.0)] {
+            let config = Config { alpha, beta, ..Config::default() };
+            let mut flow = TestFlow::<VegasRules>::in_congestion_avoidance(&config, 8.0, BASE);
+            flow.round();
+            flow.set(8.0);
+            whole_round(&mut flow, BASE * 2); // half of them are in the queue
+            assert_eq!(flow.window(), 8.0, "alpha {alpha}, beta {beta}");
+        }
+    }
+
+    #[test]
+    fn a_round_trip_time_of_zero_is_unknown() {
+        let mut flow = linear(100.0);
+        flow.rtt = BASE * 2;
+        for _ in 0..50 {
+            flow.now += flow.rtt / 100;
+            flow.ack();
+        }
+        flow.rtt = Duration::ZERO; // the round trip ends
+        assert_eq!(flow.ack(), -1.0, "50 packets in the queue");
+    }
+
     /// Simulates round trips over a link of `rate` packets a second with an unlimited queue.
     fn run(flow: &mut TestFlow<VegasRules>, rate: f64, rounds: usize) {
         for _ in 0..rounds {
@@ -270,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn slow_start_continues_with_gamma_packets_in_the_queue() {
+        let config = Config { initial_window: 16, gamma: 15.5, ..Config::default() };
+        let mut flow = TestFlow::<VegasRules>::new(&config, BASE);
+        whole_round(&mut flow, BASE);
+        assert_eq!(flow.window(), 31.0);
+        whole_round(&mut flow, BASE * 2); // half of them are in the queue
+        assert_eq!((flow.window(), flow.in_slow_start()), (32.0, true));
+    }
+
+    #[test]
     fn a_round_trip_of_two_packets_works_as_newreno() {
         let mut flow = linear(2.0);
         whole_round(&mut flow, BASE * 3); // both acknowledgements were delayed
@@ -305,7 +339,7 @@ mod tests {
         flow.set(32.0);
         flow.lose(LossKind::Persistent);
         assert_eq!(flow.window(), 1.0);
-        (0..30).for_each(|_| _ = flow.round());
+        (0..10).for_each(|_| _ = flow.round());
         assert!(flow.window() >= 16.0, "slow start up to the threshold: {}", flow.window());
     }
 

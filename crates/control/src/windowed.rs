@@ -346,6 +346,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_end_of_slow_start_does_not_raise_the_window() {
+        let mut flow = simple_flow();
+        flow.tcp.detector = Detector::Search(Box::default());
+        // The path delivers half of what is sent, 20 packets in a round trip. The last acknowledgement ends a bin.
+        for millis in 1..=142 {
+            let now = Time::ZERO + Duration::from_millis(millis);
+            flow.tcp.on_sent(now, &Sent { number: millis, bytes: PACKET * 2, in_flight: PACKET * 16 });
+            flow.tcp.on_ack(now, &Ack { rtt: Some(RTT), app_limited: millis < 142, ..ack(1) });
+        }
+        assert_eq!((flow.tcp.window(), flow.in_slow_start()), (PACKET.scale(16.1), false));
+    }
+
+    #[test]
     fn for_a_round_trip_after_a_mark_the_window_does_not_grow() {
         let mut flow = simple_flow();
         let mut arrival = |number, ecn| {
@@ -375,11 +388,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_window_that_has_recovered_is_not_restored() {
+        let mut flow = simple_flow();
+        flow.lose(LossKind::Transient);
+        flow.set(16.0);
+        flow.tcp.on_spurious_loss(flow.now);
+        assert_eq!((flow.window(), flow.in_slow_start()), (16.0, false));
+    }
+
+    #[test]
     fn a_validated_window_replaces_a_smaller_one() {
         let mut flow = simple_flow();
         flow.set(16.0);
-        flow.tcp.on_validated(flow.now, PACKET * 15);
-        assert_eq!(flow.window(), 16.0);
+        flow.pause(RTT);
+        for packets in [15, 16] {
+            flow.tcp.on_validated(flow.now, PACKET * packets);
+            assert_eq!((flow.window(), flow.rules().paused), (16.0, RTT), "the rules continue");
+        }
         flow.tcp.on_validated(flow.now, PACKET * 40);
         assert_eq!((flow.window(), flow.in_slow_start()), (40.0, false));
     }

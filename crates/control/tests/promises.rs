@@ -2,7 +2,7 @@
 
 use rampmeter_control::testing::{PACKET, RTT};
 use rampmeter_control::{AnyController, Controller, Path, Registry, Sent};
-use rampmeter_units::{Bytes, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 
 /// Controllers that space their packets from the first one on.
 const PACED: [&str; 6] = ["bbr", "bbr1", "cm", "fixed-rate", "prague", "vivace"];
@@ -85,6 +85,28 @@ fn only_schemes_with_their_own_meaning_of_codes_choose_one() {
             _ => None,
         };
         assert_eq!(controller.ecn(), expected, "{name}");
+    }
+}
+
+#[test]
+fn windows_have_no_rate_and_paced_schemes_have_one() {
+    // CM, VCP and XCP are paced by their settings or on some paths only.
+    let windows =
+        ["bic", "cubic", "cubic-2005", "dctcp", "fast", "hstcp", "htcp", "ledbat", "newreno", "reno", "scalable"];
+    let paced = ["bbr", "bbr1", "copa", "fixed-rate", "pcp", "pcp-paper", "prague", "scream", "vivace"];
+    for (name, controller) in all() {
+        match name.as_str() {
+            name if windows.contains(&name) || name == "vegas" => assert_eq!(controller.rate(), None, "{name}"),
+            name if paced.contains(&name) => assert!(controller.rate() > Some(Rate::ZERO), "{name}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn only_pcp_and_cm_keep_a_history_of_paths() {
+    for (name, controller) in all() {
+        assert_eq!(controller.keeps_history(), ["cm", "pcp", "pcp-paper"].contains(&name.as_str()), "{name}");
     }
 }
 

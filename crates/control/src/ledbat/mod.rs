@@ -326,12 +326,20 @@ mod tests {
     fn slow_start_ends_at_three_quarters_of_the_target() {
         let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
         until(&mut flow, |flow| flow.window() > 100.0);
-        flow.rtt = BASE + Duration::from_millis(44);
+        flow.rtt = BASE + Duration::from_millis(45);
         (0..3).for_each(|_| _ = flow.round());
         assert!(matches!(flow.rules().phase, Phase::SlowStart { .. }));
         flow.rtt = BASE + Duration::from_millis(46);
         (0..2).for_each(|_| _ = flow.round());
         assert!(matches!(flow.rules().phase, Phase::Avoidance { .. }));
+    }
+
+    #[test]
+    fn first_windows_add_up_in_slow_start() {
+        let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
+        flow.ack();
+        flow.tcp.on_first_windows(flow.now, 3);
+        assert_eq!((flow.window(), flow.in_slow_start()), (6.0, true));
     }
 
     #[test]
@@ -360,6 +368,18 @@ mod tests {
         assert_eq!(flow.window(), 2.0);
         let back = until(&mut flow, |flow| flow.window() >= 63.0);
         assert!(back < BASE * 8, "{back}"); // 2 ln 32 = 6.9 round trips
+    }
+
+    #[test]
+    fn slow_start_begins_more_than_a_packet_below_the_threshold() {
+        for (threshold, in_slow_start) in [(11.0, false), (11.1, true)] {
+            let mut flow = flow(Variant::PlusPlus, 10.0);
+            flow.ack();
+            flow.set(10.0);
+            flow.rules_mut().threshold = threshold;
+            flow.ack();
+            assert_eq!(matches!(flow.rules().phase, Phase::SlowStart { .. }), in_slow_start, "{threshold}");
+        }
     }
 
     #[test]

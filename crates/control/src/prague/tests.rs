@@ -219,6 +219,16 @@ fn a_loss_halves_the_window_and_undoes_a_recent_mark() {
 }
 
 #[test]
+fn a_window_that_has_recovered_is_not_restored() {
+    let mut flow = Flow::new(ms(20));
+    flow.prague.window = Window { packets: 50.0, threshold: f64::INFINITY };
+    flow.prague.on_loss(flow.now, &loss(LossKind::Transient, 3, 20));
+    flow.prague.window.packets = 50.0;
+    flow.prague.on_spurious_loss(flow.now);
+    assert_eq!(flow.prague.window.threshold, 25.0);
+}
+
+#[test]
 fn many_marks_leave_the_minimum_rate_and_two_packets() {
     // 100 kb/s are 12.5 packets a second.
     for (rtt, packets) in [(80, 1.0), (40, 0.5), (1000, 2.0)] {
