@@ -284,7 +284,7 @@ impl Pcp {
                 self.drain.restart(now, self.view.level);
                 self.phase = Phase::Waiting(self.drain.until.unwrap_or(now).max(now + self.rtt));
             }
-            Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
+            Change::Entered => self.phase = Phase::Waiting(now), // cancels a train
             Change::Nothing => {}
         }
         self.base = self.competitive_base().unwrap_or(self.base);

@@ -177,7 +177,6 @@ impl Pairs {
         let (rate, weight) = self.upper_quartile(MIN_WEIGHT);
         let gain = match past {
             Rate::ZERO if weight == 0.0 => return self.upper_quartile(0.0).0,
-            _ if weight == 0.0 => return past,
             Rate::ZERO => 1.0,
             past if rate > past => weight / (weight + PAST_WEIGHT_UP),
             _ => weight.min(1.0) / (weight.min(1.0) + PAST_WEIGHT_DOWN),
@@ -376,7 +375,10 @@ mod tests {
             pairs.upper_quartile(MIN_WEIGHT)
         };
         assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
-        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {
+        add(20.0, 1.0);
+        add(40.0, 1.0);
+        assert_eq!(add(71.0, 1.0), (mbps(71.0), 4.0), "three quarters are below it");
+        for rate in [40.0, 13.0, 40.0] {
             add(rate, 1.0);
         }
         assert_eq!(add(40.0, 1.0), (mbps(40.0), 8.0));

@@ -362,7 +362,9 @@ mod tests {
     #[test]
     fn a_cut_ends_first_windows_until_the_next_idle_time() {
         let mut pcp = started(None, None, 100);
+        pcp.cut(0.0);
         pcp.on_first_windows(Time::ZERO, 2);
+        assert_eq!(pcp.base, TEN_PACKETS.scale(2.0), "a cut by nothing is none");
         pcp.cut(0.5);
         pcp.on_first_windows(Time::ZERO, 6);
         assert_eq!(pcp.base, TEN_PACKETS);
@@ -370,6 +372,14 @@ mod tests {
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
         pcp.on_first_windows(Time::ZERO + RTT * 20, 2);
         assert_eq!(pcp.base, TEN_PACKETS.scale(2.0));
+    }
+
+    #[test]
+    fn first_windows_add_up_in_competitive_mode() {
+        let mut pcp = started(None, None, 100);
+        pcp.enter_competitive_mode(Time::ZERO, competitive::new_cubic(Time::ZERO, PACKET, Bytes::ZERO, RTT));
+        pcp.on_first_windows(Time::ZERO, 3);
+        assert_eq!((pcp.window(), pcp.base), (PACKET * 30, TEN_PACKETS.scale(3.0 * competitive::SPACING)));
     }
 
     #[test]
@@ -425,6 +435,7 @@ mod tests {
             Bytes::MAX,
             "only a macroflow with all flows to the destination resumes"
         );
+        assert_eq!(started(Some(past()), soon, 120).window(), Bytes::MAX, "one that was not in competitive mode");
     }
 
     #[test]

@@ -148,6 +148,17 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_cuts_do_not_shorten_cuts_a_tenth() {
+        let mut compensation = Compensation::new();
+        acknowledge(&mut compensation, 0.0, 10.0, PACKET);
+        let cuts: Vec<f64> =
+            (0..200).map(|i| acknowledge(&mut compensation, f64::from(1000 + i), 12.5, PACKET)).collect();
+        let late = || cuts[120..].iter().filter(|cut| **cut > 0.0);
+        assert!(late().count() >= 3);
+        late().for_each(|cut| assert_near(*cut, 0.02));
+    }
+
+    #[test]
     fn a_gap_that_grows_cuts_by_the_overload() {
         // The link needs 1.25 ms for a packet, and one leaves every millisecond: (1.25 - 1) / 1.25.
         let mut compensation = Compensation::new();

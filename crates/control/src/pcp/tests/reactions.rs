@@ -75,6 +75,24 @@ fn a_late_bunch_does_not_delay_the_next() {
 }
 
 #[test]
+fn a_bunch_of_a_train_may_be_late_by_its_own_time() {
+    for (late, is_made_up_for) in [(90, true), (200, false)] {
+        let mut world = World::new();
+        world.now = Time::ZERO + RTT;
+        (world.sender.bunch, world.sender.base) = (Duration::from_micros(100), Rate::from_bps(1_000_000_000));
+        world.sender.phase = Phase::Waiting(world.now);
+        world.sender.poll(world.now);
+        let bunch = world.sender.pace().time_to_send(PACKET * 12);
+        let first = world.send(12)[0].0;
+        world.now = world.sender.departure().at + Duration::from_micros(late);
+        let second = world.send(12)[0].0;
+        assert_eq!((second.since(first), world.sender.phase), (bunch + Duration::from_micros(late), Phase::Sending));
+        let next = if is_made_up_for { first + bunch * 2 } else { second };
+        assert_eq!(world.sender.departure().at, next, "{late} us late");
+    }
+}
+
+#[test]
 fn larger_packets_wait_for_the_end_of_a_train() {
     let mut world = World::new();
     world.sender.on_packet_size(world.now, PACKET * 2);
@@ -200,6 +218,16 @@ fn packets_in_transit_during_a_stall_show_nothing() {
         world.arrive(at..=at, 0);
         assert_eq!(world.sender.queue.min_rtt(PACKET).is_some(), counts, "{at}");
     }
+}
+
+#[test]
+fn a_stall_during_other_packets_does_not_disturb_a_train() {
+    let mut world = World::established();
+    let train = world.train();
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    world.sender.on_stall(at(110), at(100));
+    world.arrive(105..=105, 0);
+    assert!(!world.sender.probe.contains(105) && !world.sender.probe.host_stalled, "{train:?}");
 }
 
 #[test]
