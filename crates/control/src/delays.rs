@@ -73,3 +73,35 @@ impl<T> Delays<T> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(128);
+
+    /// The result for a packet of `bytes` that arrives `at` this time, and the number of packets that count after it.
+    fn add(delays: &mut Delays<()>, at: Duration, bytes: u64) -> (Option<bool>, usize) {
+        let arrival = Arrival { bytes: Bytes::new(bytes), ..Arrival::default() };
+        (delays.add(Time::ZERO + at, &arrival, RTT, ()), delays.samples.len())
+    }
+
+    #[test]
+    fn packets_of_three_to_five_quarters_are_compared() {
+        let mut delays = Delays::new();
+        let sizes = [1000, 750, 749, 1250, 1251, 939, 938];
+        let found = (1..).zip(sizes).map(|(n, bytes)| add(&mut delays, RTT / 64 * n, bytes));
+        let (larger, compared) = (Some(true), Some(false));
+        let expected = [(larger, 1), (compared, 2), (None, 2), (compared, 3), (larger, 1), (compared, 2), (None, 2)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn packets_within_a_128th_of_the_round_trip_are_skipped() {
+        let mut delays = Delays::new();
+        for (micros, packets) in [(0, 1), (500, 1), (999, 1), (1000, 2), (128_000, 3), (129_000, 3), (129_001, 3)] {
+            let found = add(&mut delays, Duration::from_micros(micros), 1000);
+            assert_eq!(found.1, packets, "at {micros} us");
+        }
+    }
+}

@@ -249,6 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_shorter_than_the_round_trip_has_no_rate() {
+        for (millis, min_rtt, has_rate) in [(19, 20, false), (20, 20, true), (0, 0, false), (1, 0, true)] {
+            let mut rate = DeliveryRate::default();
+            send(&mut rate, ms(50), 0..1);
+            let arrivals = [Arrival { bytes: PACKET, sent_at: ms(50), ..Arrival::default() }];
+            let ack = Ack { min_rtt: Duration::from_millis(min_rtt), ..arrived(&arrivals, RTT) };
+            assert_eq!(rate.on_ack(ms(50 + millis), &ack).rate.is_some(), has_rate, "{millis} ms");
+        }
+    }
+
+    #[test]
     fn samples_are_marked_for_the_round_trip_after_a_pause() {
         let mut rate = DeliveryRate::default();
         send(&mut rate, ms(0), 0..2);
@@ -295,13 +306,16 @@ mod tests {
     #[test]
     fn packets_are_discarded_where_reports_name_none() {
         // A program reports a round-trip time longer than the flow is old.
-        let mut rate = DeliveryRate::default();
-        send(&mut rate, ms(0), 0..20);
-        for n in 20..5000 {
-            let rtt = Duration::from_secs(600);
-            rate.on_ack(ms(n), &Ack { delivered: PACKET, in_flight: PACKET * 19, rtt: Some(rtt), ..arrived(&[], RTT) });
-            send(&mut rate, ms(n), n..n + 1);
+        for lost in [0, 1] {
+            let mut rate = DeliveryRate::default();
+            send(&mut rate, ms(0), 0..20);
+            for n in (20..5000).step_by(3) {
+                (0..lost).for_each(|_| _ = rate.on_loss(&loss(LossKind::Transient, n - 20, n)));
+                let (rtt, delivered) = (Some(Duration::from_secs(600)), PACKET * (3 - lost));
+                rate.on_ack(ms(n), &Ack { delivered, in_flight: PACKET * 17, rtt, ..arrived(&[], RTT) });
+                send(&mut rate, ms(n), n..n + 3);
+            }
+            assert!(rate.packets.len() < 100, "{}", rate.packets.len());
         }
-        assert!(rate.packets.len() < 100, "{}", rate.packets.len());
     }
 }

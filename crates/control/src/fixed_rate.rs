@@ -87,10 +87,11 @@ mod tests {
         let config = Config { rate: "8 Mb/s".parse().unwrap() };
         let mut sender = FixedRate::new(&config, Stream::from_seed(1));
         let packet = Bytes::new(1000);
-        sender.on_path(Time::ZERO, &Path::new(packet, Duration::from_millis(20), None));
+        let start = Time::ZERO + Duration::from_secs(1);
+        sender.on_path(start, &Path::new(packet, Duration::from_millis(20), None));
         for number in 0..5 {
-            let now = sender.departure().at;
-            assert_eq!(now, Time::ZERO + Duration::from_millis(number));
+            let Departure { at: now, bytes, .. } = sender.departure();
+            assert_eq!((now, bytes), (start + Duration::from_millis(number), packet));
             sender.on_sent(now, &Sent { number, bytes: packet, in_flight: packet });
         }
     }

@@ -44,7 +44,8 @@ impl Line {
         let slope = sxy / sxx;
         let residual: f64 = points.map(|(xi, yi)| (yi - y - slope * (xi - x)).powi(2)).sum();
         let error = (residual / f64::from(n - 2) / sxx).sqrt();
-        (slope.is_finite() && error.is_finite()).then_some(Self { slope, error, degrees_of_freedom: n - 2 })
+        // Where the error is finite, so is the slope.
+        error.is_finite().then_some(Self { slope, error, degrees_of_freedom: n - 2 })
     }
 
     /// Samples a slope from the distribution of the true slope, given this fit.

@@ -165,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn an_added_controller_is_found_by_its_name() {
+        let registry = Registry::default().add::<crate::fixed_rate::FixedRate>("mine", "Mine");
+        assert_eq!(["mine", "reno", "renno"].map(|name| registry.has(name)), [true, true, false]);
+        let factory = registry.factory("mine", &"rate = '1 Mb/s'".parse().unwrap()).unwrap();
+        assert!(matches!(factory(Stream::from_seed(1)), AnyController::External(_)));
+    }
+
+    #[test]
     fn controllers_state_the_information_that_hosts_lack() {
         let registry = Registry::default();
         let needy: Vec<&str> =

@@ -93,11 +93,11 @@ impl Bbr {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Rate;
+    use rampmeter_units::{Rate, Time};
 
     use super::super::tests::flow_in;
     use super::*;
-    use crate::testing::PACKET;
+    use crate::testing::{PACKET, ack};
 
     #[test]
     fn the_window_is_two_bandwidth_delay_products_more_in_a_probe() {
@@ -114,6 +114,19 @@ mod tests {
             let mut bbr = flow_in(state);
             bbr.set_window(PACKET * 100);
             assert_eq!(bbr.window, PACKET * packets, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn startup_grows_the_window_to_two_products_or_10_packets() {
+        // Until the first window has arrived, the delivery rate is not known, so no window is too large.
+        for (delivered, window, grown) in [(0, 40, 45), (9, 40, 45), (10, 40, 40), (10, 39, 44)] {
+            let mut bbr = flow_in(State::Startup);
+            bbr.full_pipe.reached = false;
+            bbr.delivery.on_ack(Time::ZERO, &ack(delivered));
+            bbr.window = PACKET * window;
+            bbr.set_window(PACKET * 5);
+            assert_eq!(bbr.window, PACKET * grown, "{delivered} delivered, a window of {window}");
         }
     }
 

@@ -43,7 +43,7 @@ impl<T: Ord + Copy> Minimum<T> {
         if self.samples.back().is_none_or(|(at, _)| now.since(*at) >= window / PARTS) {
             self.samples.push_back((now, value));
         }
-        while self.samples.len() > 1 && self.samples.front().is_some_and(|(at, _)| now.since(*at) > window) {
+        while self.samples.front().is_some_and(|(at, _)| now.since(*at) > window) {
             self.samples.pop_front();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::link::Link;
-use crate::testing::{PACKET, loss};
+use crate::testing::{PACKET, ack, loss};
 
 const RTT: Duration = Duration::from_millis(30);
 
@@ -131,6 +131,23 @@ fn a_fall_of_the_utility_ends_the_start_at_the_rate_before() {
     vivace.on_result(&interval(40e6, 0, 0.5));
     assert_eq!(vivace.rate, 20e6);
     assert!(matches!(vivace.phase, Phase::Probe { .. }));
+}
+
+#[test]
+fn an_interval_that_the_application_limits_does_not_count() {
+    for (is_limited, factor) in [(false, 2.0), (true, 1.0)] {
+        let mut vivace = Vivace::new(&Config::default(), Stream::from_seed(1));
+        vivace.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+        let rate = vivace.rate;
+        let sent = |number| Sent { number, bytes: PACKET, in_flight: PACKET };
+        (0..10).for_each(|number| vivace.on_sent(Time::ZERO, &sent(number)));
+        if is_limited {
+            vivace.on_app_limited(Time::ZERO);
+        }
+        vivace.on_sent(Time::ZERO + RTT, &sent(10));
+        vivace.on_ack(Time::ZERO + RTT, &Ack { smoothed_rtt: RTT, ..ack(10) });
+        assert_eq!(vivace.rate, rate * factor);
+    }
 }
 
 #[test]
