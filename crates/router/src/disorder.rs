@@ -60,10 +60,7 @@ impl Disordering {
     /// When a packet arrives that would arrive `at` without disorder.
     pub(crate) fn arrival(&mut self, at: Time) -> Time {
         let Disorder { jitter, reordering, .. } = self.disorder;
-        let mut at = at;
-        if jitter.max > Duration::ZERO {
-            at += jitter.max.scale(self.jitter.uniform());
-        }
+        let mut at = at + jitter.max.scale(self.jitter.uniform());
         if jitter.in_order {
             at = at.max(self.last);
             self.last = at;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-use crate::capacity::{Capacity, Trace, token_bucket};
+use crate::capacity::{Capacity, Trace, models, token_bucket};
 use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
 use crate::link::trim;
@@ -210,12 +210,36 @@ fn random_loss_has_its_rate() {
 
 /// A link with this trace and no propagation delay.
 fn traced(trace: &str) -> Link<TestParcel, DropTail<TestParcel>> {
-    let capacity = Capacity::Trace(Arc::new(Trace::parse(trace).unwrap()));
+    varying(&Capacity::Trace(Arc::new(Trace::parse(trace).unwrap())))
+}
+
+/// A link with this capacity and no propagation delay.
+fn varying(capacity: &Capacity) -> Link<TestParcel, DropTail<TestParcel>> {
     let config = LinkConfig { rate: capacity.mean(), delay: Duration::ZERO, loss: Loss::default() };
     let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
     let mut link = Link::new(config, router, Stream::from_seed(2));
-    link.set_capacity(&capacity, Stream::from_seed(3));
+    link.set_capacity(capacity, Stream::from_seed(3));
     link
+}
+
+#[test]
+fn the_bytes_of_an_opportunity_have_its_delay() {
+    let capacity = models().make("docsis", &"mean = '20 Mb/s'".parse().unwrap()).unwrap();
+    let first = capacity.opportunities(Stream::from_seed(3)).unwrap().next();
+    assert!(first.delay > Duration::ZERO);
+    let mut link = varying(&capacity);
+    link.offer(ms(0), TestParcel::new(0, 1000));
+    assert_eq!(drain(&mut link), [(first.at + first.delay, 0)]);
+}
+
+#[test]
+fn a_new_rate_waits_for_the_last_opportunity_of_a_packet() {
+    let mut link = traced("10\n20\n");
+    link.offer(ms(5), TestParcel::new(0, 3000));
+    link.offer(ms(5), TestParcel::new(1, 1000));
+    link.advance(ms(12));
+    link.set_rate(ms(12), ENVIRONMENT.rate);
+    assert_eq!(drain(&mut link), [(ms(20), 0), (ms(21), 1)]);
 }
 
 #[test]
@@ -265,9 +289,9 @@ fn utilization_of_a_trace_counts_its_opportunities() {
     let mut link = traced("2\n4\n6\n8\n");
     link.start_measuring(ms(5), false);
     link.offer(ms(5), TestParcel::new(0, 1500));
-    link.advance(ms(13));
+    link.advance(ms(12));
     // At 6, 8, 10 and 12 ms.
-    assert_eq!(link.utilization(ms(13)), 0.25);
+    assert_eq!(link.utilization(ms(12)), 0.25);
     assert_eq!(link.rate(), Rate::from_bps(6_000_000));
 }
 

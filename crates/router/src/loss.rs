@@ -269,6 +269,30 @@ mod tests {
         assert!((mean_run(&lost) - 1.0 / 0.9).abs() < 0.02, "{}", mean_run(&lost));
     }
 
+    /// Of a good and a bad state of lengths `g` and `b`, the bad one is left within a millisecond with a probability of
+    /// `g / (g + b) (1 - exp(-1/g - 1/b))`.
+    #[test]
+    fn bursts_in_time_last_their_length_at_any_share() {
+        for share in [0.1, 0.6] {
+            let burst = Burst { share, length: BurstLength::Time(Duration::from_millis(20)), bad: 1.0, good: 0.0 };
+            let lost = losses(burst, Duration::from_millis(1));
+            let good = 20.0 * (1.0 - share) / share;
+            let run = 1.0 / ((1.0 - share) * (1.0 - (-1.0 / good - 1.0 / 20.0_f64).exp()));
+            assert!((mean_run(&lost) / run - 1.0).abs() < 0.06, "{share}: {} {run}", mean_run(&lost));
+        }
+    }
+
+    #[test]
+    fn a_link_starts_in_a_burst_with_the_share_of_bursts() {
+        let length = BurstLength::Time(Duration::from_millis(20));
+        let burst = Some(Burst { share: 0.2, length, bad: 1.0, good: 0.0 });
+        let starts = |seed| {
+            Losses::new(Loss { burst, ..Loss::default() }, Stream::from_seed(seed)).loses(Time::ZERO, Bytes::new(1000))
+        };
+        let share = (0..10_000).filter(|seed| starts(*seed)).count() as f64 / 1e4;
+        assert!((share - 0.2).abs() < 0.02, "{share}");
+    }
+
     #[test]
     fn bursts_in_time_are_the_same_for_all_packets() {
         let burst = Burst { share: 0.2, length: BurstLength::Time(Duration::from_millis(20)), bad: 1.0, good: 0.0 };

@@ -140,6 +140,7 @@ impl AnyConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
 
     #[test]
     fn configurations_state_what_worlds_need_to_know() {
@@ -152,6 +153,18 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, ["avq", "fair-share", "rem", "vcp", "vcp-plus", "virtual-queue", "xcp"]);
         assert!(!config("policer", "rate = '1 Mb/s'").needs_constant_rate());
+    }
+
+    #[test]
+    fn only_dualpi2_measures_delays_of_two_classes() {
+        let registry = Registry::default();
+        for (name, _) in registry.list() {
+            let settings = if name == "policer" { "rate = '1 Mb/s'" } else { "" };
+            let config = registry.config(name, &settings.parse().unwrap()).unwrap();
+            let mut router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Stream::from_seed(1));
+            router.measure_delays();
+            assert_eq!(router.delays().is_some(), name == "dualpi2", "{name}");
+        }
     }
 
     #[test]

@@ -51,8 +51,16 @@ fn the_mean_rate_is_the_set_one() {
 
 #[test]
 fn slow_links_have_no_opportunities_without_a_byte() {
-    for (name, _) in scheduled() {
-        let mut slow = model(name, "mean = \"1 kb/s\"").opportunities(Stream::from_seed(1)).unwrap();
+    for (name, settings) in [
+        ("lte", "users = 1"),
+        ("5g", "users = 1"),
+        ("wifi", "stations = 0"),
+        ("starlink", "users = 1"),
+        ("docsis", ""),
+        ("two-state", ""),
+    ] {
+        let slow = model(name, &format!("mean = \"1 kb/s\"\n{settings}"));
+        let mut slow = slow.opportunities(Stream::from_seed(1)).unwrap();
         assert!((0..100).all(|_| slow.next().bytes > Bytes::ZERO), "{name}");
     }
 }
@@ -93,6 +101,7 @@ fn impossible_settings_are_refused_with_a_remedy() {
         ("docsis", "variation = -1", "a share from 0 to 1"),
         ("two-state", "low = 1", "0 to below 1"),
         ("two-state", "share = 0", "above 0, below 1"),
+        ("two-state", "share = 1", "above 0, below 1"),
         ("two-state", "length = \"0 s\"", "from 1 ms to"),
         ("token-bucket", "peak = \"20 Mb/s\"", "write more than the mean, 20 Mb/s"),
         ("token-bucket", "burst = \"1 kB\"", "1500 B or more"),
@@ -156,6 +165,17 @@ fn stations_wait_for_each_other() {
         let expected = 4e-3 + around + f64::from(stations) * (2e-3 + around);
         assert!((cycle / expected - 1.0).abs() < 0.03, "{stations}: {cycle} {expected}");
     }
+}
+
+#[test]
+fn a_station_waits_0_to_15_slots_for_its_turn() {
+    let found = opportunities(&model("wifi", "mean = \"20 Mb/s\"\nstations = 0"), 5, 10);
+    // 9 us each, beside 4 ms of aggregate and 130 us around it.
+    let slots = |pair: &[Opportunity]| (pair[1].at.since(pair[0].at).as_nanos() - 4_130_000) as f64 / 9000.0;
+    let mut found: Vec<f64> = found.windows(2).map(slots).collect();
+    found.sort_unstable_by(f64::total_cmp);
+    found.dedup();
+    assert_eq!(found, (0..16).map(f64::from).collect::<Vec<_>>());
 }
 
 #[test]

@@ -55,10 +55,10 @@ impl Trace {
                 return fail(format!("\"{}\" is not a time; {expected}", found.escape_debug()));
             };
             match milliseconds.last_mut() {
-                Some((last, count)) if *last == millisecond => *count += 1,
                 Some((last, _)) if *last > millisecond => {
                     return fail(format!("millisecond {millisecond} follows {last}; sort the lines by time"));
                 }
+                Some((last, count)) if *last == millisecond => *count += 1,
                 _ => milliseconds.push((millisecond, 1)),
             }
             lines = index + 1;
