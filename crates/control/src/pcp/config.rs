@@ -122,6 +122,11 @@ pub(super) const STANDING_ROUNDS: u64 = 8;
 /// 31% on Figure 8's 1 Mb/s without it, and 18% with it.
 pub(super) const MAX_TARGET_OF_BUFFER: f64 = 0.25;
 
+/// A flow with the share `x` of the capacity tolerates `6 x (1 - x)` of the queue that comes and goes by itself
+/// (`fluctuation`), at most all of it. Without this, 50 flows have 78 packets queued in place of 33, and a flow alone on
+/// 1 Gb/s loses 1% of its packets. With 4 in place of 6 the goodput over radio links is 0.94 of this.
+pub(super) const FLUCTUATION_OF_SHARE: f64 = 6.0;
+
 /// The share of its rate that a flow keeps while it drains a queue that never emptied, and the length of that drain in
 /// round trips.
 pub(super) const DRAIN_SHARE: f64 = 0.1;
