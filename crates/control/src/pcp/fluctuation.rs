@@ -10,16 +10,16 @@
 //! the lowest   of these means until they expire, less a twentieth of the minimum round-trip time, and at most that time
 //! ```
 //!
-//! The target queue is longer by the result, or a part of it, and a queue that is no longer counts as empty (`judgement`,
+//! The target queue is longer by the result, or a part of it, the ceiling by 3.3 times as much, and a queue that is no longer counts as empty (`judgement`,
 //! `drain`). What flows cause themselves mostly stands, so flows on links of a constant rate keep their short queues: with
-//! `w - s` ten long-lived flows had 20 packets queued in place of 16, with `w - 3 s` they have 16. The lowest mean leaves
+//! `w - s` ten long-lived flows had 20 packets queued in place of 16, with `w - 3 s` they have 17. The lowest mean leaves
 //! out the queues of other flows that come and go. `docs/pcp.md` has the designs that were compared.
 
 use rampmeter_units::{Duration, Time};
 
 use super::lowest::Lowest;
 
-/// The number of means until the first one expires.
+/// The number of means in the time after which minima expire.
 const MEANS: u64 = 4;
 
 /// A queue fluctuates if its mean is longer than this multiple of the standing queue.
@@ -31,9 +31,8 @@ const NEGLIGIBLE: f64 = 0.05;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fluctuation {
-    /// The start of the current mean, and the time of its latest wait.
-    since: Time,
-    last: Time,
+    /// The start of the current mean and the time of its latest wait; none before the first wait.
+    span: Option<(Time, Time)>,
     /// The integral of `w - 3 s` over time, in s^2.
     integral: f64,
     /// The time that it covers.
@@ -45,14 +44,15 @@ impl Fluctuation {
     /// The latest packet waited for `wait`, and `standing` is the standing queue. A pause counts as one round trip at
     /// most. Means expire after `expiry`.
     pub(super) fn on_wait(&mut self, now: Time, rtt: Duration, wait: Duration, standing: Duration, expiry: Duration) {
-        let span = now.since(self.last).min(rtt);
-        self.last = now;
+        let (since, last) = self.span.unwrap_or((now, now));
+        let span = now.since(last).min(rtt);
         self.integral += (wait.as_secs_f64() - OF_STANDING * standing.as_secs_f64()) * span.as_secs_f64();
         self.covered += span;
-        if now.since(self.since) > expiry / MEANS && self.covered > Duration::ZERO {
+        self.span = Some((since, now));
+        if now.since(since) > expiry / MEANS && self.covered > Duration::ZERO {
             let mean = self.integral / self.covered.as_secs_f64();
             self.lowest.update(now, (mean * 1e9) as i64, expiry);
-            (self.since, self.integral, self.covered) = (now, 0.0, Duration::ZERO);
+            (self.span, self.integral, self.covered) = (Some((now, now)), 0.0, Duration::ZERO);
         }
     }
 
@@ -70,12 +70,15 @@ mod tests {
     const RTT: Duration = Duration::from_millis(40);
     const EXPIRY: Duration = Duration::from_secs(10);
 
+    /// The time at which a flow starts.
+    const START: Time = Time::from_nanos(100_000_000_000);
+
     /// The tolerance after `seconds` in which the wait, in milliseconds, is `wait(n)` in the n-th millisecond, and 1 ms
     /// of it stands.
     fn after(seconds: u64, wait: impl Fn(u64) -> u64) -> Duration {
         let mut fluctuation = Fluctuation::default();
         for n in 0..seconds * 1000 {
-            let (now, wait) = (Time::ZERO + Duration::from_millis(n), Duration::from_millis(wait(n)));
+            let (now, wait) = (START + Duration::from_millis(n), Duration::from_millis(wait(n)));
             fluctuation.on_wait(now, RTT, wait, Duration::from_millis(1), EXPIRY);
         }
         fluctuation.tolerated(RTT)
@@ -121,9 +124,9 @@ mod tests {
         let mut fluctuation = Fluctuation::default();
         let ms = Duration::from_millis;
         for n in 0..=2500 {
-            fluctuation.on_wait(Time::ZERO + ms(n), RTT, ms(2), Duration::ZERO, EXPIRY);
+            fluctuation.on_wait(START + ms(n), RTT, ms(2), Duration::ZERO, EXPIRY);
         }
-        fluctuation.on_wait(Time::ZERO + ms(3500), RTT, ms(9), Duration::ZERO, EXPIRY);
+        fluctuation.on_wait(START + ms(3500), RTT, ms(9), Duration::ZERO, EXPIRY);
         let expected = (2500.0 * 2.0 + 40.0 * 9.0) / 2540.0 - 2.0;
         assert!((fluctuation.tolerated(RTT).as_secs_f64() * 1e3 - expected).abs() < 0.01);
     }

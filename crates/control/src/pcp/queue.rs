@@ -18,7 +18,7 @@
 //!
 //! *Jitter*, of a wireless link or of a host that stalls, delays many packets of a round trip, but seldom all of them,
 //! and a line through its delays is seldom significant. With the median as the level and without the error, every round
-//! trip of jitter was a reason for a cut: 20 ms of jitter that keeps the order left a flow 0.07 of the link, and 0.72
+//! trip of jitter was a reason for a cut: 20 ms of jitter that keeps the order left a flow 0.07 of the link, and 0.76
 //! with these rules.
 //!
 //! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
