@@ -118,15 +118,9 @@ pub(super) const OUTLIERS: f64 = 0.1;
 /// The number of round trips whose lowest level is the standing queue.
 pub(super) const STANDING_ROUNDS: u64 = 8;
 
-/// The maximum target, and the maximum that is tolerated besides of what comes and goes, as a share of the longest queue
-/// seen while packets were lost: a buffer of three packets loses
+/// The maximum target, as a share of the longest queue seen while packets were lost: a buffer of three packets loses
 /// 31% on Figure 8's 1 Mb/s without it, and 18% with it.
 pub(super) const MAX_TARGET_OF_BUFFER: f64 = 0.25;
-
-/// A flow with the share `x` of the capacity tolerates `6 x (1 - x)` of the queue that comes and goes by itself
-/// (`fluctuation`), at most all of it. With all of it 50 flows have 78 packets queued in place of 33; with `5 x` a flow
-/// alone on 1 Gb/s loses 0.9% of its packets. With 4 in place of 6 the goodput over radio links is 0.93 of this.
-pub(super) const FLUCTUATION_OF_SHARE: f64 = 6.0;
 
 /// The share of its rate that a flow keeps while it drains a queue that never emptied, and the length of that drain in
 /// round trips.

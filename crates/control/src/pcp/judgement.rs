@@ -4,8 +4,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, FLUCTUATION_OF_SHARE, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
-    TRAIN_PER_JITTER,
+    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
 };
 use super::probe::{ProbeResult, RESOLUTION};
 use super::queue::WaitCount;
@@ -88,27 +87,13 @@ impl Pcp {
         self.view.noise.max(self.host_jitter.estimate)
     }
 
-    /// The capacity as a flow of `rate` knows it.
-    fn capacity(&self, rate: Rate) -> Rate {
-        self.path_history.best_rate().unwrap_or(rate).max(rate)
-    }
-
     /// The target queue of a flow of `rate`.
     pub(super) fn target(&self, rate: Rate) -> Duration {
+        let capacity = self.path_history.best_rate().unwrap_or(rate).max(rate);
         let packet = self.packet_time(rate);
         let buffer = self.view.buffer.map_or(f64::INFINITY, Duration::as_secs_f64);
         let max_target = MAX_TARGET_OF_BUFFER * buffer / packet.as_secs_f64();
-        growth::target(self.config.target.min(max_target), rate, self.capacity(rate), packet)
-            + self.noise()
-            + self.fluctuation(rate)
-    }
-
-    /// What a flow of `rate` tolerates of the queue that comes and goes by itself. The standing queue of a slow flow is
-    /// the lowest of few delays, so much of a queue seems not to stand. A flow that has the whole capacity causes itself
-    /// what comes and goes.
-    pub(super) fn fluctuation(&self, rate: Rate) -> Duration {
-        let share = rate.as_bps_f64() / self.capacity(rate).as_bps_f64().max(1.0);
-        self.view.fluctuation.scale((FLUCTUATION_OF_SHARE * share * (1.0 - share)).min(1.0))
+        growth::target(self.config.target.min(max_target), rate, capacity, packet) + self.noise()
     }
 
     /// The queue above which a flow of `rate` drains it at once: longer than a single train can cause.
@@ -234,19 +219,6 @@ mod tests {
         assert_near(world.sender.target(rate), (1.0 + 0.75 * 3.0_f64.ln()) * packet);
         world.sender.bunch = Duration::from_millis(2); // two packets at 10 Mb/s
         assert_near(world.sender.packet_time(rate), 2.0 * packet);
-    }
-
-    #[test]
-    fn flows_with_little_or_all_of_the_capacity_tolerate_less() {
-        let mut world = known_path(&Config::default(), 0);
-        world.sender.view.fluctuation = us(10_000);
-        for (rate, tolerated) in
-            [(300_000, 0.01 * 0.99 * 60.0), (10_000_000, 10.0), (27_000_000, 0.9 * 0.1 * 60.0), (40_000_000, 0.0)]
-        {
-            assert_near(world.sender.fluctuation(Rate::from_bps(rate)), tolerated); // of 30 Mb/s
-        }
-        let target = world.sender.target(Rate::from_bps(10_000_000));
-        assert_near(target, (1.0 + 3.0 * 3.0_f64.ln()) / 3.75 + 10.0);
     }
 
     #[test]

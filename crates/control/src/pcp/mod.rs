@@ -51,7 +51,6 @@
 //!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
 //!   that ceiling, are drained (`drain`).
 //! - The queue is what the lowest delays of a round trip show, and its slope counts less its standard error (`queue`).
-//!   The target is longer by the part of the queue that comes and goes by itself, as on radio links (`fluctuation`).
 //! - A cut for delay is a share of what the queue asks for (`delay_gain`).
 //! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
 
@@ -60,13 +59,11 @@ mod competitive;
 mod config;
 mod drain;
 mod excess_loss;
-mod fluctuation;
 mod growth;
 mod history;
 mod host_jitter;
 mod judgement;
 mod jump;
-mod lowest;
 pub(crate) mod probe;
 mod queue;
 pub(crate) mod search;
@@ -267,8 +264,7 @@ impl Pcp {
         let drain_until = if self.competitive.is_on() {
             self.drain.begin_by_clock(&self.config, now, self.rtt, view.level, self.capacity_share())
         } else {
-            let fluctuation = self.fluctuation(self.base);
-            let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise()).max(fluctuation);
+            let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
             self.drain.begin_if_due(&self.config, now, self.rtt, view.level, max_empty_wait)
         };
         if let Some(until) = drain_until {

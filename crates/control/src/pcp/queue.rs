@@ -6,7 +6,6 @@
 //! slope    of the line through the delays, less its standard error: 0.1 is a queue that grows by 100 ms per second, an
 //!          overload of 10%
 //! waits    the number of packets that found the link busy with other flows' packets
-//! fluctuation  what comes and goes by itself (`fluctuation`)
 //! noise    the minimum spread, from the lowest tenth to the highest, of a round trip's delays: jitter without a queue
 //! ```
 //!
@@ -18,7 +17,7 @@
 //!
 //! *Jitter*, of a wireless link or of a host that stalls, delays many packets of a round trip, but seldom all of them,
 //! and a line through its delays is seldom significant. With the median as the level and without the error, every round
-//! trip of jitter was a reason for a cut: 20 ms of jitter that keeps the order left a flow 0.07 of the link, and 0.76
+//! trip of jitter was a reason for a cut: 20 ms of jitter that keeps the order left a flow 0.07 of the link, and 0.72
 //! with these rules.
 //!
 //! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
@@ -27,9 +26,7 @@
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Config;
-use super::config::{MAX_TARGET_OF_BUFFER, OUTLIERS, STANDING_ROUNDS};
-use super::fluctuation::Fluctuation;
-use super::lowest::Lowest;
+use super::config::{OUTLIERS, STANDING_ROUNDS};
 use crate::Arrival;
 use crate::delays::Delays;
 
@@ -51,8 +48,6 @@ pub(super) struct View {
     pub(super) slope: f64,
     /// The lowest level of the last round trips.
     pub(super) standing: Duration,
-    /// The part of the queue that comes and goes by itself; the target is longer by it.
-    pub(super) fluctuation: Duration,
     /// The jitter without a queue.
     pub(super) noise: Duration,
     /// The known size of the buffer, if packets were lost recently: the maximum wait seen.
@@ -63,15 +58,14 @@ pub(super) struct View {
 pub(super) struct Queue {
     /// The delays and the round-trip samples.
     delays: Delays<Duration>,
-    min_delay: Lowest,
-    spread: Lowest,
-    standing: Lowest,
-    fluctuation: Fluctuation,
+    min_delay: MinDelay,
+    spread: MinDelay,
+    standing: MinDelay,
     /// The size of a full packet, and its minimum round-trip time in earlier transfers.
     past: Option<(Bytes, Duration)>,
-    min_rtt: Lowest,
+    min_rtt: MinDelay,
     /// Negated waits, so that the minimum is the maximum wait.
-    max_wait: Lowest,
+    max_wait: MinDelay,
     lost_at: Option<Time>,
     started_at: Option<Time>,
 }
@@ -87,7 +81,8 @@ impl Queue {
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival, rtt: Duration, smoothed: Duration) -> bool {
         let added = self.delays.add(now, arrival, smoothed, rtt);
         if added == Some(true) {
-            (self.min_delay, self.spread, self.min_rtt) = (Lowest::default(), Lowest::default(), Lowest::default());
+            (self.min_delay, self.spread, self.min_rtt) =
+                (MinDelay::default(), MinDelay::default(), MinDelay::default());
         }
         added.is_some()
     }
@@ -135,16 +130,13 @@ impl Queue {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
-        let latest = self.delays.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
-        self.max_wait.update(now, -(latest.as_nanos() as i64), config.min_delay_expiry);
+        let max_wait = self.delays.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
+        self.max_wait.update(now, -(max_wait.as_nanos() as i64), config.min_delay_expiry);
         let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
         let buffer = recently.then(|| Duration::from_nanos(self.max_wait.get().unwrap_or(0).unsigned_abs()));
         let standing = self.standing.update(now, level.as_nanos() as i64, rtt * STANDING_ROUNDS);
         let standing = Duration::from_nanos(standing.unsigned_abs());
-        self.fluctuation.on_wait(now, rtt, latest, standing, config.min_delay_expiry);
-        let of_buffer = buffer.map_or(Duration::MAX, |buffer| buffer.scale(MAX_TARGET_OF_BUFFER));
-        let fluctuation = self.fluctuation.tolerated(min_rtt).min(of_buffer);
-        Some(View { level, slope, standing, fluctuation, noise, buffer })
+        Some(View { level, slope, standing, noise, buffer })
     }
 
     /// The wait of a packet with this delay.
@@ -202,6 +194,29 @@ impl WaitCount {
     }
 }
 
+/// The minimum delay of a recent time: of the current half of it and the half before.
+#[derive(Debug, Clone, Default)]
+struct MinDelay {
+    since: Time,
+    current: Option<i64>,
+    previous: Option<i64>,
+}
+
+impl MinDelay {
+    fn get(&self) -> Option<i64> {
+        self.current.into_iter().chain(self.previous).min()
+    }
+
+    fn update(&mut self, now: Time, delay: i64, expiry: Duration) -> i64 {
+        if now.since(self.since) > expiry / 2 {
+            (self.since, self.previous, self.current) = (now, self.current, None);
+        }
+        let current = self.current.map_or(delay, |current| current.min(delay));
+        self.current = Some(current);
+        self.previous.map_or(current, |previous| previous.min(current))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rampmeter_units::Ecn;
@@ -236,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_minimum_is_kept_for_half_of_its_expiry_or_more() {
-        let mut min = Lowest::default();
+        let mut min = MinDelay::default();
         let mut update = |at, delay| min.update(ms(at), delay, Duration::from_millis(100));
         assert_eq!([update(0.0, 10), update(50.0, 20), update(100.0, 30)], [10; 3]);
         assert_eq!(update(151.0, 40), 30, "the first ones have expired");
