@@ -51,8 +51,6 @@ pub struct Claim {
     pub recorded: Standing,
     /// The variants of its file.
     pub variants: Arc<[Variant]>,
-    /// Those that it is about, by their places in the list.
-    pub(crate) own_variants: Vec<usize>,
 }
 
 impl Claim {
@@ -183,11 +181,9 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             scenario,
             recorded: Standing::Missing,
             variants: variants.clone(),
-            own_variants: Vec::new(),
         };
         claim.recorded = records.standing(&claim)?;
         claim.scenario = quick_scenario.unwrap_or(claim.scenario);
-        claim.own_variants = claim.own_variants();
         claims.push(claim);
     }
     Ok(claims)

@@ -352,16 +352,20 @@ fn overridden(place: &Table, other: &Table) -> Table {
 
 /// Whether `point` is at `place`, in any world.
 pub(super) fn matches(point: &Point, place: &Table) -> bool {
-    let is_equal = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
-        (Some(value), Some(wanted)) => value == wanted,
-        _ => value == wanted,
-    };
     place.iter().filter(|(axis, _)| *axis != WORLD).all(|(axis, wanted)| {
         point.get(axis).is_some_and(|value| match wanted {
             Value::Array(several) => several.iter().any(|wanted| is_equal(value, wanted)),
             wanted => is_equal(value, wanted),
         })
     })
+}
+
+/// Whether two values of an axis are equal; 1 and 1.0 are.
+pub(super) fn is_equal(value: &Value, wanted: &Value) -> bool {
+    match (number(value), number(wanted)) {
+        (Some(value), Some(wanted)) => value == wanted,
+        _ => value == wanted,
+    }
 }
 
 pub(super) fn number(value: &Value) -> Option<f64> {

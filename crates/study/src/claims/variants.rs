@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use toml::Table;
 
-use super::metric::matches;
+use super::metric::{is_equal, matches};
 use super::{Claim, ClaimResult, Measured, Status};
 
 /// A variant that a file of claims declares.
@@ -41,7 +41,7 @@ impl Variant {
 
     /// Whether `value` may be of this variant.
     fn has(&self, value: &Measured) -> bool {
-        self.place.iter().all(|(axis, own)| value.at.get(axis).is_none_or(|at| at == own))
+        self.place.iter().all(|(axis, own)| value.at.get(axis).is_none_or(|at| is_equal(at, own)))
     }
 }
 
@@ -55,8 +55,8 @@ impl Claim {
         self.variants.iter().find_map(without).unwrap_or(&self.id)
     }
 
-    /// The variants that it is about, by their places in the list.
-    pub(super) fn own_variants(&self) -> Vec<usize> {
+    /// The variants that it is about, by their places in the list; none if its value compares several.
+    fn own_variants(&self) -> Vec<usize> {
         let used: Vec<usize> =
             (0..self.variants.len()).filter(|index| self.variants[*index].is_used_by(self)).collect();
         let mut axes = self.variants.iter().flat_map(|variant| variant.place.keys());
@@ -72,10 +72,10 @@ impl Claim {
 pub fn with_variants(all: &[Claim], selected: &[Claim]) -> Vec<Claim> {
     let is_shared = |claim: &Claim| {
         let same = all.iter().filter(|other| other.has_sentence_of(claim));
-        same.map(|other| other.own_variants.len()).sum::<usize>() > 1
+        same.map(|other| other.own_variants().len()).sum::<usize>() > 1
     };
     let is_selected = |claim: &Claim| selected.iter().any(|other| other.has_sentence_of(claim));
-    let own = all.iter().filter(|claim| !claim.own_variants.is_empty() && is_selected(claim) && is_shared(claim));
+    let own = all.iter().filter(|claim| is_selected(claim) && !claim.own_variants().is_empty() && is_shared(claim));
     own.cloned().collect()
 }
 
@@ -111,8 +111,8 @@ impl<'r> Sentence<'r> {
                 let cells = claim.variants.iter().map(|_| None).collect();
                 sentences.push(Self { claim, cells });
             }
-            for own in &claim.own_variants {
-                sentences[index].cells[*own].get_or_insert_with(|| Cell::of(result, &claim.variants[*own]));
+            for own in claim.own_variants() {
+                sentences[index].cells[own].get_or_insert_with(|| Cell::of(result, &claim.variants[own]));
             }
         }
         sentences.retain(|sentence| sentence.cells.iter().flatten().count() > 1);

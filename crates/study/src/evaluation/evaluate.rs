@@ -164,7 +164,6 @@ impl Evaluator<'_> {
             scenario,
             recorded: Standing::Missing,
             variants: Arc::default(),
-            own_variants: Vec::new(),
         })
     }
 
