@@ -259,7 +259,10 @@ impl Competitive {
     pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
         self.lost_at = if is_queue { Some(now) } else { self.lost_at };
         if let Some(cubic) = &mut self.cubic {
-            cubic.on_loss(now, loss);
+            // Recovery does not end while retransmissions are lost. So its window falls once for all packets that were
+            // sent before it last fell, as QUIC's does (RFC 9002, section 7.3.2). With one reaction per recovery four
+            // flows whose link fell to a tenth lost up to 65% of their packets for ten seconds, in 6 of 288 runs.
+            cubic.on_loss(now, &Loss { recovering: false, ..*loss });
         }
     }
 }

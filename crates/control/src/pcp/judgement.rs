@@ -44,7 +44,8 @@ impl Pcp {
     fn max_grant(&self) -> Rate {
         let Some(capacity) = self.path_history.capacity() else { return Rate::MAX };
         let waits = self.count_waits(self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait()));
-        let growth = growth::factor(waits, self.base, capacity) - 1.0;
+        let grew = self.rise.since(self.probe.started, self.rtt, self.base);
+        let growth = growth::factor(waits, grew, self.base, capacity) - 1.0;
         let max = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
         max.min(capacity.scale(MAX_JUMP)).max(self.min_probe())
     }
@@ -124,6 +125,12 @@ mod tests {
         assert!((actual.as_secs_f64() * 1e3 - expected).abs() < 1e-4, "{actual} instead of {expected} ms");
     }
 
+    /// The growth of a flow with a third of the link beside others that use so much of it.
+    fn shared(others: f64) -> f64 {
+        let join = others / (others + 1.0 / 3.0);
+        (1.0 - others * (1.0 - join)) / (1.0 / 3.0 + others * join) - 1.0
+    }
+
     /// The first train's packets arrive. They waited for `wait` microseconds, the last one for `growth` more.
     fn arrive(world: &mut World, wait: u64, growth: u64) {
         for (n, (sent_at, number, bytes)) in (0..5).zip(world.train()) {
@@ -161,10 +168,11 @@ mod tests {
 
     #[test]
     fn a_grant_is_what_others_leave_or_the_room_in_the_queue() {
-        // Of 20 packets m waited, so others use (m + 1) / 22 of 30 Mb/s, and the flow a third. No grant is above a third
-        // of the link. Where others leave nothing, 0.15 of the target over half a round trip is room.
+        // Where four of 20 packets wait, others use (20 0.353 + 1) / 22 of 30 Mb/s, and the flow a third (`growth`). No
+        // grant is above a third of the link. Where others leave nothing, 0.15 of the target over half a round trip is
+        // room.
         let room = 0.15 * (1.0 + 3.0 * 3.0_f64.ln()) / 3.75 / 10.0;
-        for (waited, growth) in [(0, 1.0), (10, 1.0 / (11.0 / 22.0 + 1.0 / 3.0) - 1.0), (18, room)] {
+        for (waited, growth) in [(0, 1.0), (4, shared((20.0 * 0.35251 + 1.0) / 22.0)), (18, room)] {
             let mut world = known_path(&Config::default(), waited);
             world.sender.view.slope = 0.0;
             let grant = world.sender.max_grant().as_bps_f64();
@@ -174,11 +182,12 @@ mod tests {
 
     #[test]
     fn packets_of_the_train_that_waited_show_a_busy_link() {
-        // Up to 0.6 packet times are no wait. Ten of 20 packets before the train had waited.
-        for (wait, waited) in [(160, 10.0), (161, 15.0)] {
-            let mut world = known_path(&Config::default(), 10);
+        // Up to 0.6 packet times are no wait. Four of 20 packets before the train had waited: with its five packets 4 or 9
+        // of 25.
+        for (wait, utilization) in [(160, 0.29719), (161, 0.53601)] {
+            let mut world = known_path(&Config::default(), 4);
             arrive(&mut world, wait, 0);
-            let growth = 1.0 / ((waited + 1.0) / 27.0 + 1.0 / 3.0) - 1.0;
+            let growth = shared((25.0 * utilization + 1.0) / 27.0);
             assert!((world.sender.max_grant().as_bps_f64() / 10e6 - growth).abs() < 1e-4, "{wait}");
         }
     }

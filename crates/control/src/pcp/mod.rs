@@ -88,6 +88,7 @@ use self::config::{
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
+use self::growth::Rise;
 use self::history::PathHistory;
 use self::host_jitter::HostJitter;
 use self::jump::Jump;
@@ -136,6 +137,7 @@ pub struct Pcp {
     slow_start: Option<SlowStart>,
     excess_loss: ExcessLoss,
     jump: Jump,
+    rise: Rise,
     host_jitter: HostJitter,
     path_history: PathHistory,
     pacer: Pacer,
@@ -183,6 +185,7 @@ impl Algorithm for Pcp {
             slow_start: None,
             excess_loss: ExcessLoss::default(),
             jump: Jump::default(),
+            rise: Rise::default(),
             host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
             path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
@@ -305,7 +308,7 @@ impl Controller for Pcp {
         self.compensation = Compensation::new();
         (self.reached, self.last_cut) = (Rate::ZERO, Cut::Never);
         self.slow_start = None;
-        (self.excess_loss, self.jump) = (ExcessLoss::default(), Jump::default());
+        (self.excess_loss, self.jump, self.rise) = (ExcessLoss::default(), Jump::default(), Rise::default());
         let past = self.path_history.past;
         self.host_jitter = HostJitter::new(past.map_or(Duration::ZERO, |past| past.host_jitter), MAX_JITTER);
         self.begin(now, path, first);
@@ -361,7 +364,7 @@ impl Controller for Pcp {
         let host_stalled =
             |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
         if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !host_stalled(last)) {
-            self.host_jitter.on_arrival(arrived_at, last);
+            self.host_jitter.on_arrival(arrived_at, last, self.rtt);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
         let (mut kept, active) = (false, self.phase.is_probing());

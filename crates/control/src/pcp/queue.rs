@@ -58,14 +58,14 @@ pub(super) struct View {
 pub(super) struct Queue {
     /// The delays and the round-trip samples.
     delays: Delays<Duration>,
-    min_delay: MinDelay,
-    spread: MinDelay,
-    standing: MinDelay,
+    min_delay: Minimum,
+    spread: Minimum,
+    standing: Minimum,
     /// The size of a full packet, and its minimum round-trip time in earlier transfers.
     past: Option<(Bytes, Duration)>,
-    min_rtt: MinDelay,
+    min_rtt: Minimum,
     /// Negated waits, so that the minimum is the maximum wait.
-    max_wait: MinDelay,
+    max_wait: Minimum,
     lost_at: Option<Time>,
     started_at: Option<Time>,
 }
@@ -81,8 +81,7 @@ impl Queue {
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival, rtt: Duration, smoothed: Duration) -> bool {
         let added = self.delays.add(now, arrival, smoothed, rtt);
         if added == Some(true) {
-            (self.min_delay, self.spread, self.min_rtt) =
-                (MinDelay::default(), MinDelay::default(), MinDelay::default());
+            (self.min_delay, self.spread, self.min_rtt) = (Minimum::default(), Minimum::default(), Minimum::default());
         }
         added.is_some()
     }
@@ -187,31 +186,30 @@ impl WaitCount {
         Self { waited: self.waited + other.waited, all: self.all + other.all }
     }
 
-    /// The share of time in which other flows use the link, by Laplace's rule of succession, because few packets prove
-    /// little.
-    pub(super) fn utilization_by_others(self) -> f64 {
-        (self.waited as f64 + 1.0) / (self.all as f64 + 2.0)
+    /// The share of packets that waited, 0 without any.
+    pub(super) fn share(self) -> f64 {
+        self.waited as f64 / self.all.max(1) as f64
     }
 }
 
-/// The minimum delay of a recent time: of the current half of it and the half before.
+/// The minimum of a recent time: of the current half of it and the half before.
 #[derive(Debug, Clone, Default)]
-struct MinDelay {
+pub(super) struct Minimum {
     since: Time,
     current: Option<i64>,
     previous: Option<i64>,
 }
 
-impl MinDelay {
+impl Minimum {
     fn get(&self) -> Option<i64> {
         self.current.into_iter().chain(self.previous).min()
     }
 
-    fn update(&mut self, now: Time, delay: i64, expiry: Duration) -> i64 {
+    pub(super) fn update(&mut self, now: Time, value: i64, expiry: Duration) -> i64 {
         if now.since(self.since) > expiry / 2 {
             (self.since, self.previous, self.current) = (now, self.current, None);
         }
-        let current = self.current.map_or(delay, |current| current.min(delay));
+        let current = self.current.map_or(value, |current| current.min(value));
         self.current = Some(current);
         self.previous.map_or(current, |previous| previous.min(current))
     }
@@ -251,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_minimum_is_kept_for_half_of_its_expiry_or_more() {
-        let mut min = MinDelay::default();
+        let mut min = Minimum::default();
         let mut update = |at, delay| min.update(ms(at), delay, Duration::from_millis(100));
         assert_eq!([update(0.0, 10), update(50.0, 20), update(100.0, 30)], [10; 3]);
         assert_eq!(update(151.0, 40), 30, "the first ones have expired");
@@ -328,8 +326,8 @@ mod tests {
         let count = queue.count_waits(Duration::from_micros(200));
         assert_eq!((count.waited, count.all), (5, 21));
         assert_eq!(queue.count_waits(Duration::from_micros(300)).waited, 0, "none waited longer");
-        assert_eq!(WaitCount::default().utilization_by_others(), 0.5);
-        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 2, all: 7 }).utilization_by_others(), 0.4);
+        assert_eq!(WaitCount::default().share(), 0.0);
+        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 2, all: 7 }).share(), 0.375);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rampmeter_units::{Rate, Time};
 
 use super::Pcp;
 use super::config::{MAX_BACKOFF, MAX_TRAIN, MIN_PROBE, MIN_STEP, MISSING_RECEIPTS, STANDING, TRAIN_PER_JITTER};
-use super::growth;
+use super::growth::{self, Rise};
 use super::probe::{PairRate, Phase, ProbeResult};
 use super::queue::WaitCount;
 use super::start::GRANTED_SHARE;
@@ -68,7 +68,7 @@ impl Pcp {
             }
             available.min(1.0)
         } else {
-            (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
+            (growth::factor(waits, 1.0, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
         let test = base.scale(growth).min(max).max(self.min_probe());
         self.search.set_test_rate(test);
@@ -102,6 +102,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
+                self.rise = Rise::new(now, self.base);
                 self.jump.on_accepted(now, self.base, more, self.min_probe());
                 // Section 3.1: direct jump.
                 self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());

@@ -158,6 +158,19 @@ fn a_queue_that_is_empty_after_a_loss_does_not_end_the_mode() {
 }
 
 #[test]
+fn the_window_falls_for_packets_that_left_after_its_last_fall_although_recovery_goes_on() {
+    let mut competitive = entered();
+    let mut window_after = |number, last_sent, recovering| {
+        let loss = Loss { number, last_sent, recovering, ..crate::pcp::tests::loss(PACKET) };
+        competitive.on_loss(ms(140), &loss, true);
+        competitive.window().unwrap()
+    };
+    let first = window_after(10, 30, false);
+    assert_eq!(window_after(30, 50, true), first, "left before the fall");
+    assert!(window_after(31, 60, true) < first);
+}
+
+#[test]
 fn a_flow_that_has_the_whole_link_exits() {
     let carried = |packets| {
         let mut competitive = entered();

@@ -20,11 +20,13 @@ pub(in crate::pcp) fn known_path(config: &Config, waited: u64) -> World {
 
 #[test]
 fn the_next_test_is_for_what_other_flows_leave() {
-    // Others use (m + 1) / (n + 2) of the link, and the flow a third. All may grow by 1 over the sum (`growth`).
-    for (waited, used) in [(0, 1.0 / 22.0), (10, 11.0 / 22.0)] {
+    // Four of 20 packets wait at a utilization of 0.353, so others use (20 0.353 + 1) / 22 of the link, and the flow a
+    // third. The share `join` of the others grows with it (`growth`).
+    for (waited, used) in [(0, 1.0 / 22.0), (4, (20.0 * 0.3525 + 1.0) / 22.0)] {
         let mut world = known_path(&Config::default(), waited);
         let test = world.sender.next_test(Time::ZERO + RTT).unwrap();
-        let expected = 10e6 * (1.0 / (used + 1.0 / 3.0) - 1.0);
+        let join = used / (used + 1.0 / 3.0);
+        let expected = 10e6 * ((1.0 - used * (1.0 - join)) / (1.0 / 3.0 + used * join) - 1.0);
         assert!((test.as_bps_f64() / expected - 1.0).abs() < 1e-3, "{test} instead of {expected}");
         assert_eq!(world.sender.search.test(Rate::ZERO, Rate::MAX), test, "the search continues from it");
     }
