@@ -158,7 +158,7 @@ fn a_queue_that_is_empty_after_a_loss_does_not_end_the_mode() {
 }
 
 #[test]
-fn the_window_falls_for_packets_that_left_after_its_last_fall_although_recovery_goes_on() {
+fn losses_after_the_last_fall_count_within_a_recovery() {
     let mut competitive = entered();
     let mut window_after = |number, last_sent, recovering| {
         let loss = Loss { number, last_sent, recovering, ..crate::pcp::tests::loss(PACKET) };
