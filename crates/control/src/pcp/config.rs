@@ -142,7 +142,7 @@ pub(super) const MIN_PROBE: f64 = 0.3;
 /// every load.
 pub(super) const MAX_JUMP: f64 = 1.0 / 3.0;
 
-/// The wait, in packet times, from which a packet counts as delayed by other flows.
+/// The wait, in packet times, from which a packet counts as delayed by other flows; below 1 (`growth`).
 pub(super) const BUSY_WAIT: f64 = 0.6;
 
 /// The queue, in packet times, from which the queue and not the trains determines the test rate.

@@ -3,25 +3,30 @@
 //! The paper remarks that a sender "can pick the probe rate that maximizes its expected yield" (section 3.3). Two
 //! observations show more than the results of probes:
 //!
-//! *How busy the link is.* Packets that found the link idle did not wait. But one that finds a packet on the link waits
-//! for less than that packet's time: with random arrivals on a link that is busy for the share `rho` of the time, no
-//! more than `BUSY_WAIT` of it with the probability `(1 - rho) exp(BUSY_WAIT rho)` (M/D/1, Erlang 1909). So of `n`
-//! packets, those of the train and of the last round trip, `m` waited longer than that, and
+//! *How busy the link is.* The flow's own packets are spaced, so one that waits finds other flows' packets. If these keep
+//! the link busy for the share `rho` of the time, and arrive at random, it waits no longer than `BUSY_WAIT` packet times
+//! with the probability `(1 - rho) exp(BUSY_WAIT rho)` (M/D/1, Erlang 1909): it may meet the end of a packet. Of `n`
+//! packets, those of the train and of the last round trip, `m` wait longer, and
 //!
 //! ```text
 //! 1 - m / n = (1 - rho) exp(BUSY_WAIT rho)
 //! others    = (n rho grew + 1) / (n + 2)             of the capacity C, by Laplace's rule: few packets prove little
-//! join      = others / (others + r / C)              the share of the other flows that grow, too
+//! join      = others / (others + r / C)              the part of the other traffic that grows, too
 //! factor    = (1 - others (1 - join)) / (r / C + others join)
 //! ```
 //!
-//! If those flows grow by the same factor, the link is full but not overloaded: for many flows 1 / rho, the mirror of
-//! section 3.2's proportionate decrease, and for one beside another almost all that is left. `MAX_JUMP` limits what
-//! several flows take of the same free capacity in one round trip. *Grew*: a train that starts at once after a rise
-//! returns with waits from before it, so the other flows are assumed to have grown since as this one has (`Rise`).
+//! If that part grows by the same factor, the link is full but not overloaded. The factor is 1 / rho for many flows, the
+//! mirror of section 3.2's proportionate decrease. A flow beside one other of the same rate takes two thirds of what is
+//! left: many flows find the link idle together, of two often one. `MAX_JUMP` limits what several flows take of the same
+//! free capacity in one round trip. *Grew*: a train that starts at once after a rise returns with waits from before it,
+//! so the other flows are assumed to have grown since as this one has (`Rise`).
 //!
-//! Thirty flows on 200 Mb/s and 80 ms grew too far every eight round trips when `rho` was `m / n` and all rises counted
-//! alike: after two minutes their Jain's index was 0.36 to 0.61, and is 0.95 (`rampmeter claims pcp many`).
+//! Thirty flows on 200 Mb/s and 80 ms grew too far every eight round trips when `rho` was `m / n` and the others were not
+//! assumed to have grown: after two minutes their Jain's index was 0.36 to 0.62, and is 0.94 (`rampmeter claims pcp
+//! many`; `docs/pcp.md` has the designs).
+//!
+//! *Deviation*: with noise above `BUSY_WAIT` packet times only longer waits count (`min_busy_wait`), and the utilization
+//! is too low: 0.87 instead of 0.95 from waits of two packet times.
 //!
 //! *What the queue shows.* Where a queue stands, all packets wait and the results of trains are chance. Then the test
 //! rate is the pressure on the flow, which is negative where more rate is available (see `compensation`).
@@ -53,16 +58,16 @@ impl Rise {
         Self { at: now, from }
     }
 
-    /// The factor by which the rate has grown, to `base`, since the packets left whose waits are known when a train
-    /// that started at `started` is judged: those of the round trip before it.
+    /// The factor by which the rate has grown, to `base`, since packets left in the round trip before a train that
+    /// started at `started`: their waits are known when it is judged.
     pub(super) fn since(self, started: Time, rtt: Duration, base: Rate) -> f64 {
-        let is_later = self.at + rtt > started && self.from > Rate::ZERO;
-        if is_later { (base.as_bps_f64() / self.from.as_bps_f64()).max(1.0) } else { 1.0 }
+        let is_counted = self.at + rtt > started && self.from > Rate::ZERO;
+        if is_counted { (base.as_bps_f64() / self.from.as_bps_f64()).max(1.0) } else { 1.0 }
     }
 }
 
-/// The factor by which a flow with the base rate `base` may grow on a link of `capacity`, if the others `grew` by that
-/// factor since the packets left of which some waited.
+/// The factor by which a flow with the base rate `base` may grow on a link of `capacity`. Since the packets left that
+/// `waits` counts, the other flows `grew` by that factor.
 pub(super) fn factor(waits: WaitCount, grew: f64, base: Rate, capacity: Rate) -> f64 {
     let own = base.as_bps_f64() / capacity.as_bps_f64();
     let others = (waits.all as f64 * utilization(waits.share()) * grew + 1.0) / (waits.all as f64 + 2.0);
@@ -74,13 +79,13 @@ pub(super) fn factor(waits: WaitCount, grew: f64, base: Rate, capacity: Rate) ->
 /// exp(BUSY_WAIT rho)`, which is concave and falls, by Newton's method.
 fn utilization(share: f64) -> f64 {
     (0..NEWTON_STEPS).fold(share, |rho, _| {
-        let wave = (BUSY_WAIT * rho).exp();
-        let excess = share - 1.0 + (1.0 - rho) * wave;
-        rho + excess / (wave * (1.0 - BUSY_WAIT * (1.0 - rho)))
+        let exp = (BUSY_WAIT * rho).exp();
+        let excess = share - 1.0 + (1.0 - rho) * exp;
+        rho + excess / (exp * (1.0 - BUSY_WAIT * (1.0 - rho)))
     })
 }
 
-/// The steps after which the utilization is right to a thousandth.
+/// More steps change nothing.
 const NEWTON_STEPS: usize = 4;
 
 /// The target queue of a flow of `rate`, if a packet takes `packet` at `capacity`.

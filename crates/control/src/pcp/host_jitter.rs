@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! spread      = delay that 8 of 10 of the last 32 packets do not exceed, minus their minimum
-//! host jitter = the lowest spread, taken every 8 receipts, of the forward and of the reverse path: of the last 32, and
-//!               of all in the last 8 to 16 round trips
+//! host jitter = the lowest spread, taken every 8 receipts, of the forward and of the reverse path: of the last 32 or of
+//!               the last 8 to 16 round trips, whichever is longer
 //! ```
 //!
 //! Longer delays count as traffic. The host jitter is part of a path's history, because a transfer starts with a train
@@ -14,7 +14,7 @@
 //!
 //! A queue on the reverse path must not count: PCP accepts a queue as long as the host jitter, and with PCP in both
 //! directions each one's queue permits the other's. Queues of many flows rise and fall with a period of about eight
-//! round trips (`STANDING_ROUNDS`), so a shorter time may not contain an empty one. `docs/pcp.md` has the designs that
+//! round trips (`STANDING_ROUNDS`), so in a shorter time the queue may never be empty. `docs/pcp.md` has the designs that
 //! were compared.
 
 use rampmeter_units::{Duration, Time};
@@ -42,8 +42,9 @@ pub(super) struct HostJitter {
     forward: [i64; SAMPLES],
     reverse: [i64; SAMPLES],
     count: usize,
-    /// The smaller spreads of both directions, in nanoseconds, and the lowest one of the last round trips.
+    /// The smaller spreads of both directions, in nanoseconds.
     spreads: [i64; SPREADS],
+    /// The lowest one of the last round trips.
     lowest: Minimum,
     /// The current estimate.
     pub(super) estimate: Duration,

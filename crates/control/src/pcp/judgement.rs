@@ -181,6 +181,18 @@ mod tests {
     }
 
     #[test]
+    fn right_after_a_rise_the_waits_count_for_more() {
+        let mut world = known_path(&Config::default(), 4);
+        let (grant, started) = (world.sender.max_grant(), world.sender.probe.started);
+        world.sender.rise = growth::Rise::new(started, world.sender.base.scale(0.8));
+        let utilization = 1.25 * 0.35251;
+        assert!(
+            (world.sender.max_grant().as_bps_f64() / 10e6 - shared((20.0 * utilization + 1.0) / 22.0)).abs() < 1e-4
+        );
+        assert!(world.sender.max_grant() < grant);
+    }
+
+    #[test]
     fn packets_of_the_train_that_waited_show_a_busy_link() {
         // Up to 0.6 packet times are no wait. Four of 20 packets before the train had waited: with its five packets 4 or 9
         // of 25.
