@@ -1,3 +1,5 @@
+//! The equations of both variants, and slowdowns in virtual time.
+
 use super::*;
 use crate::rules::tests::TestFlow;
 use crate::testing::{PACKET, ack, arrived};

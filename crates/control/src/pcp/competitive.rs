@@ -259,10 +259,10 @@ impl Competitive {
     pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
         self.lost_at = if is_queue { Some(now) } else { self.lost_at };
         if let Some(cubic) = &mut self.cubic {
-            // Recovery goes on while retransmissions are lost, so it does not limit the reactions here: the window falls
-            // once for all packets that left before its last fall (RFC 9002, section 7.3.2). With one reaction for each
-            // recovery four flows whose link fell to a tenth (`studies/rfc9743/transients.toml`) lost 43 to 65% of their
-            // packets for ten seconds, with six of 288 seeds.
+            // Recovery goes on while retransmissions are lost, so it does not limit the reactions here: the window
+            // falls once for all packets that left before its last fall (RFC 9002, section 7.3.2). With one reaction
+            // for each recovery four flows whose link fell to a tenth (`studies/rfc9743/transients.toml`) lost 43 to
+            // 65% of their packets for ten seconds, with six of 288 seeds.
             cubic.on_loss(now, &Loss { recovering: false, ..*loss });
         }
     }

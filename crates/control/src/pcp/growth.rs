@@ -3,10 +3,10 @@
 //! The paper remarks that a sender "can pick the probe rate that maximizes its expected yield" (section 3.3). Two
 //! observations show more than the results of probes:
 //!
-//! *How busy the link is.* The flow's own packets are spaced, so one that waits finds other flows' packets. If these keep
-//! the link busy for the share `rho` of the time, and arrive at random, it waits no longer than `BUSY_WAIT` packet times
-//! with the probability `(1 - rho) exp(BUSY_WAIT rho)` (M/D/1, Erlang 1909): it may meet the end of a packet. Of `n`
-//! packets, those of the train and of the last round trip, `m` wait longer, and
+//! *How busy the link is.* The flow's own packets are spaced, so one that waits finds other flows' packets. If these
+//! keep the link busy for the share `rho` of the time, and arrive at random, it waits no longer than `BUSY_WAIT` packet
+//! times with the probability `(1 - rho) exp(BUSY_WAIT rho)` (M/D/1, Erlang 1909): it may meet the end of a packet. Of
+//! `n` packets, those of the train and of the last round trip, `m` wait longer, and
 //!
 //! ```text
 //! 1 - m / n = (1 - rho) exp(BUSY_WAIT rho)
@@ -15,18 +15,18 @@
 //! factor    = (1 - others (1 - join)) / (r / C + others join)
 //! ```
 //!
-//! If that part grows by the same factor, the link is full but not overloaded. The factor is 1 / rho for many flows, the
-//! mirror of section 3.2's proportionate decrease. A flow beside one other of the same rate takes two thirds of what is
-//! left: many flows find the link idle together, of two often one. `MAX_JUMP` limits what several flows take of the same
-//! free capacity in one round trip. *Grew*: a train that starts at once after a rise returns with waits from before it,
-//! so the other flows are assumed to have grown since as this one has (`Rise`).
+//! If that part grows by the same factor, the link is full but not overloaded. The factor is 1 / rho for many flows,
+//! the mirror of section 3.2's proportionate decrease. A flow beside one other of the same rate takes two thirds of what
+//! is left: many flows find the link idle together, of two often one. `MAX_JUMP` limits what several flows take of the
+//! same free capacity in one round trip. *Grew*: a train that starts at once after a rise returns with waits from before
+//! it, so the other flows are assumed to have grown since as this one has (`Rise`).
 //!
-//! Thirty flows on 200 Mb/s and 80 ms grew too far every eight round trips when `rho` was `m / n` and the others were not
-//! assumed to have grown: after two minutes their Jain's index was 0.36 to 0.62, and is 0.94 (`rampmeter claims pcp
+//! Thirty flows on 200 Mb/s and 80 ms grew too far every eight round trips when `rho` was `m / n` and the others were
+//! not assumed to have grown: after two minutes their Jain's index was 0.36 to 0.62, and is 0.94 (`rampmeter claims pcp
 //! many`; `docs/pcp.md` has the designs).
 //!
-//! *Deviation*: with noise above `BUSY_WAIT` packet times only longer waits count (`min_busy_wait`), and the utilization
-//! is too low: 0.87 instead of 0.95 from waits of two packet times.
+//! *Deviation*: with noise above `BUSY_WAIT` packet times only longer waits count (`min_busy_wait`), and the
+//! utilization is too low: 0.87 instead of 0.95 from waits of two packet times.
 //!
 //! *What the queue shows.* Where a queue stands, all packets wait and the results of trains are chance. Then the test
 //! rate is the pressure on the flow, which is negative where more rate is available (see `compensation`).

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! spread      = delay that 8 of 10 of the last 32 packets do not exceed, minus their minimum
-//! host jitter = the lowest spread, taken every 8 receipts, of the forward and of the reverse path: of the last 32 or of
-//!               the last 8 to 16 round trips, whichever is longer
+//! host jitter = the lowest spread, taken every 8 receipts, of the forward and of the reverse path: of the last 32 or
+//!               of the last 8 to 16 round trips, whichever is longer
 //! ```
 //!
 //! Longer delays count as traffic. The host jitter is part of a path's history, because a transfer starts with a train
@@ -14,8 +14,8 @@
 //!
 //! A queue on the reverse path must not count: PCP accepts a queue as long as the host jitter, and with PCP in both
 //! directions each one's queue permits the other's. Queues of many flows rise and fall with a period of about eight
-//! round trips (`STANDING_ROUNDS`), so in a shorter time the queue may never be empty. `docs/pcp.md` has the designs that
-//! were compared.
+//! round trips (`STANDING_ROUNDS`), so in a shorter time the queue may never be empty. `docs/pcp.md` has the designs
+//! that were compared.
 
 use rampmeter_units::{Duration, Time};
 

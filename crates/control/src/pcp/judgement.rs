@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn packets_of_the_train_that_waited_show_a_busy_link() {
-        // Up to 0.6 packet times are no wait. Four of 20 packets before the train had waited: with its five packets 4 or 9
-        // of 25.
+        // Up to 0.6 packet times are no wait. Four of 20 packets before the train had waited: with its five packets 4
+        // or 9 of 25.
         for (wait, utilization) in [(160, 0.29719), (161, 0.53601)] {
             let mut world = known_path(&Config::default(), 4);
             arrive(&mut world, wait, 0);
