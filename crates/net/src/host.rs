@@ -169,6 +169,13 @@ impl<C: Controller> Host<C> {
         count
     }
 
+    /// Appends all of `piece` to the stream, without a copy, and perhaps beyond the size of the send buffer.
+    pub fn write_piece(&mut self, now: Time, id: ConnectionId, piece: Vec<u8>) {
+        let Some(stream) = self.streams.get_mut(&id.number()) else { return };
+        self.endpoint.write(now, id, piece.len() as u64);
+        stream.outgoing.push(piece);
+    }
+
     /// The number of bytes that the connection takes now.
     pub fn send_space(&self, id: ConnectionId) -> usize {
         let buffered = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());

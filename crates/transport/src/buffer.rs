@@ -2,49 +2,78 @@
 
 use std::collections::VecDeque;
 
+/// The least memory of a piece that is made of small writes.
+const MIN_PIECE: usize = 4096;
+
 /// Bytes written and not yet acknowledged.
 #[derive(Debug, Clone, Default)]
 pub struct SendBuffer {
-    bytes: VecDeque<u8>,
-    /// Offset of the first byte kept.
+    /// The stream in pieces, each with the offset of its first byte.
+    pieces: VecDeque<(u64, Vec<u8>)>,
+    /// The offset of the first byte that is not acknowledged, and of the next one to be written.
     start: u64,
+    end: u64,
 }
 
 impl SendBuffer {
     /// Appends bytes to the stream.
     pub fn write(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
+        let room = self.pieces.back().map_or(0, |(_, last)| last.capacity() - last.len());
+        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        if let Some((_, last)) = self.pieces.back_mut() {
+            last.extend_from_slice(head);
+        }
+        self.end += head.len() as u64;
+        if !rest.is_empty() {
+            let mut piece = Vec::with_capacity(rest.len().max(MIN_PIECE));
+            piece.extend_from_slice(rest);
+            self.push(piece);
+        }
+    }
+
+    /// Appends bytes to the stream, without a copy.
+    pub fn push(&mut self, piece: Vec<u8>) {
+        if !piece.is_empty() {
+            let start = self.end;
+            self.end += piece.len() as u64;
+            self.pieces.push_back((start, piece));
+        }
     }
 
     /// Appends `offset..offset + len` of the stream to `out`. If a part of it is not kept, appends nothing and returns
     /// false.
     pub fn copy(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
-        let Some(from) = offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok()) else {
+        let Some(end) = offset.checked_add(len as u64).filter(|&end| offset >= self.start && end <= self.end) else {
             return false;
         };
-        let Some(to) = from.checked_add(len).filter(|&to| to <= self.bytes.len()) else { return false };
-        let (head, tail) = self.bytes.as_slices();
-        let middle = head.len();
-        out.extend_from_slice(&head[from.min(middle)..to.min(middle)]);
-        out.extend_from_slice(&tail[from.saturating_sub(middle)..to.saturating_sub(middle)]);
+        let first = self.pieces.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
+        for (start, piece) in self.pieces.range(first..) {
+            let from = offset.saturating_sub(*start).min(piece.len() as u64);
+            let to = end.saturating_sub(*start).min(piece.len() as u64);
+            if from == to {
+                break;
+            }
+            out.extend_from_slice(&piece[from as usize..to as usize]);
+        }
         true
     }
 
-    /// Discards everything before `offset`, which has been delivered.
+    /// Discards everything before `offset`, which has been delivered. The memory of a piece is free after its last byte.
     pub fn release(&mut self, offset: u64) {
-        let delivered = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
-        self.bytes.drain(..delivered);
-        self.start += delivered as u64;
+        self.start = self.start.max(offset.min(self.end));
+        while self.pieces.front().is_some_and(|(start, piece)| start + piece.len() as u64 <= self.start) {
+            self.pieces.pop_front();
+        }
     }
 
     /// The number of bytes kept.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        (self.end - self.start) as usize
     }
 
     /// Whether no bytes are kept.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.start == self.end
     }
 }
 
@@ -103,10 +132,13 @@ mod tests {
         #[test]
         fn pieces_in_any_order_make_the_stream(
             stream in prop::collection::vec(any::<u8>(), 1..400),
+            part in 1usize..90,
             cuts in prop::collection::vec((any::<prop::sample::Index>(), 1usize..90), 0..60),
         ) {
             let (mut sender, mut receiver) = (SendBuffer::default(), ReceiveBuffer::default());
-            sender.write(&stream);
+            for (n, part) in stream.chunks(part).enumerate() {
+                if n % 3 == 0 { sender.push(part.to_vec()) } else { sender.write(part) }
+            }
             let mut have = vec![false; stream.len()];
             let mut read = Vec::new();
             for (at, len) in cuts {

@@ -78,10 +78,38 @@ pub(crate) struct Proofs {
     /// The order of the first packet whose outcome is not known.
     open: u64,
     packets: VecDeque<(u8, Outcome)>,
+    /// Those that have arrived, among the last ones.
+    recent: Recent,
     /// By order.
     pending: BTreeMap<u64, Pending>,
     /// The pending packets whose proofs have arrived since the last [`Proofs::take_late`].
     late: Late,
+}
+
+/// Which of the 64 orders up to the highest one have arrived.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recent {
+    last: u64,
+    /// As in [`Proof::arrived`].
+    bits: u64,
+}
+
+impl Recent {
+    fn insert(&mut self, order: u64) {
+        let newer = order.saturating_sub(self.last);
+        self.bits = if newer < COVERED { self.bits << newer } else { 0 };
+        self.last += newer;
+        let older = self.last - order;
+        if older < COVERED {
+            self.bits |= 1 << older;
+        }
+    }
+
+    /// Whether all packets of a proof are known to have arrived. Nothing is known of those before the 64 orders.
+    fn has_all(&self, last: u64, arrived: u64) -> bool {
+        let older = self.last.checked_sub(last).filter(|&older| older < COVERED);
+        older.is_some_and(|older| arrived & !(self.bits >> older) == 0)
+    }
 }
 
 /// Pending packets whose proofs have arrived.
@@ -132,10 +160,10 @@ impl Proofs {
         if arrived & 1 == 0 || last < 63 - u64::from(arrived.leading_zeros()) {
             return None;
         }
-        let orders = (0..COVERED).filter(|n| arrived >> n & 1 == 1).map(|n| last - n);
-        if orders.clone().all(|order| self.has_arrived(order)) {
+        if self.recent.has_all(last, arrived) {
             return Some(()); // nothing new
         }
+        let orders = (0..COVERED).filter(|n| arrived >> n & 1 == 1).map(|n| last - n);
         let mut expected = 0;
         for order in orders.clone() {
             let Some(index) = self.index(order) else { return Some(()) }; // too old to matter
@@ -164,6 +192,7 @@ impl Proofs {
         let Some(index) = self.index(order) else { return };
         self.packets[index].1 = outcome;
         if outcome == Outcome::Arrived {
+            self.recent.insert(order);
             if let Some(Pending { bytes, sent_at, .. }) = self.pending.remove(&order) {
                 self.late.bytes += bytes;
                 self.late.last = self.late.last.max(Some((order, sent_at)));

@@ -1,9 +1,12 @@
-//! A file that is being read and sent: its bytes are hashed as they are read.
+//! A file that is being read and sent: its bytes are hashed as they are read, unless the hash is known.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::SystemTime;
 
+use super::hashes::{FileState, Hashes};
 use super::protocol::{Hash, Modified};
 
 /// The bytes that are read and hashed at once: some tens of microseconds of work.
@@ -21,6 +24,17 @@ pub(crate) struct Source {
     /// Whether the file still had its size and its time after the last byte was read.
     pub(crate) was_unchanged: bool,
     hasher: Box<blake3::Hasher>,
+    whole: Option<Box<Whole>>,
+}
+
+/// A file that is read whole, and whose hash may be known.
+#[derive(Debug)]
+struct Whole {
+    hashes: Arc<Hashes>,
+    /// The file's state when it was opened, and the time of that.
+    state: FileState,
+    opened: SystemTime,
+    known: Option<Hash>,
 }
 
 fn modified(metadata: &Metadata) -> Modified {
@@ -28,12 +42,26 @@ fn modified(metadata: &Metadata) -> Modified {
 }
 
 impl Source {
+    /// The file is hashed from its beginning.
     pub(crate) fn new(file: File, metadata: &Metadata) -> Self {
         let (size, modified) = (metadata.len(), modified(metadata));
-        Self { file, size, modified, at: 0, was_unchanged: false, hasher: Box::default() }
+        Self { file, size, modified, at: 0, was_unchanged: false, hasher: Box::default(), whole: None }
     }
 
-    /// Reads and hashes the next piece into `buffer`, whose old contents are lost.
+    /// The file is hashed only if `hashes` does not have its hash.
+    pub(crate) fn of_whole(file: File, metadata: &Metadata, hashes: &Arc<Hashes>) -> Self {
+        let state = FileState::of(metadata);
+        let known = hashes.find(&state);
+        let whole = Whole { hashes: Arc::clone(hashes), state, opened: SystemTime::now(), known };
+        Self { whole: Some(Box::new(whole)), ..Self::new(file, metadata) }
+    }
+
+    /// The hash of the whole file, if it is known before the file is read.
+    pub(crate) fn known_hash(&self) -> Option<Hash> {
+        self.whole.as_ref().and_then(|whole| whole.known)
+    }
+
+    /// Reads the next piece, and hashes it, into `buffer`, whose old contents are lost.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         self.read_until(self.size, buffer)
     }
@@ -41,13 +69,32 @@ impl Source {
     /// The same, but nothing from `end` on.
     pub(crate) fn read_until(&mut self, end: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         let rest = usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        buffer.resize(rest.min(PIECE), 0);
-        self.file.read_exact(buffer)?;
-        self.hasher.update(buffer);
+        let len = rest.min(PIECE);
+        buffer.clear();
+        buffer.reserve_exact(len);
+        if (&mut self.file).take(len as u64).read_to_end(buffer)? < len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if self.known_hash().is_none() {
+            self.hasher.update(buffer);
+        }
         self.at += buffer.len() as u64;
         if self.is_at_end() {
-            let now = self.file.metadata()?;
-            self.was_unchanged = (now.len(), modified(&now)) == (self.size, self.modified);
+            self.end()?;
+        }
+        Ok(())
+    }
+
+    /// The last byte was read.
+    fn end(&mut self) -> io::Result<()> {
+        let now = self.file.metadata()?;
+        self.was_unchanged = (now.len(), modified(&now)) == (self.size, self.modified);
+        let Some(whole) = &self.whole else { return Ok(()) };
+        let is_same = FileState::of(&now) == whole.state;
+        if whole.known.is_some() {
+            self.was_unchanged &= is_same; // nobody has hashed what was read
+        } else if is_same && whole.state.has_settled(whole.opened) {
+            whole.hashes.insert(whole.state, self.hash());
         }
         Ok(())
     }
@@ -64,6 +111,62 @@ impl Source {
 
     /// The hash of the bytes read so far.
     pub(crate) fn hash(&self) -> Hash {
-        *self.hasher.finalize().as_bytes()
+        self.known_hash().unwrap_or_else(|| *self.hasher.finalize().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn read_all(source: &mut Source) -> Hash {
+        let mut buffer = Vec::new();
+        while !source.is_at_end() {
+            source.read(&mut buffer).unwrap();
+        }
+        source.hash()
+    }
+
+    /// A file of two pieces, and its state.
+    fn file() -> (tempfile::NamedTempFile, Metadata) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&vec![7; 2 * PIECE]).unwrap();
+        let metadata = file.as_file().metadata().unwrap();
+        (file, metadata)
+    }
+
+    #[test]
+    fn a_known_hash_is_used_while_the_file_is_unchanged() {
+        let (file, metadata) = file();
+        let hashes = Arc::<Hashes>::default();
+        hashes.insert(FileState::of(&metadata), [1; 32]); // none that hashing gives
+        let open = || Source::of_whole(file.reopen().unwrap(), &file.as_file().metadata().unwrap(), &hashes);
+        let mut source = open();
+        assert_eq!(source.known_hash(), Some([1; 32]));
+        assert_eq!((read_all(&mut source), source.was_unchanged), ([1; 32], true));
+
+        let mut source = open();
+        source.read(&mut Vec::new()).unwrap();
+        let other_time = std::fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        file.as_file().set_times(other_time).unwrap();
+        read_all(&mut source);
+        assert!(!source.was_unchanged);
+        let mut source = open();
+        assert_eq!((source.known_hash(), read_all(&mut source)), (None, *blake3::hash(&vec![7; 2 * PIECE]).as_bytes()));
+    }
+
+    #[test]
+    fn the_hash_of_a_new_file_is_not_kept() {
+        let (file, metadata) = file();
+        let hashes = Arc::<Hashes>::default();
+        let mut source = Source::of_whole(file.reopen().unwrap(), &metadata, &hashes);
+        read_all(&mut source);
+        assert!(source.was_unchanged && hashes.find(&FileState::of(&metadata)).is_none());
+        source.rewind().unwrap();
+        source.whole.as_mut().unwrap().opened += std::time::Duration::from_secs(100);
+        read_all(&mut source);
+        assert!(hashes.find(&FileState::of(&metadata)).is_some(), "it had settled");
     }
 }

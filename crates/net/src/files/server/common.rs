@@ -12,6 +12,7 @@ use super::options::ServeOptions;
 use super::quota::Quota;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
+use crate::files::hashes::Hashes;
 use crate::history::HistoryFile;
 use crate::shares::Shares;
 
@@ -20,6 +21,7 @@ use crate::shares::Shares;
 pub(super) struct Common {
     pub(super) options: ServeOptions,
     pub(super) directory: Arc<Directory>,
+    pub(super) hashes: Arc<Hashes>,
     pub(super) admission: Admission,
     pub(super) histories: Option<HistoryFile>,
     /// Whether there is a limit on the rate of all clients or of each.
@@ -45,6 +47,7 @@ impl Common {
         let quota = Quota::new(&options.directory, max_size, max_total).map_err(bad_directory)?;
         Ok(Self {
             directory,
+            hashes: Arc::default(),
             admission: Admission::new(threads, options.max_connections(), options.max_clients),
             histories,
             has_rates: options.rate.is_some() || options.client_rate.is_some(),

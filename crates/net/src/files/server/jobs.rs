@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::directory::Directory;
+use super::super::hashes::Hashes;
 use super::super::protocol::{Answer, Modified, Refusal};
 use super::super::sink::Sink;
 use super::super::source::{PIECE, Source};
@@ -32,6 +33,7 @@ pub(crate) enum Outcome {
     Done(u64),
 }
 
+/// Opens a file of which a client has a part.
 pub(super) fn open(directory: &Directory, name: &str) -> Outcome {
     match directory.file(name) {
         Ok((file, metadata)) => Outcome::Opened(Source::new(file, &metadata), Vec::new()),
@@ -39,10 +41,10 @@ pub(super) fn open(directory: &Directory, name: &str) -> Outcome {
     }
 }
 
-pub(super) fn open_and_read(directory: &Directory, name: &str, mut buffer: Vec<u8>) -> Outcome {
+pub(super) fn open_and_read(directory: &Directory, hashes: &Arc<Hashes>, name: &str, mut buffer: Vec<u8>) -> Outcome {
     match directory.file(name) {
         Ok((file, metadata)) => {
-            let mut source = Source::new(file, &metadata);
+            let mut source = Source::of_whole(file, &metadata, hashes);
             match source.read(&mut buffer) {
                 Ok(()) => Outcome::Opened(source, buffer),
                 Err(_) => Outcome::Refused(Refusal::Unreadable),
@@ -52,10 +54,11 @@ pub(super) fn open_and_read(directory: &Directory, name: &str, mut buffer: Vec<u
     }
 }
 
-pub(super) fn open_of_size(directory: &Directory, name: &str, size: u64) -> Outcome {
-    match open(directory, name) {
-        Outcome::Opened(source, _) if source.size != size => Outcome::Refused(Refusal::Changed),
-        opened => opened,
+pub(super) fn open_of_size(directory: &Directory, hashes: &Arc<Hashes>, name: &str, size: u64) -> Outcome {
+    match directory.file(name) {
+        Ok((_, metadata)) if metadata.len() != size => Outcome::Refused(Refusal::Changed),
+        Ok((file, metadata)) => Outcome::Opened(Source::of_whole(file, &metadata, hashes), Vec::new()),
+        Err(reason) => Outcome::Refused(reason),
     }
 }
 

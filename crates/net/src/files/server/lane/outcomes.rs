@@ -42,7 +42,10 @@ impl Lane {
                     self.restart(cx, source);
                 }
             }
-            (Stage::Hashing(_), Outcome::Opened(source, _)) => self.stage = Stage::Hashing(Some(source)),
+            (Stage::Hashing(_), Outcome::Opened(source, _)) => match source.known_hash() {
+                Some(hash) => self.answer(cx, &Answer::Hashed(hash)),
+                None => self.stage = Stage::Hashing(Some(source)),
+            },
             (Stage::Hashing(_), Outcome::Read(source, buffer)) => {
                 self.buffer = buffer;
                 if !source.is_at_end() {
@@ -91,16 +94,19 @@ impl Lane {
     /// Sends bytes of a file that were just read, and its end after the last ones.
     fn send(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
         if !bytes.is_empty() {
+            let len = bytes.len() as u64;
             Piece::Bytes(bytes.len() as u32).encode(&mut self.output);
             self.flush(cx);
-            // Usually there is room, and the bytes are copied once.
-            let count = if self.output.is_empty() { cx.host.write(cx.now, cx.id, &bytes) } else { 0 };
-            self.on_moved(cx, count);
-            self.written += count as u64;
-            self.output.extend_from_slice(&bytes[count..]);
-            self.done.sent += bytes.len() as u64;
-            self.handled += bytes.len() as u64;
-            self.buffer = bytes;
+            // Usually there is room: it was read because there was.
+            if self.output.is_empty() {
+                cx.host.write_piece(cx.now, cx.id, bytes);
+                self.on_moved(cx, len as usize);
+                self.written += len;
+            } else {
+                self.output.extend_from_slice(&bytes);
+            }
+            self.done.sent += len;
+            self.handled += len;
         }
         if !source.is_at_end() {
             self.stage = Stage::Sending(Some(source));

@@ -22,6 +22,7 @@ impl Lane {
             self.done.name.clone_from(&name);
         }
         let directory = Arc::clone(&cx.shared.common.directory);
+        let hashes = Arc::clone(&cx.shared.common.hashes);
         let allowed = match request {
             Request::List { .. } if !cx.shared.common.options.lists => Err(Refusal::NotListed),
             Request::Delete { .. } | Request::SetModified { .. } | Request::Sync if !self.access.write => {
@@ -42,7 +43,7 @@ impl Lane {
         match *request {
             Request::Get { offset: 0, .. } => {
                 self.stage = Stage::Sending(None);
-                self.submit(cx, Class::Urgent, move || jobs::open_and_read(&directory, &name, buffer));
+                self.submit(cx, Class::Urgent, move || jobs::open_and_read(&directory, &hashes, &name, buffer));
             }
             Request::Get { offset, prefix, .. } => {
                 self.stage = Stage::Checking { source: None, prefix, until: offset };
@@ -50,7 +51,7 @@ impl Lane {
             }
             Request::Hash { size, .. } => {
                 self.stage = Stage::Hashing(None);
-                self.submit(cx, Class::Urgent, move || jobs::open_of_size(&directory, &name, size));
+                self.submit(cx, Class::Urgent, move || jobs::open_of_size(&directory, &hashes, &name, size));
             }
             Request::List { .. } => {
                 self.stage = Stage::Listing(None);
