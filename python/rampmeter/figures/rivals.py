@@ -1,4 +1,4 @@
-"""Today's schemes in pairs: what each gets beside each, the queue, and the losses, on a dozen paths."""
+"""Today's schemes in pairs: what each gets beside each, the queue, and the losses, on a dozen paths and more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONDITIONS = {
     "reference": "50 Mb/s, 40 ms, buffer 40 ms",
     "shallow": "buffer 8 ms",
     "deep": "buffer 200 ms",
-    "late": "buffer 200 ms, the column starts 10 s later",
+    "late": "10 Mb/s, buffer 200 ms, the column starts 10 s later, from 60 to 100 s",
     "fast": "200 Mb/s, 20 ms, buffer 20 ms",
     "slow": "2 Mb/s, 60 ms, buffer 240 ms",
     "short": "50 Mb/s, 5 ms, buffer 5 ms",
@@ -28,6 +28,7 @@ CONDITIONS = {
     "codel": "CoDel",
     "pie": "PIE",
     "fq-codel": "FQ-CoDel",
+    "dualpi2": "DualPI2",
 }
 """The conditions; those that name no rate are as the first one otherwise."""
 
@@ -102,7 +103,7 @@ def draw(result: Run) -> Drawing:
                 drawn.set_xlabel(panel.title)
         note(
             figure,
-            "Two long-lived flows on one link, the row's scheme beside the column's; 40 s without the first 10 s; "
+            "Two long-lived flows on one link, the row's scheme beside the column's; from 10 to 40 s; "
             f"means of {len(values(result, 'seed'))} runs. A share of 50 is an equal one. The queue is that of the "
             "link, both flows together.",
         )
@@ -141,7 +142,7 @@ def text(result: Run) -> str:
 
 FIGURES = {
     "rivals.matrix": Figure(
-        title="Schemes of today in pairs on twelve paths: share, queue, losses",
+        title="Schemes of today in pairs on thirteen paths: share, queue, losses",
         scenario="rivals/matrix.toml",
         quick={"condition": ["reference", "shallow"], "row": ["bbr", "bbr1", "cubic"], "column": ["bbr", "cubic"]},
         draw=draw,
