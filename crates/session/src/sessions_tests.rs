@@ -367,6 +367,33 @@ fn a_flood_of_hellos_gets_cookies_and_less_than_it_sent() {
 }
 
 #[test]
+fn a_forged_cookie_of_the_key_before_gets_no_answer() {
+    let mut pair = pair(Clients::Anyone);
+    let (id, hello) = pair.hello();
+    for port in 1..10 {
+        plain(&mut pair.server, pair.now, SocketAddr::from(([10, 1, 1, 1], port)), &hello);
+    }
+    while pair.server.poll_transmit().is_some() {}
+    let Some(Datagram::Hello { suite, noise, .. }) = Datagram::parse(&hello) else { panic!("a Hello") };
+    let with = |cookie: &Token| datagram::hello(suite, Pattern::Ik, id.0, cookie, &hello[noise.clone()]);
+    pair.at_server(&hello);
+    let cookie = |server: &mut Sessions| match Datagram::parse(&Pair::only(server)) {
+        Some(Datagram::Retry { cookie, .. }) => cookie,
+        other => panic!("{other:?}"),
+    };
+    let mut forged = cookie(&mut pair.server);
+    forged[15] ^= 1;
+    pair.at_server(&with(&forged));
+    let genuine = cookie(&mut pair.server);
+    pair.now += Duration::from_secs(30);
+    pair.at_server(&hello);
+    assert_ne!(cookie(&mut pair.server), genuine, "another key");
+    assert_eq!((pair.at_server(&with(&forged)), pair.server.poll_transmit()), (None, None));
+    assert_eq!(pair.server.openers().over_rate, 1);
+    assert!(pair.at_server(&with(&genuine)).is_some());
+}
+
+#[test]
 fn a_session_follows_its_client_to_an_address_that_answers() {
     let mut pair = pair(Clients::Anyone);
     let (client, server) = pair.open();

@@ -12,6 +12,22 @@ use crate::key::KeyPair;
 /// A cookie is valid for one to two of these.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(30);
 
+/// In a `Hello` of a host that was given none.
+pub(crate) const NO_COOKIE: Token = [0; TOKEN];
+
+/// What a cookie shows. Each takes one hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CookieCheck {
+    /// This host gave it to this address for this session, not long ago.
+    Valid,
+    /// There is none, it is too old, or it is wrong. The right one.
+    Retry(Token),
+    /// It names the key before the present one, and that key did not make it for this address and session. The right
+    /// one would cost a second hash, so there is no answer. An honest host has such a cookie only if its address
+    /// changed, or this host was restarted, after the cookie was made.
+    Forged,
+}
+
 #[derive(Debug)]
 pub(crate) struct Stateless {
     reset_key: hmac::Key,
@@ -41,21 +57,37 @@ impl Stateless {
         truncated(&self.reset_key, &id.to_be_bytes())
     }
 
-    /// A cookie for `from` and its session `id`.
-    pub(crate) fn cookie(&mut self, now: Time, from: SocketAddr, id: u64, random: &mut dyn RngCore) -> Token {
+    /// Reads the cookie of a `Hello` from `from`, for its session `id`.
+    pub(crate) fn check(
+        &mut self,
+        now: Time,
+        cookie: &Token,
+        from: SocketAddr,
+        id: u64,
+        random: &mut dyn RngCore,
+    ) -> CookieCheck {
+        self.renew(now, random);
+        self.check_with(now, cookie, |key| self.cookie_of(key, from, id))
+    }
+
+    fn renew(&mut self, now: Time, random: &mut dyn RngCore) {
         if self.renew_at <= now {
             self.renew_at = now + COOKIE_LIFETIME;
             self.current ^= 1;
             self.cookie_keys[usize::from(self.current)] = fresh_key(random);
             self.valid_until[usize::from(self.current)] = self.renew_at + COOKIE_LIFETIME;
         }
-        self.cookie_of(self.current, from, id)
     }
 
-    /// Whether this host gave `cookie` to `from` for its session `id`, not long ago: one hash.
-    pub(crate) fn is_valid(&self, now: Time, cookie: &Token, from: SocketAddr, id: u64) -> bool {
+    /// `cookie_of` gives the right cookie of a key. It is called once, whatever `cookie` is.
+    fn check_with(&self, now: Time, cookie: &Token, cookie_of: impl FnOnce(u8) -> Token) -> CookieCheck {
         let key = cookie[0] & 1;
-        now < self.valid_until[usize::from(key)] && are_equal(cookie, &self.cookie_of(key, from, id))
+        let is_of_the_other = key != self.current && now < self.valid_until[usize::from(key)];
+        if is_of_the_other && *cookie != NO_COOKIE {
+            return if are_equal(cookie, &cookie_of(key)) { CookieCheck::Valid } else { CookieCheck::Forged };
+        }
+        let right = cookie_of(self.current);
+        if are_equal(cookie, &right) { CookieCheck::Valid } else { CookieCheck::Retry(right) }
     }
 
     fn cookie_of(&self, key: u8, from: SocketAddr, id: u64) -> Token {
@@ -92,23 +124,73 @@ mod tests {
 
     use super::*;
 
+    const FROM: &str = "10.0.0.1:5";
+    const NANOSECOND: Duration = Duration::from_nanos(1);
+
+    /// A host that makes cookies, and its randomness.
+    struct Checker(Stateless, Stream);
+
+    impl Checker {
+        fn new() -> Self {
+            let mut random = Stream::from_seed(3);
+            Self(Stateless::new(&KeyPair::generate(&mut random), &mut random), random)
+        }
+
+        fn check(&mut self, after: Duration, cookie: &Token, from: &str, id: u64) -> CookieCheck {
+            self.0.check(Time::ZERO + after, cookie, from.parse().unwrap(), id, &mut self.1)
+        }
+
+        /// The cookie that `FROM` is given for its session 7.
+        fn cookie(&mut self, after: Duration) -> Token {
+            let CookieCheck::Retry(cookie) = self.check(after, &NO_COOKIE, FROM, 7) else { panic!("no cookie") };
+            cookie
+        }
+
+        fn is_valid(&mut self, after: Duration, cookie: &Token) -> bool {
+            self.check(after, cookie, FROM, 7) == CookieCheck::Valid
+        }
+    }
+
     #[test]
     fn a_cookie_is_valid_for_its_address_and_session_and_expires() {
-        let mut random = Stream::from_seed(3);
-        let mut stateless = Stateless::new(&KeyPair::generate(&mut random), &mut random);
-        let (from, now) = ("10.0.0.1:5".parse().unwrap(), Time::ZERO);
-        let cookie = stateless.cookie(now, from, 7, &mut random);
-        assert!(stateless.is_valid(now, &cookie, from, 7));
-        assert!(!stateless.is_valid(now, &cookie, from, 8));
-        assert!(!stateless.is_valid(now, &cookie, "10.0.0.1:6".parse().unwrap(), 7));
-        assert!(!stateless.is_valid(now, &cookie, "10.0.0.2:5".parse().unwrap(), 7));
-        assert!(!stateless.is_valid(now + COOKIE_LIFETIME * 2, &cookie, from, 7), "old, without a renewal");
-        stateless.cookie(now + COOKIE_LIFETIME, from, 7, &mut random);
-        assert!(stateless.is_valid(now + COOKIE_LIFETIME, &cookie, from, 7), "one renewal");
-        let late = stateless.cookie(now + COOKIE_LIFETIME * 2 - Duration::from_nanos(1), from, 7, &mut random);
-        stateless.cookie(now + COOKIE_LIFETIME * 2, from, 7, &mut random);
-        assert!(!stateless.is_valid(now, &cookie, from, 7), "two renewals");
-        assert!(stateless.is_valid(now + COOKIE_LIFETIME * 3 - Duration::from_nanos(2), &late, from, 7));
+        let mut host = Checker::new();
+        let cookie = host.cookie(Duration::ZERO);
+        for after in [Duration::ZERO, COOKIE_LIFETIME] {
+            assert!(host.is_valid(after, &cookie));
+            for (from, id) in [(FROM, 8), ("10.0.0.1:6", 7), ("10.0.0.2:5", 7)] {
+                assert_ne!(host.check(after, &cookie, from, id), CookieCheck::Valid, "{from} {id}");
+            }
+        }
+        let late = host.cookie(COOKIE_LIFETIME * 2 - NANOSECOND);
+        assert!(!host.is_valid(COOKIE_LIFETIME * 2, &cookie), "two renewals");
+        assert!(host.is_valid(COOKIE_LIFETIME * 3 - NANOSECOND, &late));
+        assert!(!host.is_valid(COOKIE_LIFETIME * 3, &late), "old, with one renewal");
+    }
+
+    #[test]
+    fn each_cookie_costs_one_hash() {
+        let mut host = Checker::new();
+        let before = host.cookie(Duration::ZERO);
+        let now = host.cookie(COOKIE_LIFETIME);
+        assert_ne!(before[0] & 1, now[0] & 1, "two keys");
+        let with_last_bit =
+            |cookie: Token, bit| std::array::from_fn(|index| cookie[index] ^ if index == 15 { bit } else { 0 });
+        let retry = CookieCheck::Retry(now);
+        for (after, cookie, expected) in [
+            (COOKIE_LIFETIME, now, CookieCheck::Valid),
+            (COOKIE_LIFETIME, before, CookieCheck::Valid),
+            (COOKIE_LIFETIME, NO_COOKIE, retry),
+            (COOKIE_LIFETIME, with_last_bit(now, 1), retry),
+            (COOKIE_LIFETIME, with_last_bit(before, 1), CookieCheck::Forged),
+            (COOKIE_LIFETIME * 2 - NANOSECOND, before, CookieCheck::Valid),
+        ] {
+            let mut hashes = 0;
+            let checked = host.0.check_with(Time::ZERO + after, &cookie, |key| {
+                hashes += 1;
+                host.0.cookie_of(key, FROM.parse().unwrap(), 7)
+            });
+            assert_eq!((checked, hashes), (expected, 1), "{cookie:?}");
+        }
     }
 
     #[test]

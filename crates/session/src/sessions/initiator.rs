@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use rampmeter_units::{Duration, Time};
 
 use super::{Event, Sessions};
-use crate::datagram::{self, Pattern, TOKEN, Token};
+use crate::datagram::{self, Pattern, Token};
 use crate::handshake::Handshake;
 use crate::key::PublicKey;
 use crate::session::{Asking, Session, SessionId, Stage, token_of};
-use crate::stateless::are_equal;
+use crate::stateless::{NO_COOKIE, are_equal};
 
 /// The first wait for an answer, doubled each time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ impl Sessions {
         let asking = Asking {
             handshake: None,
             responder,
-            cookie: [0; TOKEN],
+            cookie: NO_COOKIE,
             early: Vec::new(),
             resend_at: Time::MAX,
             attempts: 0,

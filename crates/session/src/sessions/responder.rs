@@ -26,6 +26,7 @@ use crate::key::PublicKey;
 use crate::networks::Network;
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
+use crate::stateless::CookieCheck;
 
 /// Handshakes a second without a cookie. Each takes two X25519 operations or more, a fifth of a millisecond together.
 pub(crate) const HELLOS_A_SECOND: f64 = 200.0;
@@ -61,7 +62,7 @@ pub struct Openers {
     pub accepted: u64,
     /// Answered with a cookie.
     pub cookies: u64,
-    /// Ignored: with a cookie, but beyond the part of their network.
+    /// Ignored: with a valid cookie, but beyond the part of their network, or with a forged one.
     pub over_rate: u64,
     /// Refused: they expect another key.
     pub other_key: u64,
@@ -163,20 +164,25 @@ impl Sessions {
         (!early.is_empty()).then_some(Opened { session: id, bytes: place })
     }
 
-    /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has one.
+    /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has a valid or a forged one.
     fn may_read(&mut self, now: Time, from: SocketAddr, hello: u64, cookie: &Token) -> bool {
         let network = Network::of(from);
         let has_room = self.half_open.len() <= self.config.max_half_open / 2;
         if has_room && self.member.shared().hellos.take(now, network) {
             return true;
         }
-        if !self.stateless.is_valid(now, cookie, from, hello) {
-            let cookie = self.stateless.cookie(now, from, hello, &mut *self.random);
-            self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
-            self.openers.cookies += 1;
-            return false;
+        match self.stateless.check(now, cookie, from, hello, &mut *self.random) {
+            CookieCheck::Valid => self.may_compute(now, network),
+            CookieCheck::Retry(cookie) => {
+                self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
+                self.openers.cookies += 1;
+                false
+            }
+            CookieCheck::Forged => {
+                self.openers.over_rate += 1;
+                false
+            }
         }
-        self.may_compute(now, network)
     }
 
     /// Whether a host with a genuine address may cause another handshake.
