@@ -1,4 +1,13 @@
-//! Budgets: amounts that come at a steady rate, for all clients together and for each client.
+//! Budgets: amounts that come at a steady rate, for all clients together, for each client and for each network.
+//!
+//! | | one client | one network | all |
+//! |---|---|---|---|
+//! | bytes that are moved | `client_rate` | | `rate` |
+//! | bytes that are hashed | `hashing` | four times `hashing` | |
+//!
+//! Clients and networks are those of [`shares`](crate::shares). Hashing has a limit by network, because its cost is
+//! this host's, and one customer of a provider may have the addresses of 65536 clients. Bytes that are moved have none:
+//! the operator chooses the rate of each client, and a network may be a campus with hundreds of them.
 //!
 //! A budget may go into debt: a piece of work is done as a whole if anything is left, and the next one waits until the
 //! debt is paid. So pieces may be of any size, and the mean rate is exact.
@@ -7,19 +16,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use rampmeter_manager::Destination;
+use rampmeter_transport::network;
 use rampmeter_units::{Duration, Rate, Time};
 
+use super::options::ServeOptions;
 use crate::shares::client;
 
-/// The bytes that a server hashes for a client without sending or receiving them, a second: to resume and
-/// to compare files.
-const HASHED_A_SECOND: f64 = 200e6;
+/// What a network may have hashed, in multiples of what a client may.
+const HASHING_CLIENTS: u64 = 4;
 
-/// The same at once: one large file may be checked without a wait.
-const HASHED_AT_ONCE: f64 = 1e9;
+/// The time in which an unused budget for hashing fills up: at 200 MB/s, a file of 1 GB is checked without a wait.
+const HASHING_DEPTH: Duration = Duration::from_secs(5);
 
 /// The time in which an unused budget for sending fills up.
-const SENDING_DEPTH_S: f64 = 0.05;
+const SENDING_DEPTH: Duration = Duration::from_millis(50);
 
 /// An amount that comes at a steady rate.
 #[derive(Debug, Clone)]
@@ -31,13 +41,11 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    fn new(rate: f64, depth: f64, now: Time) -> Self {
+    /// A full one, which takes `depth` to fill up.
+    fn new(rate: Rate, depth: Duration, now: Time) -> Self {
+        let rate = rate.as_bps_f64() / 8.0;
+        let depth = rate * depth.as_secs_f64();
         Self { rate, depth, level: depth, at: now }
-    }
-
-    fn of(rate: Rate, now: Time) -> Self {
-        let bytes = rate.as_bps() as f64 / 8.0;
-        Self::new(bytes, bytes * SENDING_DEPTH_S, now)
     }
 
     fn fill(&mut self, now: Time) {
@@ -52,78 +60,96 @@ impl Budget {
         (missing > 0.0).then(|| now + Duration::from_secs_f64(missing / self.rate).max(Duration::from_micros(100)))
     }
 
-    fn take(&mut self, amount: u64) {
+    fn take(&mut self, now: Time, amount: u64) {
+        self.fill(now);
         self.level -= amount as f64;
     }
 }
 
-/// The budgets of one client.
+/// A budget of the same rate for each client, or for each network.
 #[derive(Debug)]
-struct ClientBudgets {
-    hashing: Budget,
-    sending: Option<Budget>,
+struct Each {
+    rate: Rate,
+    depth: Duration,
+    /// Those that were used and may not be full yet.
+    budgets: BTreeMap<Destination, Budget>,
+}
+
+impl Each {
+    fn new(rate: Rate, depth: Duration) -> Self {
+        Self { rate, depth, budgets: BTreeMap::new() }
+    }
+
+    fn wait(&mut self, now: Time, owner: Destination) -> Option<Time> {
+        self.budgets.get_mut(&owner)?.wait(now)
+    }
+
+    fn take(&mut self, now: Time, owner: Destination, amount: u64) {
+        let budget = self.budgets.entry(owner).or_insert_with(|| Budget::new(self.rate, self.depth, now));
+        budget.take(now, amount);
+    }
+
+    /// Forgets those that are full: a new one would have the same.
+    fn sweep(&mut self, now: Time) {
+        self.budgets.retain(|_, budget| {
+            budget.fill(now);
+            budget.level < budget.depth
+        });
+    }
 }
 
 /// All budgets of a server.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    client_rate: Option<Rate>,
-    total: Option<Budget>,
-    clients: BTreeMap<Destination, ClientBudgets>,
+    moving: Option<Budget>,
+    moving_of_clients: Option<Each>,
+    hashing_of_clients: Each,
+    hashing_of_networks: Each,
 }
 
 impl Budgets {
-    pub(crate) fn new(now: Time, total: Option<Rate>, client_rate: Option<Rate>) -> Self {
-        Self { client_rate, total: total.map(|rate| Budget::of(rate, now)), clients: BTreeMap::new() }
-    }
-
-    fn client(&mut self, now: Time, ip: IpAddr) -> &mut ClientBudgets {
-        let client_rate = self.client_rate;
-        self.clients.entry(client(ip)).or_insert_with(|| ClientBudgets {
-            hashing: Budget::new(HASHED_A_SECOND, HASHED_AT_ONCE, now),
-            sending: client_rate.map(|rate| Budget::of(rate, now)),
-        })
+    pub(crate) fn new(now: Time, options: &ServeOptions) -> Self {
+        let of_network = Rate::from_bps(options.hashing.as_bps().saturating_mul(HASHING_CLIENTS));
+        Self {
+            moving: options.rate.map(|rate| Budget::new(rate, SENDING_DEPTH, now)),
+            moving_of_clients: options.client_rate.map(|rate| Each::new(rate, SENDING_DEPTH)),
+            hashing_of_clients: Each::new(options.hashing, HASHING_DEPTH),
+            hashing_of_networks: Each::new(of_network, HASHING_DEPTH),
+        }
     }
 
     /// The time at which bytes may be moved again for the client at `ip`, if not now.
     pub(crate) fn wait_to_move(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        let total = self.total.as_mut().and_then(|budget| budget.wait(now));
-        if self.client_rate.is_none() {
-            return total;
-        }
-        let own = self.client(now, ip).sending.as_mut().and_then(|budget| budget.wait(now));
-        total.max(own)
+        let all = self.moving.as_mut().and_then(|budget| budget.wait(now));
+        let own = self.moving_of_clients.as_mut().and_then(|each| each.wait(now, client(ip)));
+        all.max(own)
     }
 
     /// The client at `ip` was sent, or has sent, so many bytes.
     pub(crate) fn on_moved(&mut self, now: Time, ip: IpAddr, bytes: u64) {
-        if let Some(budget) = &mut self.total {
-            budget.take(bytes);
+        if let Some(budget) = &mut self.moving {
+            budget.take(now, bytes);
         }
-        if self.client_rate.is_some() {
-            if let Some(budget) = &mut self.client(now, ip).sending {
-                budget.take(bytes);
-            }
+        if let Some(each) = &mut self.moving_of_clients {
+            each.take(now, client(ip), bytes);
         }
     }
 
     /// The time at which bytes may be hashed again for the client at `ip`, if not now.
     pub(crate) fn wait_to_hash(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        self.client(now, ip).hashing.wait(now)
+        let own = self.hashing_of_clients.wait(now, client(ip));
+        own.max(self.hashing_of_networks.wait(now, network(ip.into())))
     }
 
+    /// Bytes were hashed for the client at `ip` that were neither sent nor received for it.
     pub(crate) fn on_hashed(&mut self, now: Time, ip: IpAddr, bytes: u64) {
-        self.client(now, ip).hashing.take(bytes);
+        self.hashing_of_clients.take(now, client(ip), bytes);
+        self.hashing_of_networks.take(now, network(ip.into()), bytes);
     }
 
-    /// Forgets networks whose budgets are full: a new one would have the same.
     pub(crate) fn sweep(&mut self, now: Time) {
-        self.clients.retain(|_, budgets| {
-            [Some(&mut budgets.hashing), budgets.sending.as_mut()].into_iter().flatten().any(|budget| {
-                budget.fill(now);
-                budget.level < budget.depth
-            })
-        });
+        let hashing = [&mut self.hashing_of_clients, &mut self.hashing_of_networks];
+        self.moving_of_clients.iter_mut().chain(hashing).for_each(|each| each.sweep(now));
     }
 }
 
@@ -150,33 +176,89 @@ mod tests {
         moved
     }
 
-    #[test]
-    fn a_client_gets_its_rate_and_all_get_theirs() {
-        let rate = |bytes: u64| Some(Rate::from_bps(bytes * 8));
-        // 1 MB/s for each client, and 1.5 MB/s for all.
-        let mut budgets = Budgets::new(Time::ZERO, None, rate(1_000_000));
-        for moved in move_pieces(&mut budgets, &["10.0.0.1", "10.0.0.2"], 10_000) {
-            assert!((9_900_000..10_300_000).contains(&moved), "{moved}");
-        }
-        let mut budgets = Budgets::new(Time::ZERO, rate(1_500_000), rate(1_000_000));
-        let moved: u64 = move_pieces(&mut budgets, &["10.0.0.1", "10.0.0.2", "10.0.0.3"], 10_000).iter().sum();
-        assert!((14_900_000..15_300_000).contains(&moved), "{moved}");
-        let mut budgets = Budgets::new(Time::ZERO, None, rate(1_000_000));
-        let both: u64 = move_pieces(&mut budgets, &["2001:db8::1", "2001:db8::2"], 10_000).iter().sum();
-        assert!((9_900_000..10_300_000).contains(&both), "one network is one client: {both}");
+    fn budgets(rate_of_all: Option<u64>, client_rate: Option<u64>) -> Budgets {
+        let rate = |bytes: Option<u64>| bytes.map(|bytes| Rate::from_bps(bytes * 8));
+        let options =
+            ServeOptions { rate: rate(rate_of_all), client_rate: rate(client_rate), ..ServeOptions::default() };
+        Budgets::new(Time::ZERO, &options)
     }
 
     #[test]
+    fn a_client_gets_its_rate_and_all_get_theirs() {
+        // 1 MB/s for each client, and 1.5 MB/s for all.
+        let mut each = budgets(None, Some(1_000_000));
+        for moved in move_pieces(&mut each, &["10.0.0.1", "10.0.0.2"], 10_000) {
+            assert!((9_900_000..10_300_000).contains(&moved), "{moved}");
+        }
+        let mut all = budgets(Some(1_500_000), Some(1_000_000));
+        let moved: u64 = move_pieces(&mut all, &["10.0.0.1", "10.0.0.2", "10.0.0.3"], 10_000).iter().sum();
+        assert!((14_900_000..15_300_000).contains(&moved), "{moved}");
+    }
+
+    #[test]
+    fn a_client_is_an_ipv4_address_or_64_bits_of_ipv6() {
+        for (ips, rates) in [
+            (["10.0.0.1", "::ffff:10.0.0.1"], 1),
+            (["10.0.0.1", "10.0.0.2"], 2),
+            (["2001:db8::1", "2001:db8::2"], 1),
+            (["2001:db8:0:1::1", "2001:db8:0:2::1"], 2),
+        ] {
+            let mut budgets = budgets(None, Some(1_000_000));
+            let both: u64 = move_pieces(&mut budgets, &ips, 10_000).iter().sum();
+            assert_eq!((both + 500_000) / 10_000_000, rates, "{ips:?}: {both}");
+        }
+    }
+
+    /// Hashes pieces of 4 MB for `ips` for 20 seconds. Returns the gigabytes hashed for each.
+    fn hash_pieces(ips: &[IpAddr]) -> Vec<f64> {
+        let (mut budgets, mut hashed) = (budgets(None, None), vec![0.0; ips.len()]);
+        for now in (0..20_000).step_by(10).map(after) {
+            // All that wait for the same time go on then: a piece is charged when it is hashed.
+            let due: Vec<usize> = (0..ips.len()).filter(|&n| budgets.wait_to_hash(now, ips[n]).is_none()).collect();
+            for index in due {
+                budgets.on_hashed(now, ips[index], 4_000_000);
+                hashed[index] += 0.004;
+            }
+        }
+        hashed
+    }
+
+    fn is_near(gigabytes: f64, expected: f64) -> bool {
+        (gigabytes - expected).abs() < 0.1 * expected
+    }
+
+    /// A home has 65536 networks of 64 bits, a provider 256 IPv4 addresses in 24 bits.
+    #[test]
     fn one_networks_hashing_does_not_take_anothers() {
-        let mut budgets = Budgets::new(Time::ZERO, None, None);
-        let (greedy, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        budgets.on_hashed(Time::ZERO, greedy, 3_000_000_000);
-        let wait = budgets.wait_to_hash(Time::ZERO, greedy).unwrap();
+        let home = (0..200).map(|n| IpAddr::from([0x2001, 0xdb8, 1, n, 0, 0, 0, 1])).collect();
+        let provider = (0..200).map(|n| IpAddr::from([10, 0, 0, n])).collect();
+        for (mut ips, other) in [(home, "2001:db8:2::1"), (provider, "10.0.1.1")] as [(Vec<IpAddr>, _); 2] {
+            ips.push(other.parse().unwrap());
+            let hashed = hash_pieces(&ips);
+            assert!(is_near(hashed[..200].iter().sum(), 20.0), "4 GB at once and 800 MB/s: {:?}", &hashed[..9]);
+            assert!(hashed[..200].iter().all(|&one| is_near(one, 0.1)), "in equal parts: {:?}", &hashed[..9]);
+            assert!(is_near(hashed[200], 5.0), "1 GB at once and 200 MB/s: {}", hashed[200]);
+        }
+    }
+
+    #[test]
+    fn four_clients_of_a_network_hash_as_one_alone() {
+        let ips = |count| (1..=count).map(|n| IpAddr::from([10, 0, 0, n])).collect::<Vec<_>>();
+        assert!(hash_pieces(&ips(4)).into_iter().all(|one| is_near(one, 5.0)));
+        assert!(hash_pieces(&ips(8)).into_iter().all(|one| is_near(one, 2.5)));
+    }
+
+    #[test]
+    fn a_debt_is_remembered_until_it_is_paid() {
+        let (mut budgets, ip) = (budgets(None, None), IpAddr::from([10, 0, 0, 1]));
+        budgets.on_hashed(Time::ZERO, ip, 3_000_000_000);
+        let wait = budgets.wait_to_hash(Time::ZERO, ip).unwrap();
         assert_eq!(wait.since(Time::ZERO).as_secs_f64().round(), 10.0, "2 GB of debt at 200 MB/s");
-        assert_eq!(budgets.wait_to_hash(Time::ZERO, other), None);
+        let kept =
+            |budgets: &Budgets| [&budgets.hashing_of_clients, &budgets.hashing_of_networks].map(|e| e.budgets.len());
         budgets.sweep(after(14_000));
-        assert_eq!(budgets.clients.len(), 1, "the debt is remembered");
+        assert_eq!(kept(&budgets), [1, 0]);
         budgets.sweep(after(15_100));
-        assert!(budgets.clients.is_empty());
+        assert_eq!(kept(&budgets), [0, 0]);
     }
 }

@@ -51,7 +51,7 @@ impl Common {
             admission: Admission::new(threads, options.max_connections(), options.max_clients),
             histories,
             has_rates: options.rate.is_some() || options.client_rate.is_some(),
-            budgets: Mutex::new(Budgets::new(now, options.rate, options.client_rate)),
+            budgets: Mutex::new(Budgets::new(now, &options)),
             quota: Mutex::new(quota),
             windows: Mutex::new(Shares::new(options.memory.as_u64())),
             has_ended: AtomicBool::new(false),

@@ -71,10 +71,13 @@ pub struct ServeOptions {
     /// The maximum sum of what the receive windows of uploads have beyond 64 kB each. Clients share it as they share
     /// places.
     pub memory: Bytes,
-    /// The rate of all clients together, in bytes of their streams.
+    /// The rate of all clients together, in bytes of their streams in both directions.
     pub rate: Option<Rate>,
-    /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
+    /// The same of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
     pub client_rate: Option<Rate>,
+    /// The rate at which files are hashed for each client, to resume and to compare them. Unused, it is kept for five
+    /// seconds. A network (24 bits of IPv4, 48 of IPv6) has four times as much.
+    pub hashing: Rate,
     /// The controller for clients that name no other.
     pub controller: String,
     /// Its settings.
@@ -126,6 +129,7 @@ impl Default for ServeOptions {
             memory: Bytes::new(256 << 20),
             rate: None,
             client_rate: None,
+            hashing: Rate::from_bps(1_600_000_000),
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
             clients: Clients::Anyone,
