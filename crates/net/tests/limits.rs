@@ -101,6 +101,15 @@ fn piece(len: u32) -> Vec<u8> {
     [&b"\x40"[..], &len.to_be_bytes(), &vec![7; len as usize]].concat()
 }
 
+/// A greeting and a request for the hash of the file `name`, which has `size` bytes.
+fn hash(name: u8, size: u64) -> Vec<u8> {
+    [&b"RMF3\0\x04\0\x01"[..], &[name], &size.to_be_bytes()].concat()
+}
+
+/// The bytes of an answer that has a hash or a part: its first byte, where the part ends, and the hash.
+const HASHED: usize = 33;
+const PARTIAL: usize = 41;
+
 /// A greeting and a request for the file `f`.
 const GET: &[u8] = b"RMF3\0\x01\0\x01f\0\0\0\0\0\0\0\0";
 
@@ -220,6 +229,57 @@ fn the_windows_of_all_uploads_have_a_limit_together() {
     // 16 parts of 25 for one address, 128 kB for each connection, and what was read.
     assert!(arrived.iter().sum::<u64>() < 2_560_000 + 8 * 132_000 + 500_000, "{arrived:?}");
     assert!(arrived.iter().any(|&bytes| bytes > 500_000), "uploads have larger windows: {arrived:?}");
+}
+
+/// Without a limit it is hashed within some tens of milliseconds.
+#[test]
+fn the_part_of_an_upload_is_hashed_within_the_budget() {
+    let to = tempfile::tempdir().unwrap();
+    fs::File::create(to.path().join(".f.part")).unwrap().set_len(20_000_000).unwrap();
+    let server = TestServer::start(to.path(), |options| {
+        options.writers = Writers::Anyone;
+        options.hashing = Rate::from_bps(16_000_000);
+    });
+    let mut put = put(b'f');
+    put[9] = 0; // its bytes follow after the server's answer
+    let mut raw = RawClient::new(server.address);
+    let id = raw.open(&put);
+    // 10 MB at once, and 2 MB/s until the last piece of 4 MiB begins.
+    raw.run(Duration::from_secs(2));
+    let welcome = raw.read(id).len();
+    assert!((1..PARTIAL).contains(&welcome), "{welcome}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut offer = Vec::new();
+    while offer.len() < PARTIAL {
+        assert!(Instant::now() < deadline, "{offer:?}");
+        raw.run(Duration::from_millis(100));
+        offer.extend(raw.read(id));
+    }
+    let hash = blake3::hash(&vec![0; 20_000_000]);
+    assert_eq!(offer[1..], [&20_000_000u64.to_be_bytes()[..], hash.as_bytes()].concat());
+}
+
+#[test]
+fn connections_with_one_budget_for_hashing_take_turns() {
+    let from = tempfile::tempdir().unwrap();
+    for (name, size) in [("large", 1 << 30), ("s", 1_000_000)] {
+        fs::File::create(from.path().join(&name[..1])).unwrap().set_len(size).unwrap();
+    }
+    let server = TestServer::start(from.path(), |options| options.hashing = Rate::from_bps(64_000_000));
+    let mut raw = RawClient::new(server.address);
+    // 40 MB at once, and 1.6 s for four pieces of the large file; the last one in 6.7 minutes.
+    let large = [(); 3].map(|()| raw.open(&hash(b'l', 1 << 30)));
+    raw.run(Duration::from_secs(1));
+    for _ in 0..3 {
+        let small = raw.open(&hash(b's', 1_000_000));
+        let (deadline, mut answer) = (Instant::now() + Duration::from_secs(20), Vec::new());
+        while answer.len() < HASHED {
+            assert!(Instant::now() < deadline, "it waits for the large ones");
+            raw.run(Duration::from_millis(50));
+            answer.extend(raw.read(small));
+        }
+    }
+    assert!(large.into_iter().all(|id| raw.read(id).len() < HASHED), "these are not complete");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Sink {
     hasher: Box<blake3::Hasher>,
     /// The number of bytes written.
     pub(crate) len: u64,
+    /// Of the bytes of an earlier transfer, those that are hashed.
+    hashed: u64,
     /// The size that the file will have, if known.
     pub(crate) expected: u64,
 }
@@ -69,7 +71,7 @@ impl Sink {
                 .is_ok_and(|found| (found.st_dev, found.st_ino) == (opened.dev(), opened.ino()));
             if is_there {
                 let len = opened.len();
-                return Ok(Self { place, part, file, hasher: Box::default(), len, expected: 0 });
+                return Ok(Self { place, part, file, hasher: Box::default(), len, hashed: 0, expected: 0 });
             }
         }
     }
@@ -79,19 +81,26 @@ impl Sink {
         self.expected.saturating_sub(self.len)
     }
 
-    /// Hashes the bytes in the part file.
-    pub(crate) fn read_back(&mut self) -> io::Result<()> {
+    /// Bytes of an earlier transfer that are not hashed yet.
+    pub(crate) fn unhashed(&self) -> u64 {
+        self.len - self.hashed
+    }
+
+    /// Hashes up to `max` of the bytes of an earlier transfer.
+    pub(crate) fn read_back(&mut self, max: u64) -> io::Result<()> {
         let mut buffer = vec![0; super::source::PIECE];
-        self.file.seek(SeekFrom::Start(0))?;
-        self.len = 0;
-        loop {
-            let count = self.file.read(&mut buffer)?;
+        let end = self.hashed.saturating_add(max).min(self.len);
+        while self.hashed < end {
+            let space = buffer.len().min(usize::try_from(end - self.hashed).unwrap_or(usize::MAX));
+            let count = self.file.read(&mut buffer[..space])?;
             if count == 0 {
+                self.len = self.hashed; // another program has made it shorter
                 return Ok(());
             }
             self.hasher.update(&buffer[..count]);
-            self.len += count as u64;
+            self.hashed += count as u64;
         }
+        Ok(())
     }
 
     /// Discards the bytes written so far.
@@ -101,7 +110,7 @@ impl Sink {
             self.file.seek(SeekFrom::Start(0))?;
         }
         self.hasher.reset();
-        self.len = 0;
+        (self.len, self.hashed) = (0, 0);
         Ok(())
     }
 
@@ -109,6 +118,7 @@ impl Sink {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
+        self.hashed = self.len;
         Ok(())
     }
 
@@ -164,7 +174,9 @@ mod tests {
         drop(sink);
         assert_eq!(Sink::part_len(&directory, "a/f"), Some(3));
         let mut sink = Sink::open(&directory, "a/f").unwrap();
-        sink.read_back().unwrap();
+        sink.read_back(2).unwrap();
+        assert_eq!((sink.unhashed(), sink.hash()), (1, *blake3::hash(b"ab").as_bytes()));
+        sink.read_back(u64::MAX).unwrap();
         sink.append(b"def").unwrap();
         assert_eq!(sink.hash(), *blake3::hash(b"abcdef").as_bytes());
         sink.complete(modified, false).unwrap();

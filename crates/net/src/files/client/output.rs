@@ -64,7 +64,7 @@ impl Output {
                 let open = || {
                     let mut sink = Sink::open(&directory, &name)?;
                     if resume {
-                        sink.read_back()?;
+                        sink.read_back(u64::MAX)?;
                     } else {
                         sink.clear()?;
                     }

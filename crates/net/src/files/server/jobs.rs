@@ -25,6 +25,8 @@ pub(crate) enum Outcome {
     Listed(Listing, Vec<u8>),
     /// A part file is open; it had so many bytes before.
     PartOpened(Sink, u64),
+    /// More of its bytes were hashed.
+    PartHashed(Sink),
     /// Bytes were written to it.
     Written(Sink),
     /// The upload failed; the part file remains, or not. So many bytes of the upload are not in the directory.

@@ -202,6 +202,7 @@ impl Worker {
     ) {
         self.common.admission.close(self.number, id, client.peer.ip(), client.lane.has_place);
         self.common.windows().give_back(client.peer.ip(), client.lane.more_window());
+        client.lane.charge_hashing(now, &self.common);
         self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
             self.close_part(id, upload.into_sink());
@@ -231,7 +232,7 @@ impl Worker {
                         self.common.quota().give_back(before);
                         self.close_part(id, Some(sink));
                     }
-                    Outcome::Written(sink) => self.close_part(id, Some(sink)),
+                    Outcome::PartHashed(sink) | Outcome::Written(sink) => self.close_part(id, Some(sink)),
                     Outcome::Failed(_, bytes) | Outcome::Done(bytes) => self.common.quota().give_back(bytes),
                     _ => {}
                 }

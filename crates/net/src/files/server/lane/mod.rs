@@ -25,6 +25,7 @@ use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Bytes, Time};
 
 use self::upload::Upload;
+use super::common::Common;
 use super::jobs::{self, Listing, Outcome};
 use super::shared::Shared;
 use super::worker::Access;
@@ -123,6 +124,8 @@ pub(super) struct Lane {
     written: u64,
     /// Whether a job runs.
     pub(super) has_job: bool,
+    /// The bytes that it hashes, and that are not yet charged.
+    hashing: u64,
     /// Whether the lane has one of the server's places.
     pub(super) has_place: bool,
     /// The size of the piece that is arriving, without what has arrived.
@@ -148,6 +151,7 @@ impl Lane {
             flushed: 0,
             written: 0,
             has_job: false,
+            hashing: 0,
             has_place: false,
             piece_left: 0,
             buffer: Vec::new(),
@@ -276,6 +280,7 @@ impl Lane {
             }
             let next = match &mut self.stage {
                 Stage::Greeting => self.read_greeting(cx),
+                Stage::Receiving(upload) if upload.is_unhashed() => self.hash_part(cx),
                 Stage::Ready | Stage::Receiving(_) | Stage::Skipping => self.read_request(cx),
                 Stage::Changing | Stage::Ended => Next::Wait,
                 Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),
@@ -304,7 +309,7 @@ impl Lane {
 
     /// The stage that hashes goes on, if the budget allows.
     fn hash_more(&mut self, cx: &mut Context<'_>) -> Next {
-        if let Some(until) = cx.shared.common.budgets().wait_to_hash(cx.now, self.ip) {
+        if let Some(until) = self.wait_to_hash(cx) {
             return Next::WaitUntil(until);
         }
         let (source, until) = match &mut self.stage {
@@ -313,14 +318,30 @@ impl Lane {
             _ => return Next::Failed,
         };
         let Some(source) = source else { return Next::Failed };
-        cx.shared.common.budgets().on_hashed(
-            cx.now,
-            self.ip,
-            jobs::HASHED_A_JOB.min(until.min(source.size) - source.at),
-        );
         let buffer = std::mem::take(&mut self.buffer);
-        self.submit(cx, Class::Background, move || jobs::hash(source, until, buffer));
+        let bytes = jobs::HASHED_A_JOB.min(until.min(source.size) - source.at);
+        self.submit_hashing(cx, bytes, move || jobs::hash(source, until, buffer));
         Next::Wait
+    }
+
+    /// The time at which the client may have more hashed, if not now.
+    fn wait_to_hash(&self, cx: &Context<'_>) -> Option<Time> {
+        cx.shared.common.budgets().wait_to_hash(cx.now, self.ip)
+    }
+
+    /// Starts a job that hashes so many `bytes`. They are charged when it ends: so the connections that wait for one
+    /// budget go on together, and none of them always before the others.
+    fn submit_hashing(&mut self, cx: &mut Context<'_>, bytes: u64, job: impl FnOnce() -> Outcome + Send + 'static) {
+        self.hashing = bytes;
+        self.submit(cx, Class::Background, job);
+    }
+
+    /// Charges what the last job has hashed.
+    pub(super) fn charge_hashing(&mut self, now: Time, common: &Common) {
+        let bytes = std::mem::take(&mut self.hashing);
+        if bytes > 0 {
+            common.budgets().on_hashed(now, self.ip, bytes);
+        }
     }
 
     fn read_greeting(&mut self, cx: &mut Context<'_>) -> Next {

@@ -9,6 +9,7 @@ impl Lane {
     /// A job has ended.
     pub(in super::super) fn on_outcome(&mut self, cx: &mut Context<'_>, outcome: Outcome) -> Next {
         self.has_job = false;
+        self.charge_hashing(cx.now, &cx.shared.common);
         let stage = std::mem::replace(&mut self.stage, Stage::Ready);
         match (stage, outcome) {
             (Stage::Ended, _) => self.stage = Stage::Ended,

@@ -1,7 +1,7 @@
 //! A file that a client puts.
 //!
 //! ```text
-//! on_put ──► Opening ──► (Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
+//! on_put ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
 //!              └────────────────── refused: what still arrives of it is dropped
 //! ```
 
@@ -11,7 +11,7 @@ use super::{Context, Lane, Next, Stage};
 use crate::files::directory::Directory;
 use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, check_name};
-use crate::files::server::jobs::{Outcome, write_refusal};
+use crate::files::server::jobs::{HASHED_A_JOB, Outcome, write_refusal};
 use crate::files::sink::Sink;
 
 /// An upload.
@@ -25,8 +25,10 @@ pub(in super::super) struct Upload {
 
 #[derive(Debug)]
 enum State {
-    /// A job opens the part file, writes to it or completes it.
+    /// A job opens the part file, hashes it, writes to it or completes it.
     InJob(Job),
+    /// Bytes of an earlier upload are hashed as soon as the client's budget allows.
+    Unhashed(Sink),
     /// The client receives what is here of the file; where it begins follows.
     Offered(Sink),
     Open(Sink),
@@ -35,6 +37,7 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     Open,
+    Hash,
     Write,
     Complete,
 }
@@ -54,9 +57,16 @@ fn open(directory: &Directory, name: &str, size: u64, flags: PutFlags, may_overw
     }
     let before = sink.len;
     sink.expected = size;
-    match if flags.at_once || before > size { sink.clear() } else { sink.read_back() } {
+    match if flags.at_once || before > size { sink.clear() } else { Ok(()) } {
         Ok(()) => Outcome::PartOpened(sink, before),
         Err(error) => Outcome::Failed(write_refusal(&error), size),
+    }
+}
+
+fn hash(mut sink: Sink) -> Outcome {
+    match sink.read_back(HASHED_A_JOB) {
+        Ok(()) => Outcome::PartHashed(sink),
+        Err(error) => Outcome::Failed(write_refusal(&error), sink.missing()),
     }
 }
 
@@ -81,10 +91,15 @@ fn complete(sink: Sink, hash: &Hash, modified: Modified, replace: bool) -> Outco
 }
 
 impl Upload {
+    /// Whether bytes of an earlier upload are to be hashed.
+    pub(super) fn is_unhashed(&self) -> bool {
+        matches!(self.state, State::Unhashed(_))
+    }
+
     /// The open part file.
     pub(in super::super) fn into_sink(self) -> Option<Sink> {
         match self.state {
-            State::Offered(sink) | State::Open(sink) => Some(sink),
+            State::Unhashed(sink) | State::Offered(sink) | State::Open(sink) => Some(sink),
             State::InJob(_) => None,
         }
     }
@@ -117,9 +132,21 @@ impl Lane {
         self.raise_window(cx);
         let may_overwrite = self.access.overwrite;
         self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open) });
-        // A part of an earlier upload is hashed: that is work for the background.
-        let class = if flags.at_once { Class::Urgent } else { Class::Background };
-        self.submit(cx, class, move || open(&directory, &name, size, flags, may_overwrite));
+        self.submit(cx, Class::Urgent, move || open(&directory, &name, size, flags, may_overwrite));
+        Next::Wait
+    }
+
+    /// Hashes more of the bytes of an earlier upload, if the budget allows.
+    pub(super) fn hash_part(&mut self, cx: &mut Context<'_>) -> Next {
+        if let Some(until) = self.wait_to_hash(cx) {
+            return Next::WaitUntil(until);
+        }
+        let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
+        let State::Unhashed(sink) = std::mem::replace(&mut upload.state, State::InJob(Job::Hash)) else {
+            return Next::Failed;
+        };
+        let bytes = HASHED_A_JOB.min(sink.unhashed());
+        self.submit_hashing(cx, bytes, move || hash(sink));
         Next::Wait
     }
 
@@ -196,11 +223,9 @@ impl Lane {
                     upload.state = State::Open(sink);
                     return Next::More;
                 }
-                cx.shared.common.budgets().on_hashed(cx.now, self.ip, sink.len);
-                let offer = Answer::Partial { offset: sink.len, prefix: sink.hash() };
-                upload.state = State::Offered(sink);
-                self.answer(cx, &offer);
+                self.offer(cx, sink);
             }
+            Outcome::PartHashed(sink) => self.offer(cx, sink),
             Outcome::Written(sink) => upload.state = State::Open(sink),
             Outcome::Done(replaced) => {
                 cx.shared.common.quota().give_back(replaced);
@@ -211,7 +236,7 @@ impl Lane {
             Outcome::Failed(reason, missing) => {
                 let has_more = match upload.state {
                     State::InJob(Job::Open) => upload.flags.at_once,
-                    State::InJob(Job::Complete) => false,
+                    State::InJob(Job::Hash | Job::Complete) => false,
                     _ => true,
                 };
                 return self.fail(cx, reason, missing, has_more);
@@ -219,6 +244,18 @@ impl Lane {
             _ => return Next::Failed,
         }
         Next::More
+    }
+
+    /// Offers the bytes of an earlier upload, once they are hashed.
+    fn offer(&mut self, cx: &mut Context<'_>, sink: Sink) {
+        let Stage::Receiving(upload) = &mut self.stage else { return };
+        if sink.unhashed() > 0 {
+            upload.state = State::Unhashed(sink);
+            return;
+        }
+        let offer = Answer::Partial { offset: sink.len, prefix: sink.hash() };
+        upload.state = State::Offered(sink);
+        self.answer(cx, &offer);
     }
 
     /// Refuses the upload. `has_more`: whether the client sends bytes of it.
