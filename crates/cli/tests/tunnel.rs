@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use common::{Workspace, text};
@@ -131,6 +134,43 @@ fn programs_connect_through_a_port_and_through_socks() {
     let refused = line(&mut server.errors);
     assert!(refused.contains("no connection to 127.0.0.1:") && refused.contains("--allow"), "{refused}");
     assert_eq!((client.interrupt(), server.interrupt()), (Some(0), Some(0)));
+}
+
+/// Not a test: the process of another user, which uses both ports of a tunnel.
+#[test]
+#[ignore = "started by another test, as a separate process"]
+fn child() {
+    if std::env::var_os("PROXY").is_none() {
+        return;
+    }
+    let at = |name| std::env::var(name).unwrap().parse::<SocketAddr>().unwrap();
+    assert_eq!(exchange(TcpStream::connect(at("PORT")).unwrap(), b"through -L"), b"through -L");
+    let (through, code) = socks(at("PROXY"), at("ECHO"));
+    assert_eq!((code, exchange(through, b"through --socks")), (0, b"through --socks".to_vec()));
+}
+
+#[test]
+fn another_user_of_the_clients_machine_is_served() {
+    const NOBODY: u32 = 65_534;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return eprintln!("skipped: only root can start a program of another user");
+    }
+    let workspace = Workspace::new("tunnel_other_user");
+    let echo = echo();
+    let (_server, address) = start_server(&workspace, &echo.to_string());
+    let forward = format!("0:{echo}");
+    let mut client = Running::start(&workspace, &[&address, "--identity", "client", "-L", &forward, "--socks", "0"]);
+    // This program, whose directory may be closed to other users.
+    let output = Command::new("/proc/self/exe")
+        .args(["--exact", "child", "--ignored"])
+        .env("PORT", client.address().to_string())
+        .env("PROXY", client.address().to_string())
+        .env("ECHO", echo.to_string())
+        .current_dir("/")
+        .uid(NOBODY)
+        .output()
+        .unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("1 passed"), "{}", text(&output.stdout));
 }
 
 #[test]
