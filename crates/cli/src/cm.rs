@@ -223,6 +223,12 @@ pub(crate) fn format_status(status: &Status) -> String {
         let rows: Vec<_> = status.macroflows.iter().map(macroflow_row).collect();
         text.push_str(&table(&head, &rows));
     }
+    for macroflow in &status.macroflows {
+        let degraded = macroflow.degraded.iter();
+        text.extend(
+            degraded.map(|why| format!("{}: {} is degraded: {why}\n", macroflow.destination, status.controller)),
+        );
+    }
     if !status.peers.is_empty() {
         let head = ["peer", "daemon", "rtt", "probes", "responses", "lost", "flows"].map(String::from);
         text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));

@@ -175,6 +175,10 @@ fn format_process(process: &Snapshot) -> String {
         let head = ["peer", "controller", "permitted", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
         text.push_str(&table(&head.map(str::to_owned), &status.paths.iter().map(path_row).collect::<Vec<_>>()));
     }
+    for path in &status.paths {
+        let degraded = path.degraded.iter();
+        text.extend(degraded.map(|why| format!("{}: {} is degraded: {why}\n", path.peer, path.controller)));
+    }
     if status.other_paths > 0 {
         text.extend([&*format!("and {} paths with lower rates\n", status.other_paths)]);
     }

@@ -80,6 +80,41 @@ fn a_server_shows_its_state_and_logs_its_connections() {
     assert_eq!(status(&[]).status.code(), Some(1), "nothing runs");
 }
 
+/// No router answers XCP.
+#[test]
+fn a_degraded_controller_is_warned_of_once_and_shown() {
+    let workspace = Workspace::new("operate_degraded");
+    let runtime = workspace.0.join("runtime");
+    fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
+    fs::write(workspace.0.join("file"), vec![7; 600_000]).unwrap();
+    let log = workspace.0.join("log");
+    let words = "serve . --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --log warn --controller xcp --rate";
+    let mut command = workspace.command(&[&words.split(' ').collect::<Vec<_>>()[..], &["1 Mb/s"]].concat());
+    command.env("XDG_RUNTIME_DIR", &runtime).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
+    let mut server = Server(command.spawn().unwrap());
+    let mut printed = BufReader::new(server.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let at = printed.next().unwrap();
+    let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
+    let url = printed.nth(1).unwrap();
+    let url = url.split('\'').nth(1).unwrap().replace("NAME", "file");
+
+    let _client = Server(workspace.command(&["get", &url, "-o", "copy"]).spawn().unwrap());
+    until_it_has(|| metrics(at), &["rampmeter_path_degraded{network=\"127.0.0.0/24\",controller=\"xcp\"} 1\n"]);
+    let status = |arguments: &[&str]| {
+        let words = [&["status"], arguments].concat();
+        text(&workspace.command(&words).env("XDG_RUNTIME_DIR", &runtime).output().unwrap().stdout)
+    };
+    let why = "no XCP router answers; the window grows as TCP's until one does";
+    let shown = status(&[]);
+    assert!(shown.contains(&format!("\n127.0.0.1: xcp is degraded: {why}\n")), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
+    assert_eq!(json["processes"][0]["paths"][0]["degraded"], why, "{json}");
+    let printed = fs::read_to_string(&log).unwrap();
+    for (part, times) in [(" WARN controller degraded peer=127.0.0.1", 1), (": xcp is degraded: no XCP router", 1)] {
+        assert_eq!(printed.matches(part).count(), times, "{part} in\n{printed}");
+    }
+}
+
 /// Until `text` contains all of `parts`.
 fn until_it_has(text: impl Fn() -> String, parts: &[&str]) {
     let until = Instant::now() + Duration::from_secs(20);

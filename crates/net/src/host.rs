@@ -18,7 +18,7 @@ mod send;
 mod sessions;
 pub(crate) mod status;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 
@@ -90,6 +90,8 @@ pub struct Host<C> {
     pub(crate) events: VecDeque<Event>,
     /// Bytes of UDP payload received.
     received_bytes: u64,
+    /// The reasons for which controllers were degraded that have been reported for each session.
+    degraded: BTreeMap<SessionId, BTreeSet<&'static str>>,
     log: Log,
     next_sweep: Time,
     next_session_sweep: Time,
@@ -117,6 +119,7 @@ impl<C: Controller> Host<C> {
             blocked: false,
             events: VecDeque::new(),
             received_bytes: 0,
+            degraded: BTreeMap::new(),
             log: Log::default(),
             next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
@@ -358,7 +361,7 @@ impl<C: Controller> Host<C> {
                     self.log.accepted(now, self.peer(id), id.number(), rtt);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
-                TransportEvent::Degraded(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
+                TransportEvent::Degraded(id, reason) => self.on_degraded(now, id, reason),
                 TransportEvent::Closed(id, reason, statistics) => {
                     // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };
@@ -367,6 +370,15 @@ impl<C: Controller> Host<C> {
                     self.events.push_back(Event::Closed(id, ended, statistics));
                 }
             }
+        }
+    }
+
+    /// Connections of a session share a path, so a reason is reported for one of them only.
+    fn on_degraded(&mut self, now: Time, id: ConnectionId, reason: &'static str) {
+        let is_new = self.session(id).is_none_or(|session| self.degraded.entry(session).or_default().insert(reason));
+        if is_new {
+            self.log.degraded(now, self.peer(id), reason);
+            self.events.push_back(Event::Degraded(id, reason));
         }
     }
 

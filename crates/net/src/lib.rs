@@ -52,5 +52,5 @@ pub use peer::Peer;
 pub use socket::Socket;
 pub use stream::Arrivals;
 #[cfg(feature = "async")]
-pub use streams::{Client, ClientOptions, Server, ServerOptions, Session, Stream, StreamError};
+pub use streams::{Client, ClientOptions, Degraded, Server, ServerOptions, Session, Stream, StreamError};
 pub use tcp_info::TcpInfo;

@@ -78,11 +78,16 @@ fn a_server_is_warned_once_of_a_path_that_clears_ecn_codes() {
     assert_eq!(reports.try_recv().ok(), None, "loopback keeps codes");
 
     let relay = Relay::start(server.address, RelayMode::Forward);
-    fetch(relay.address, "some", &to.path().join("relayed")).unwrap();
+    // Four connections of one session.
+    let name = |number| format!("{}/some-{number}", relay.address);
+    let urls: Vec<_> = (0..4).map(name).collect();
+    (0..4).for_each(|number| drop(fs::copy(from.path().join("some"), from.path().join(format!("some-{number}")))));
+    get(&GetOptions { urls, ..options(relay.address, "", &to.path().join("relayed")) }).unwrap();
     let served = server.next_served();
     let (peer, controller, reason) = reports.try_recv().unwrap();
     assert_eq!((peer, controller.as_str()), (served.peer, "vcp"));
     assert!(reason.contains("clears ECN codes"), "{reason}");
+    drop(server);
     assert_eq!(reports.try_recv().ok(), None);
 }
 

@@ -292,6 +292,31 @@ async fn the_server_listens_where_that_is_allowed() {
     timeout(SECONDS, closed).await.unwrap();
 }
 
+/// The relay sends packets without an ECN code, as behind a middlebox that clears the codes.
+#[tokio::test]
+async fn both_ends_report_a_degraded_controller_once() {
+    let echo = echo().await;
+    let at = "127.0.0.1:0".parse().unwrap();
+    let server = server(at, &["127.0.0.1:*"], |options| options.server.controller = "vcp".into()).await;
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let forward = format!("0:127.0.0.1:{}", echo.port()).parse().unwrap();
+    let tunnel = client(relay.address, |options| {
+        (options.client.controller, options.local) = ("vcp".into(), vec![forward]);
+    });
+    let tunnel = tunnel.await;
+    let of = key(CLIENT).public();
+    for _ in 0..2 {
+        let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
+        exchange(&mut tcp, &noise(100_000, 1)).await;
+        server.reports(&format!("vcp for {of} is degraded: the path clears ECN codes")).await;
+        tunnel.reports("vcp is degraded: the path clears ECN codes").await;
+    }
+    for end in [&server, &tunnel] {
+        let events = end.events.lock().unwrap();
+        assert_eq!(events.iter().filter(|event| event.contains("degraded")).count(), 1, "{events:?}");
+    }
+}
+
 #[tokio::test]
 async fn only_listed_keys_are_served() {
     let server = any_server(&["*:*"]).await;

@@ -19,7 +19,7 @@ use crate::lists::check_controller;
 use crate::operate::OperateArgs;
 use crate::stop_flag;
 
-/// Transfers that are printed in a second: clients cause them.
+/// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
 const LINES_A_SECOND: u32 = 100;
 
 /// What `--writers` takes instead of a file.
@@ -125,7 +125,8 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         Some(path) => Writers::Listed(keys::read_authorized_keys(path)?),
     };
     let (monitor, _socket) = args.operate.start("serve")?;
-    let (clock, lines) = (Clock::start(), Mutex::new(LineLimit::new(LINES_A_SECOND)));
+    let limit = || Mutex::new(LineLimit::new(LINES_A_SECOND));
+    let (clock, lines, warnings) = (Clock::start(), limit(), limit());
     let server = Server::bind(ServeOptions {
         monitor: Some(monitor),
         directory: args.directory.clone(),
@@ -151,7 +152,12 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
                 println!("{lines}");
             }
         })),
-        on_degraded: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
+        on_degraded: Some(Box::new(move |peer, controller, why| {
+            let mut warnings = warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(warning) = degraded_lines(peer, controller, why, clock.now(), &mut warnings) {
+                eprintln!("{warning}");
+            }
+        })),
         history: args.history.clone(),
         stop: stop_flag(),
         ..ServeOptions::default()
@@ -207,6 +213,21 @@ fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> 
     Some(format!("{omitted}{} {:?}: {result}{refused}, {}", served.peer, served.name, served.controller))
 }
 
+/// One line per session whose controller is degraded, a limited number each second, and how many were omitted.
+fn degraded_lines(
+    peer: SocketAddr,
+    controller: &str,
+    why: &str,
+    now: Time,
+    warnings: &mut LineLimit,
+) -> Option<String> {
+    let omitted = match warnings.admit(now)? {
+        0 => String::new(),
+        omitted => format!("rampmeter: {omitted} warnings are not shown: more than {LINES_A_SECOND} a second\n"),
+    };
+    Some(format!("{omitted}rampmeter: {peer}: {controller} is degraded: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +259,19 @@ mod tests {
         assert!(next[0].starts_with("4100 transfers are not shown") && next[0].lines().count() == 2, "{next:?}");
         assert!(next[1..].iter().all(|line| line.lines().count() == 1 && line.contains("\"f\\n\"")), "{next:?}");
         assert_eq!(next.len(), 100);
+    }
+
+    #[test]
+    fn a_flood_of_degraded_controllers_prints_few_lines() {
+        let (mut limit, peer) = (LineLimit::new(LINES_A_SECOND), "10.0.0.1:5".parse().unwrap());
+        let mut print = |seconds| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            (0..4200).filter_map(|_| degraded_lines(peer, "vcp", "no codes", now, &mut limit)).collect::<Vec<_>>()
+        };
+        let first = print(0);
+        assert_eq!((first.len(), first[0].as_str()), (100, "rampmeter: 10.0.0.1:5: vcp is degraded: no codes"));
+        let next = print(1);
+        assert!(next[0].starts_with("rampmeter: 4100 warnings are not shown"), "{next:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rampmeter_control::Controller;
 use rampmeter_manager::{Destination, Owner, PathState, Presence};
 use rampmeter_units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,8 @@ pub struct PeerStatus {
 pub struct MacroflowStatus {
     /// The destination.
     pub destination: IpAddr,
+    /// Why its controller cannot work as designed on this path; none while it does.
+    pub degraded: Option<String>,
     /// The rate of all its flows together.
     pub rate_bps: u64,
     /// The congestion window of all its flows together; none if only a rate applies.
@@ -163,10 +166,11 @@ fn describe_macroflow(
     flows: &[&DaemonFlow],
     clients: &BTreeMap<u32, Peer>,
 ) -> Option<MacroflowStatus> {
-    let PathState { destination, status, totals, .. } = host.manager.path(now, flows[0].manager_id)?;
+    let PathState { destination, status, totals, controller, .. } = host.manager.path(now, flows[0].manager_id)?;
     let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| Some(clients.get(&flow.client)?.pid)).collect();
     Some(MacroflowStatus {
         destination: IpAddr::V6(destination.0.into()).to_canonical(),
+        degraded: controller.degraded_reason().map(str::to_owned),
         rate_bps: status.rate.as_bps(),
         window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
         in_flight_bytes: status.in_flight.as_u64(),

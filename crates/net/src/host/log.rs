@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rampmeter_session::{PublicKey, Refusal};
 use rampmeter_transport::Statistics;
 use rampmeter_units::{Duration, Time};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::EndReason;
 use crate::stream::Stream;
@@ -52,6 +52,7 @@ pub(super) struct Log {
     refused: LineLimit,
     accepted: LineLimit,
     moved: LineLimit,
+    degraded: LineLimit,
     ended: LineLimit,
 }
 
@@ -62,6 +63,7 @@ impl Default for Log {
             refused: LineLimit::new(REFUSALS_A_SECOND),
             accepted: connections.clone(),
             moved: connections.clone(),
+            degraded: connections.clone(),
             ended: connections,
         }
     }
@@ -83,6 +85,11 @@ impl Log {
     pub(super) fn moved(&mut self, now: Time, from: SocketAddr, to: Option<SocketAddr>) {
         let Some(omitted) = self.moved.admit(now) else { return };
         info!(%from, to = to.map(tracing::field::display), omitted, "session moved");
+    }
+
+    pub(super) fn degraded(&mut self, now: Time, peer: Option<SocketAddr>, why: &str) {
+        let Some(omitted) = self.degraded.admit(now) else { return };
+        warn!(peer = peer.map(tracing::field::display), why, omitted, "controller degraded");
     }
 
     pub(super) fn ended(&mut self, now: Time, stream: &Stream, statistics: &Statistics, why: EndReason) {

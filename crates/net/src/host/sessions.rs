@@ -140,6 +140,7 @@ impl<C: Controller> Host<C> {
             self.endpoint.on_new_path(now, id);
             self.limit_packet_size(id);
         }
+        self.degraded.remove(&session);
         self.events.push_back(Event::Moved(session));
     }
 
@@ -170,5 +171,6 @@ impl<C: Controller> Host<C> {
         for id in unused {
             sessions.discard(id);
         }
+        self.degraded.retain(|&id, _| sessions.address(id).is_some());
     }
 }

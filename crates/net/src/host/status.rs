@@ -39,6 +39,8 @@ pub struct Path {
     pub peer: IpAddr,
     /// The controller.
     pub controller: String,
+    /// Why the controller cannot work as designed on this path ([`Controller::degraded_reason`]); none while it does.
+    pub degraded: Option<String>,
     /// The permitted rate.
     pub rate_bps: u64,
     /// The window; none if only a rate applies.
@@ -79,11 +81,12 @@ impl Status {
 }
 
 impl Path {
-    fn new<C>(path: &PathState<'_, C>, name: &str) -> Self {
+    fn new<C: Controller>(path: &PathState<'_, C>, name: &str) -> Self {
         let (status, totals) = (path.status, path.totals);
         Self {
             peer: IpAddr::V6(path.destination.0.into()).to_canonical(),
             controller: name.to_owned(),
+            degraded: path.controller.degraded_reason().map(str::to_owned),
             rate_bps: status.rate.as_bps(),
             window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
             in_flight_bytes: status.in_flight.as_u64(),

@@ -2,7 +2,8 @@
 //!
 //! Paths have a label for the network of the other host and one for the controller. There are
 //! [`MAX_PATHS`](super::MAX_PATHS) paths at most; those of one network and controller are one series: rates, windows,
-//! bytes and counts are sums, round trips and queueing delays are maxima, and minimum round trips are minima.
+//! bytes and counts are sums, round trips, queueing delays and degraded paths are maxima, and minimum round trips are
+//! minima.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,13 +21,14 @@ fn sum(a: f64, b: f64) -> f64 {
     a + b
 }
 
-const PATHS: [PathMetric; 11] = [
+const PATHS: [PathMetric; 12] = [
     ("path_rate_bits_per_second", "gauge", "Permitted rate.", |path| path.rate_bps as f64, sum),
     ("path_window_bytes", "gauge", "Congestion window; infinite if only a rate applies.", window, sum),
     ("path_in_flight_bytes", "gauge", "Bytes in flight.", |path| path.in_flight_bytes as f64, sum),
     ("path_rtt_seconds", "gauge", "Smoothed round-trip time.", |path| path.rtt_s, f64::max),
     ("path_min_rtt_seconds", "gauge", "Minimal round-trip time.", |path| path.min_rtt_s, f64::min),
     ("path_queue_delay_seconds", "gauge", "Round-trip time above the minimum.", |path| path.queue_delay_s, f64::max),
+    ("path_degraded", "gauge", "1 if the controller cannot work as designed.", degraded, f64::max),
     ("path_flows", "gauge", "Flows that share congestion control.", |path| path.flows as f64, sum),
     ("path_sent_bytes", "gauge", "Bytes sent since congestion control began.", |path| path.sent_bytes as f64, sum),
     ("path_delivered_bytes", "gauge", "Bytes of them that arrived.", |path| path.delivered_bytes as f64, sum),
@@ -36,6 +38,10 @@ const PATHS: [PathMetric; 11] = [
 
 fn window(path: &PathStatus) -> f64 {
     path.window_bytes.map_or(f64::INFINITY, |window| window as f64)
+}
+
+fn degraded(path: &PathStatus) -> f64 {
+    f64::from(u8::from(path.degraded.is_some()))
 }
 
 /// The network of a host: 24 bits of an IPv4 address, 48 of an IPv6 address.

@@ -11,6 +11,7 @@ fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
     PathStatus {
         peer: peer.parse().unwrap(),
         controller: "pcp".into(),
+        degraded: None,
         rate_bps,
         window_bytes: None,
         in_flight_bytes: 1,
@@ -28,7 +29,8 @@ fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
 fn monitor() -> Monitor {
     let monitor = Monitor::new("serve");
     let openers = Openers { accepted: 7, not_authorized: 2, ..Openers::default() };
-    let paths = vec![path("192.0.2.1", 1000, 1.0), path("192.0.2.9", 500, 0.25), path("2001:db8:1:2::3", 1, 1.0)];
+    let degraded = PathStatus { degraded: Some("no router marks".into()), ..path("192.0.2.9", 500, 0.25) };
+    let paths = vec![path("192.0.2.1", 1000, 1.0), degraded, path("2001:db8:1:2::3", 1, 1.0)];
     monitor.publish(Status { sessions: 3, openers, paths, ..Status::default() });
     monitor
 }
@@ -57,6 +59,8 @@ fn paths_of_one_network_and_controller_are_one_series() {
         "rampmeter_path_rate_bits_per_second{network=\"2001:db8:1::/48\",controller=\"pcp\"} 1",
         "rampmeter_path_min_rtt_seconds{network=\"192.0.2.0/24\",controller=\"pcp\"} 0.25",
         "rampmeter_path_rtt_seconds{network=\"192.0.2.0/24\",controller=\"pcp\"} 1.5",
+        "rampmeter_path_degraded{network=\"192.0.2.0/24\",controller=\"pcp\"} 1",
+        "rampmeter_path_degraded{network=\"2001:db8:1::/48\",controller=\"pcp\"} 0",
         "rampmeter_path_window_bytes{network=\"192.0.2.0/24\",controller=\"pcp\"} +Inf",
         "rampmeter_path_marked_packets{network=\"192.0.2.0/24\",controller=\"pcp\"} 6",
     ] {

@@ -25,7 +25,7 @@ use super::entry::{Entry, FIRST_WINDOW, Windows, share};
 use super::error::{StreamEnd, StreamError};
 use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
-use super::session::Session;
+use super::session::{Degraded, Session};
 use super::stream::Stream;
 use crate::contact::ContactError;
 use crate::driver::{EventLoop, HostId};
@@ -75,6 +75,8 @@ struct Member {
     ended: watch::Sender<Option<SessionEnd>>,
     /// Whether the other host answers.
     answers: watch::Sender<bool>,
+    /// The last way in which its controller was degraded.
+    degraded: watch::Sender<Option<Degraded>>,
     /// Its own controller on each new path, if it is not that of other sessions.
     make_controller: Option<MakeController>,
     /// The class of its streams at the scheduler.
@@ -207,7 +209,8 @@ impl Engine {
                 }
                 None => self.rebind(now),
             },
-            Event::Datagram(..) | Event::Degraded(..) => {}
+            Event::Degraded(id, reason) => self.on_degraded(id, reason),
+            Event::Datagram(..) => {}
         }
     }
 
@@ -263,14 +266,16 @@ impl Engine {
         };
         let (ended, end) = watch::channel(None);
         let (answers, answering) = watch::channel(true);
+        let (degraded, degradation) = watch::channel(None);
         let link = Arc::clone(&self.link);
         self.classes = self.classes.wrapping_add(1);
         let class = self.classes;
         self.sessions.entry(id).or_insert_with(|| Member {
-            session: Session::new(id, key, link, end, answering),
+            session: Session::new(id, key, link, end, answering, degradation),
             owner,
             ended,
             answers,
+            degraded,
             make_controller: None,
             class,
             opening: BTreeSet::new(),
@@ -370,6 +375,16 @@ impl Engine {
         if let Some(stream) = self.stream(now, session, id) {
             self.advance(now, id);
             drop(self.incoming.send(stream)); // a stream that nobody takes is dropped, and reset
+        }
+    }
+
+    fn on_degraded(&self, id: ConnectionId, reason: &'static str) {
+        let Some(host) = self.net.host(self.host) else { return };
+        let member = host.session(id).and_then(|session| self.sessions.get(&session));
+        let flow = host.endpoint().flow(id);
+        let controller = flow.and_then(|flow| host.endpoint().manager().controller(flow)).map(AnyController::name);
+        if let (Some(member), Some(controller)) = (member, controller) {
+            member.degraded.send_replace(Some(Degraded { controller, reason }));
         }
     }
 

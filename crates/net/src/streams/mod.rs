@@ -65,7 +65,7 @@ use tokio::sync::watch;
 pub use client::{Client, ClientOptions};
 pub use error::StreamError;
 pub use server::{Server, ServerOptions};
-pub use session::Session;
+pub use session::{Degraded, Session};
 pub use stream::Stream;
 
 use crate::contact::ContactError;

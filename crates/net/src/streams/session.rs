@@ -12,6 +12,15 @@ use super::link::{Command, Link, MakeController};
 use super::stream::Stream;
 use crate::host::SessionEnd;
 
+/// A controller that cannot work as designed on the path to the other host, and what it does instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Degraded {
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The reason ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)).
+    pub reason: &'static str,
+}
+
 /// A session with another host. Both ends open streams in it. It is a handle: its copies are of the same session.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
@@ -22,6 +31,7 @@ struct Inner {
     link: Arc<Link>,
     ended: watch::Receiver<Option<SessionEnd>>,
     answers: watch::Receiver<bool>,
+    degraded: watch::Receiver<Option<Degraded>>,
 }
 
 impl fmt::Debug for Session {
@@ -37,8 +47,9 @@ impl Session {
         link: Arc<Link>,
         ended: watch::Receiver<Option<SessionEnd>>,
         answers: watch::Receiver<bool>,
+        degraded: watch::Receiver<Option<Degraded>>,
     ) -> Self {
-        Self(Arc::new(Inner { id, peer, link, ended, answers }))
+        Self(Arc::new(Inner { id, peer, link, ended, answers, degraded }))
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -78,6 +89,14 @@ impl Session {
     /// Waits until the other host answers, or does not answer any more. False if the session has ended.
     pub async fn answers(&self, answers: bool) -> bool {
         self.0.answers.clone().wait_for(|now| *now == answers).await.is_ok() && self.0.ended.borrow().is_none()
+    }
+
+    /// Waits until the controller of what this host sends is degraded in another way than `known`. `None` if the session
+    /// has ended. Each reason is reported once for an address of the other host.
+    pub async fn degraded(&self, known: Option<Degraded>) -> Option<Degraded> {
+        let mut degraded = self.0.degraded.clone();
+        let other = degraded.wait_for(|now| *now != known).await;
+        other.ok().and_then(|now| *now)
     }
 
     /// Why it has ended, if it has.

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, socks};
+use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, report_degraded, socks};
 use crate::contact::ContactError;
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
@@ -164,6 +164,7 @@ async fn use_session(
     sender.send_replace(Some(client.session().clone()));
     let mut tasks = JoinSet::new();
     tasks.spawn(report_silence(client.session().clone(), client.address(), Arc::clone(&options.on_event)));
+    tasks.spawn(report_degraded(client.session().clone(), None, Arc::clone(&options.on_event)));
     loop {
         tokio::select! {
             message = read_message(&mut control) => match message {

@@ -35,7 +35,7 @@ pub use protocol::{Refusal, Target, Weight};
 pub use server::{TunnelServer, TunnelServerOptions};
 
 use crate::contact::ContactError;
-use crate::streams::StreamError;
+use crate::streams::{Degraded, Session, StreamError};
 
 /// The streams of a tunnel that have a first window each (RFC 6928): browsers open as many TCP connections to a host.
 const FIRST_WINDOWS: usize = 6;
@@ -73,6 +73,14 @@ pub enum Event {
         /// The server's address.
         server: SocketAddr,
     },
+    /// The controller of what this host sends cannot work as designed on the path. Reported once for each reason and
+    /// session, until the other host has another address.
+    Degraded {
+        /// The client, at a server.
+        client: Option<PublicKey>,
+        /// The controller, and the reason.
+        degraded: Degraded,
+    },
     /// A program's connection is refused, because it has waited too long for the server.
     NotCarried {
         /// The destination.
@@ -107,6 +115,10 @@ impl fmt::Display for Event {
             Self::Lost { reason, wait } => write!(f, "{reason}; next attempt in {:.1} s", wait.as_secs_f64()),
             Self::Silent { server } => write!(f, "{server} does not answer; connections wait for it"),
             Self::Answers { server } => write!(f, "{server} answers again"),
+            Self::Degraded { client, degraded: Degraded { controller, reason } } => {
+                let of = client.map_or_else(String::new, |key| format!(" for {key}"));
+                write!(f, "{controller}{of} is degraded: {reason}")
+            }
             Self::NotCarried { to } => write!(
                 f,
                 "no connection to {to}: the tunnel's server has not answered for {} s",
@@ -164,6 +176,15 @@ impl TunnelError {
             Self::Refused(refusal) => matches!(refusal, Refusal::NoSuchController | Refusal::ControllerNotAllowed),
             Self::Stream(_) | Self::CannotListen(..) => false,
         }
+    }
+}
+
+/// Reports when the controller of a session is degraded.
+async fn report_degraded(session: Session, client: Option<PublicKey>, on_event: OnEvent) {
+    let mut known = None;
+    while let Some(degraded) = session.degraded(known).await {
+        on_event(&Event::Degraded { client, degraded });
+        known = Some(degraded);
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::allow::Allow;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, FIRST_WINDOWS, OnEvent};
+use super::{Event, FIRST_WINDOWS, OnEvent, report_degraded};
 use crate::contact::ContactError;
 use crate::files::{ControllerPolicy, fresh_seed};
 use crate::streams::{Server, ServerOptions, Session, Stream};
@@ -188,8 +188,9 @@ impl Shared {
             return;
         }
         let (session, places) = (stream.session().clone(), self.places(stream.session().peer_key()));
-        // Its listeners end with it.
-        let mut listeners = JoinSet::new();
+        // Its listeners and reports end with it.
+        let mut tasks = JoinSet::new();
+        tasks.spawn(report_degraded(session.clone(), Some(session.peer_key()), Arc::clone(&self.on_event)));
         while let Ok(Message::Listen { forward, weight, at }) = read_message(&mut stream).await {
             let bound = match places.listeners.try_acquire() {
                 Ok(place) => self.listen(&at).await.map(|bound| (bound, place)),
@@ -200,7 +201,7 @@ impl Shared {
                     place.forget();
                     let port = listener.local_addr().map_or(0, |address| address.port());
                     let (shared, session, places) = (Arc::clone(&self), session.clone(), Arc::clone(&places));
-                    listeners.spawn(async move {
+                    tasks.spawn(async move {
                         let _place = Returned(&places.listeners);
                         shared.accept(&listener, &session, &places, forward, weight).await;
                     });

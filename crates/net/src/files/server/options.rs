@@ -99,7 +99,8 @@ pub struct ServeOptions {
     pub max_idle: Duration,
     /// Called after every transfer.
     pub on_transfer: Option<TransferHandler>,
-    /// Called once for each client and reason for which the controller is degraded.
+    /// Called once for each session and reason for which its controller is degraded, until the client moves to another
+    /// address.
     pub on_degraded: Option<DegradedHandler>,
     /// Where the server puts its state once a second.
     pub monitor: Option<Monitor>,
