@@ -77,7 +77,7 @@ impl Limits {
 #[derive(Debug)]
 pub struct Host<C> {
     endpoint: Endpoint<C, Peer>,
-    /// None if packets are sent in clear.
+    /// None if packets are sent in clear, by scenarios only.
     sessions: Option<Sessions>,
     socket: Socket,
     limits: Limits,
@@ -103,11 +103,16 @@ impl<C: Controller> Host<C> {
     pub fn new(mut endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
         endpoint.allow_bunches(BUNCH);
         let next_session_sweep = Time::ZERO + SESSION_SWEEP;
-        Self { sessions: Some(sessions), next_session_sweep, ..Self::in_clear(endpoint, socket, limits) }
+        Self { sessions: Some(sessions), next_session_sweep, ..Self::without_sessions(endpoint, socket, limits) }
     }
 
     /// A host that sends and receives in clear: for scenarios, whose streams carry no data.
+    #[cfg(feature = "clear")]
     pub fn in_clear(endpoint: Endpoint<C, Peer>, socket: Socket, limits: Limits) -> Self {
+        Self::without_sessions(endpoint, socket, limits)
+    }
+
+    fn without_sessions(endpoint: Endpoint<C, Peer>, socket: Socket, limits: Limits) -> Self {
         Self {
             endpoint,
             sessions: None,
@@ -133,8 +138,12 @@ impl<C: Controller> Host<C> {
         self.open_to(now, Peer::session(session, address), config)
     }
 
-    /// Opens a connection in clear; `None` if there are too many.
+    /// Opens a connection in clear; `None` if there are too many, or if this host sends in sessions.
+    #[cfg(feature = "clear")]
     pub fn open_in_clear(&mut self, now: Time, peer: SocketAddr, config: &Config) -> Option<ConnectionId> {
+        if self.sessions.is_some() {
+            return None;
+        }
         self.open_to(now, peer.into(), config)
     }
 

@@ -17,7 +17,8 @@
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
-//! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data.
+//! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data:
+//! only the feature `clear` has hosts that send in clear.
 
 mod clock;
 mod contact;

@@ -66,7 +66,7 @@ impl<C: Controller> Host<C> {
             return self.on_message(now, from, ecn, bytes);
         }
         if let Ok((packet, payload)) = decode(bytes) {
-            self.on_packet(now, from.into(), ecn, arrived_at, &packet, payload);
+            self.on_packet(now, Peer::Clear(from), ecn, arrived_at, &packet, payload);
         }
     }
 
@@ -92,7 +92,7 @@ impl<C: Controller> Host<C> {
     fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let Ok((message, payload)) = cm_decode(bytes) else { return };
         self.expects_reply = true;
-        let delivery = self.endpoint.receive_message(now, from.into(), &message, payload.len(), ecn);
+        let delivery = self.endpoint.receive_message(now, Peer::Clear(from), &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));
     }
 }

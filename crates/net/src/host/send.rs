@@ -106,21 +106,23 @@ impl<C: Controller> Host<C> {
             len == 0 || stream.is_some_and(|stream| stream.outgoing.copy(transmit.offset, len, bytes))
         };
         self.outgoing.push(transmit.ecn, |bytes| match (transmit.to, &mut self.sessions) {
-            (Peer::Clear(address), _) => write(bytes).then_some(address),
+            (Peer::Clear(address), None) => write(bytes).then_some(address),
+            (Peer::Clear(_), Some(_)) => None,
             (Peer::Session(session, _), sessions) => sessions.as_mut()?.seal(now, session, bytes, write),
         });
     }
 
     fn push_message(&mut self) -> bool {
         let Some(message) = self.endpoint.poll_message() else { return false };
+        let in_clear = self.sessions.is_none();
         self.outgoing.push(message.ecn, |bytes| {
             if let Some(message) = &message.message {
                 cm_encode(message, bytes);
             }
             bytes.resize(bytes.len() + usize::from(message.payload), 0);
             match message.to {
-                Peer::Clear(address) => Some(address),
-                Peer::Session(..) => None,
+                Peer::Clear(address) if in_clear => Some(address),
+                Peer::Clear(_) | Peer::Session(..) => None,
             }
         });
         true
