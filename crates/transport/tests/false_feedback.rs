@@ -1,18 +1,23 @@
-//! A receiver that lies gets no more than an honest one.
+//! A receiver that lies about what has arrived gets no more than an honest one. One that lies about arrival times and
+//! ECN codes gets more, up to what real losses leave.
 //!
 //! ```text
 //!  sender ──── 10 Mb/s, 10 ms, a queue of 20 ms ────► receiver, which acknowledges what it has not received
+//!
+//!  four senders ──── 10 Mb/s, 10 ms, a queue of 60 ms ────► four receivers, the first of which reports false times
+//!                                                           or codes
 //! ```
 
 mod common;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use common::{Faults, Pair, pattern};
+use common::{Faults, Pair, pattern, run_together};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config};
-use rampmeter_units::{Duration, Rate};
+use rampmeter_units::{Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Packet, Receipt};
 
 const SECONDS: u64 = 3;
@@ -27,7 +32,7 @@ fn sent(controller: &str, proofs: bool, lie: Liar) -> (u64, Option<CloseReason>)
     pair.bottleneck = Some((Rate::from_bps(10_000_000), Duration::from_millis(20)));
     let latest: Rc<Cell<(u32, u32, u64)>> = Rc::default();
     let seen = Rc::clone(&latest);
-    pair.lie = Box::new(move |from, packet| {
+    pair.lie = Box::new(move |_, from, packet| {
         let (end, number, bytes) = seen.get();
         if from == 0 && packet.payload > 0 {
             let sent = packet.sequence.wrapping_add(packet.payload.into());
@@ -108,6 +113,135 @@ fn forged_receipts_and_proofs_close_the_connection() {
         for controller in ["newreno", "cubic"] {
             let (_, closed) = sent(controller, true, lie);
             assert_eq!(closed, Some(CloseReason::FalseFeedback), "{controller}");
+        }
+    }
+}
+
+/// What the first of four receivers does to its receipts. It knows when each packet has left, which a real one can only
+/// guess.
+type FalseReceipt = fn(&mut Receipt, sent_at: Time);
+
+fn is_true(_: &mut Receipt, _: Time) {}
+
+/// Reports the delay of the path without a queue.
+fn hides_the_queue(receipt: &mut Receipt, sent_at: Time) {
+    receipt.received_at = sent_at + Duration::from_millis(10);
+}
+
+fn hides_marks(receipt: &mut Receipt, _: Time) {
+    receipt.ecn = if receipt.ecn == Ecn::Ce { Ecn::Ect0 } else { receipt.ecn };
+}
+
+/// A flow's part of the path after five seconds, and the part of its packets that was lost.
+type Parts = (f64, f64);
+
+/// The first flow to a receiver that lies, and the three others, over one bottleneck. Its queue marks packets that have
+/// a code and wait for more than 10 ms.
+struct Four {
+    first: &'static str,
+    settings: &'static str,
+    others: &'static str,
+    ecn: Ecn,
+}
+
+impl Four {
+    fn new(first: &'static str, others: &'static str) -> Self {
+        Self { first, settings: "", others, ecn: Config::default().ecn }
+    }
+
+    fn run(&self, seed: u64, lie: FalseReceipt) -> [Parts; 4] {
+        const RATE: f64 = 10e6;
+        let idle_from: Rc<Cell<Time>> = Rc::default();
+        let config = Config { ecn: self.ecn, ..Config::default() };
+        let mut pairs = [0, 1, 2, 3].map(|index| {
+            let (name, settings) = if index == 0 { (self.first, self.settings) } else { (self.others, "") };
+            let mut pair = Pair::with(name, settings, &config, seed * 100 + index);
+            pair.bottleneck = Some((Rate::from_bps(RATE as u64), Duration::from_millis(60)));
+            (pair.idle_from, pair.marks_from) = (Rc::clone(&idle_from), Duration::from_millis(10));
+            pair.delay = Duration::from_micros(9000 + (seed * 700 + index * 300) % 2000);
+            pair.send(0, &pattern(30_000_000, 1));
+            pair
+        });
+        let mut left: BTreeMap<u32, Time> = BTreeMap::new();
+        pairs[0].lie = Box::new(move |now, from, packet| {
+            if from == 0 {
+                left.insert(packet.number, now);
+                return;
+            }
+            let receipts: Vec<Receipt> = packet.receipts.iter().copied().collect();
+            packet.receipts.clear();
+            for mut receipt in receipts {
+                let sent_at = left[&receipt.number];
+                lie(&mut receipt, sent_at);
+                packet.receipts.push(receipt);
+            }
+        });
+        let arrived = |pairs: &[Pair; 4]| pairs.each_ref().map(|pair| pair.ends[1].read.len());
+        run_together(&mut pairs, Duration::from_secs(5));
+        let before = arrived(&pairs);
+        run_together(&mut pairs, Duration::from_secs(10));
+        let after = arrived(&pairs);
+        std::array::from_fn(|index| {
+            let sender = &pairs[index].ends[0];
+            let statistics = sender.endpoint.connection(sender.connection.unwrap()).unwrap().statistics();
+            let part = (after[index] - before[index]) as f64 * 8.0 / 10.0 / RATE;
+            (part, statistics.retransmitted as f64 / statistics.data_packets as f64)
+        })
+    }
+}
+
+/// The lower bounds are those of `docs/security.md`, too: if a limit to the lie is found, that page changes.
+#[test]
+fn false_arrival_times_take_the_path_from_others_of_pcp() {
+    for seed in 1..=3 {
+        let four = Four::new("pcp", "pcp");
+        let [(honest, _), ..] = four.run(seed, is_true);
+        let [(part, lost), others @ ..] = four.run(seed, hides_the_queue);
+        assert!((0.2..0.3).contains(&honest) && (0.9..0.96).contains(&part), "{seed}: {part} instead of {honest}");
+        assert!((0.1..0.13).contains(&lost), "{seed}: real losses limit it: {lost}");
+        assert!(others.iter().all(|(part, _)| *part < 0.02), "{seed}: {others:?}");
+
+        let four = Four::new("pcp", "cubic");
+        let [(honest, _), ..] = four.run(seed, is_true);
+        let [(part, lost), ..] = four.run(seed, hides_the_queue);
+        assert!(honest < 0.35 && (0.5..0.8).contains(&part), "{seed}: {part} instead of {honest}");
+        assert!((0.05..0.1).contains(&lost), "{seed}: real losses limit it: {lost}");
+    }
+}
+
+/// A queue that arrival times hide still lengthens the round trip, which the sender's clock measures.
+#[test]
+fn by_round_trips_pcp_is_not_deceived() {
+    let four = Four { settings: "round_trip = true", ..Four::new("pcp", "pcp") };
+    for seed in 1..=3 {
+        assert_eq!(four.run(seed, hides_the_queue), four.run(seed, is_true), "{seed}");
+    }
+}
+
+/// These are all others that `rampmeter serve` lends to its clients.
+#[test]
+fn only_pcp_is_deceived_by_false_arrival_times() {
+    for controller in ["bbr", "cm", "cubic", "hstcp", "ledbat", "newreno", "reno", "vegas"] {
+        let four = Four::new(controller, "cubic");
+        assert_eq!(four.run(1, hides_the_queue), four.run(1, is_true), "{controller}");
+    }
+}
+
+/// The lower bound is that of `docs/security.md`, too.
+#[test]
+fn hidden_marks_gain_from_cubic_only_with_ecn() {
+    for seed in 1..=3 {
+        let four = Four { ecn: Ecn::Ect0, ..Four::new("cubic", "cubic") };
+        let [(honest, _), ..] = four.run(seed, is_true);
+        let [(part, _), others @ ..] = four.run(seed, hides_marks);
+        assert!(honest < 0.25 && (0.8..0.9).contains(&part), "{seed}: {part} instead of {honest}");
+        assert!(others.iter().all(|(part, _)| *part < 0.05), "{seed}: {others:?}");
+        for four in [Four { ecn: Ecn::Ect0, ..Four::new("pcp", "pcp") }, Four::new("cubic", "cubic")] {
+            assert_eq!(
+                four.run(seed, hides_marks),
+                four.run(seed, is_true),
+                "{seed}: no reaction to marks, or no marks"
+            );
         }
     }
 }

@@ -8,7 +8,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
@@ -42,7 +44,7 @@ pub struct End {
 
 pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
 
-pub type Lie = Box<dyn FnMut(usize, &mut rampmeter_wire::Packet)>;
+pub type Lie = Box<dyn FnMut(Time, usize, &mut rampmeter_wire::Packet)>;
 
 pub type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
 
@@ -59,14 +61,16 @@ pub struct Pair {
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses the packet.
     pub filter: Filter,
-    /// Called for each packet that leaves, before the filter: the sender lies.
+    /// Called for each packet that leaves, before the filter, with the time and its sender, who lies.
     pub lie: Lie,
     /// The path from the opener to the accepter has a rate, and a queue that holds packets for this long.
     pub bottleneck: Option<(Rate, Duration)>,
     /// Larger packets are lost, IP header included.
     pub mtu: u64,
-    /// The time from which on the bottleneck is idle.
-    idle_from: Time,
+    /// The time from which on the bottleneck is idle. Pairs with the same one share their bottleneck.
+    pub idle_from: Rc<Cell<Time>>,
+    /// Packets with an ECN code that wait for longer in the bottleneck's queue are marked.
+    pub marks_from: Duration,
     /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
     /// it arrives.
     pub recode: Recoder,
@@ -110,10 +114,11 @@ impl Pair {
             in_flight: BTreeMap::new(),
             sequence: 0,
             filter: Box::new(|_, _| true),
-            lie: Box::new(|_, _| {}),
+            lie: Box::new(|_, _, _| {}),
             bottleneck: None,
             mtu: u64::MAX,
-            idle_from: Time::ZERO,
+            idle_from: Rc::default(),
+            marks_from: Duration::MAX,
             recode: Box::new(|_, ecn| ecn),
         };
         pair.ends[0].connection = pair.ends[0].endpoint.open(Time::ZERO, 1, config);
@@ -138,32 +143,33 @@ impl Pair {
 
     /// Runs until both connections have ended or `limit` has passed. Returns whether both have ended.
     pub fn run(&mut self, limit: Duration) -> bool {
-        let until = self.now + limit;
-        for step in 0.. {
-            assert!(step < 300_000, "too many steps at {}: {:?}", self.now, self.ends.each_ref().map(|e| &e.endpoint));
-            self.flush();
-            if self.ends.iter().all(|e| e.closed.is_some()) {
-                return true;
-            }
-            let packet = self.in_flight.keys().next().map_or(Time::MAX, |(at, _)| *at);
-            let next = self.ends.iter().map(|e| e.endpoint.deadline()).fold(packet, Time::min);
-            if next > until || next == Time::MAX {
-                self.now = until;
-                return false;
-            }
-            self.now = self.now.max(next);
-            while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= self.now) {
-                let (to, bytes, ecn) = entry.remove();
-                self.deliver(to, &bytes, ecn);
-                self.flush(); // as in every world: a packet is answered before the next one is handled
-            }
-            for e in &mut self.ends {
-                if e.endpoint.deadline() <= self.now {
-                    e.endpoint.on_deadline(self.now);
-                }
+        run_together(std::slice::from_mut(self), limit)
+    }
+
+    /// The time of the next event.
+    fn next(&self) -> Time {
+        let packet = self.in_flight.keys().next().map_or(Time::MAX, |(at, _)| *at);
+        self.ends.iter().map(|e| e.endpoint.deadline()).fold(packet, Time::min)
+    }
+
+    /// Handles everything that is due.
+    fn step(&mut self) {
+        self.now = self.now.max(self.next());
+        while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= self.now) {
+            let (to, bytes, ecn) = entry.remove();
+            self.deliver(to, &bytes, ecn);
+            self.flush(); // as in every world: a packet is answered before the next one is handled
+        }
+        for e in &mut self.ends {
+            if e.endpoint.deadline() <= self.now {
+                e.endpoint.on_deadline(self.now);
             }
         }
-        false
+        self.flush();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ends.iter().all(|e| e.closed.is_some())
     }
 
     fn deliver(&mut self, to: usize, datagram: &[u8], ecn: Ecn) {
@@ -196,7 +202,7 @@ impl Pair {
             }
             while let Some(mut transmit) = self.ends[from].endpoint.poll_transmit(self.now) {
                 assert_eq!(transmit.to, 1 - from as u32);
-                (self.lie)(from, &mut transmit.packet);
+                (self.lie)(self.now, from, &mut transmit.packet);
                 let mut bytes = Vec::new();
                 encode(&transmit.packet, &mut bytes);
                 let payload = usize::from(transmit.packet.payload);
@@ -228,17 +234,38 @@ impl Pair {
     fn schedule(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
         let delayed = self.random.chance(self.faults.reordering);
         let mut extra = if delayed { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
+        let mut ecn = ecn;
         if let Some((rate, queue)) = self.bottleneck.filter(|_| to == 1) {
-            let waits = self.idle_from.since(self.now);
+            let waits = self.idle_from.get().since(self.now);
             if waits > queue {
                 return;
             }
             extra += waits;
-            self.idle_from = self.now + waits + rate.time_to_send(Bytes::new((bytes.len() + UDP_BYTES) as u64));
+            ecn = if ecn != Ecn::NotEct && waits > self.marks_from { Ecn::Ce } else { ecn };
+            let idle_from = self.now + waits + rate.time_to_send(Bytes::new((bytes.len() + UDP_BYTES) as u64));
+            self.idle_from.set(idle_from);
         }
         self.sequence += 1;
         self.in_flight.insert((self.now + self.delay + extra, self.sequence), (to, bytes, ecn));
     }
+}
+
+/// Runs pairs at the same time until all their connections have ended or `limit` has passed. Returns whether they have
+/// ended.
+pub fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
+    let (until, max_steps) = (pairs[0].now + limit, 300_000 * pairs.len());
+    pairs.iter_mut().for_each(Pair::flush);
+    for _ in 0..max_steps {
+        let open = pairs.iter_mut().filter(|pair| !pair.has_ended()).map(|pair| (pair.next(), pair));
+        let Some((next, pair)) = open.min_by_key(|(next, _)| *next) else { return true };
+        if next > until || next == Time::MAX {
+            pairs.iter_mut().for_each(|pair| pair.now = until);
+            return false;
+        }
+        pair.step();
+    }
+    let ends: Vec<_> = pairs.iter().flat_map(|pair| &pair.ends).map(|end| &end.endpoint).collect();
+    panic!("too many steps at {}: {ends:?}", pairs[0].now);
 }
 
 /// The controller called `name`.

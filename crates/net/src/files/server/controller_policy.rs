@@ -11,7 +11,8 @@ use rampmeter_units::Stream;
 use super::Refusal;
 
 /// The controllers that are lent to clients: those that are safe beside other traffic on paths that nobody manages, and
-/// that a receiver cannot drive with what it reports.
+/// that a receiver does not drive with what it reports. PCP is an exception: false arrival times hide a queue from it,
+/// and only losses limit it then (`docs/security.md`).
 ///
 /// Each is specified for the Internet (`reno` and `newreno` RFC 5681 and 6582, `cubic` RFC 9438, `hstcp` RFC 3649), or
 /// has been in use there for years (`bbr`, `ledbat`, `vegas`), or reduces its rate at least as much as these do by its
@@ -71,6 +72,9 @@ impl ControllerPolicy {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_control::Controller;
+    use rampmeter_units::Ecn;
+
     use super::*;
 
     fn policy(registry: &Registry, own: &str, settings: &str) -> ControllerPolicy {
@@ -94,6 +98,16 @@ mod tests {
         for (own, settings) in [("fixed-rate", "rate = '1 Mb/s'"), ("prague", "")] {
             let chosen = policy(&registry, own, settings).select(own).unwrap();
             assert_eq!(chosen.name(), own, "the server's operator chose it");
+        }
+    }
+
+    #[test]
+    fn lent_controllers_send_without_ecn_codes() {
+        let mut policy = policy(&Registry::default(), "newreno", "");
+        for name in LENT {
+            let code = policy.select(name).unwrap().ecn();
+            let code = code.unwrap_or(crate::files::default_transport().ecn);
+            assert_eq!(code, Ecn::NotEct, "{name}: a client could hide marks");
         }
     }
 
