@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from rampmeter import _engine
@@ -35,6 +37,11 @@ MAX_BATCH = 50
 
 CONNECT_TIMEOUT_S = 5
 
+NO_WORKERS_S = 30
+"""The time without workers after which a message says what to do. A cluster that restarts them needs less."""
+
+WORKERS_CHECK_S = 1
+
 
 class ClusterError(RuntimeError):
     """The cluster cannot run the points; the message says why and what to do."""
@@ -55,12 +62,42 @@ def carry(client: Client, job: str) -> Iterator[str]:
         for scenario, indices in batches
     }
     try:
-        for future in as_completed(futures):
-            for index, reply in zip(futures[future], future.result(), strict=True):
-                yield f'{{"index":{index},"reply":{reply}}}'
-            future.release()
+        with watched_workers(client):
+            for future in as_completed(futures):
+                for index, reply in zip(futures[future], future.result(), strict=True):
+                    yield f'{{"index":{index},"reply":{reply}}}'
+                future.release()
     finally:
         client.cancel(list(futures))
+
+
+@contextmanager
+def watched_workers(client: Client) -> Iterator[None]:
+    """Say on standard error what to do while there are no workers: Dask waits in silence for new ones."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        checks = 0
+        while not is_over.wait(WORKERS_CHECK_S):
+            try:
+                checks = 0 if client.nthreads() else checks + 1
+            except (OSError, ValueError):  # the scheduler is lost, of which the waiting thread hears
+                return
+            if checks == round(NO_WORKERS_S / WORKERS_CHECK_S):
+                print(
+                    f"rampmeter: the cluster has had no workers for {NO_WORKERS_S} s; start some (dask "
+                    f"worker {client.scheduler.address}), or interrupt: finished points are kept, and the same command "
+                    "resumes",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+    thread = threading.Thread(target=watch, name="rampmeter-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
 
 
 def split(scenarios: list[int], threads: int) -> Iterator[Batch]:

@@ -89,6 +89,30 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, cluster: LocalClus
     same_tables(here, there)
 
 
+def test_a_cluster_that_loses_all_workers_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(carrier, "NO_WORKERS_S", 0.3)
+    monkeypatch.setattr(carrier, "WORKERS_CHECK_S", 0.1)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(1)
+        with carrier.watched_workers(client):
+            time.sleep(1)
+            assert not capsys.readouterr().err
+            cluster.scale(0)
+            deadline = time.monotonic() + 30
+            message = ""
+            while not message and time.monotonic() < deadline:
+                time.sleep(0.1)
+                message = capsys.readouterr().err
+            time.sleep(1)
+        assert message.startswith("rampmeter: the cluster has had no workers for 0.3 s; start some (dask worker tcp://")
+        assert not capsys.readouterr().err, "once is enough"
+
+
 def test_workers_of_another_build_are_refused(client: Client) -> None:
     job = json.dumps({"build": "0.0.0", "scenarios": [], "points": []})
     with pytest.raises(ClusterError, match="install the same one everywhere"):
