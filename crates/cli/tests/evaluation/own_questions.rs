@@ -71,3 +71,22 @@ fn an_evaluation_is_identical_with_one_thread_and_with_two() {
     });
     assert!(results[0] == results[1]);
 }
+
+#[test]
+fn a_verdict_that_turns_to_fails_is_a_regression() {
+    let workspace = asking("evaluation_turns");
+    let run = |more: &[&str]| workspace.rampmeter(&[&EVALUATE[..], &["--seeds", "1,2,3"], more].concat());
+    let change = |file: &str, before: &str, now: &str| {
+        let file = workspace.0.join("mine").join(file);
+        fs::write(&file, fs::read_to_string(&file).unwrap().replace(before, now)).unwrap();
+    };
+    change("questions.toml", "at_most = 1", "between = [0.05, 0.25]");
+    assert!(run(&["--out", "before"]).status.success());
+    // Four times the round trip, and so about four times the completion time.
+    change("small.toml", "10 ms", "40 ms");
+    let output = run(&["--out", "now", "--baseline", "before/evaluation.json"]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
+    assert!(report.contains("worse    completion: "), "{report}");
+    assert!(report.contains("now, and passes turns to fails\n") && report.contains("1 became worse"), "{report}");
+}

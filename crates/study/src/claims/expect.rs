@@ -87,6 +87,14 @@ impl Bound {
         }
     }
 
+    /// The ends of a range; `None` for other bounds.
+    pub fn range(&self) -> Option<[f64; 2]> {
+        match self {
+            Self::Between(low, high) => Some([*low, *high]),
+            _ => None,
+        }
+    }
+
     /// Whether the worst value is a ratio of values, which has no unit.
     pub fn is_shape(&self) -> bool {
         matches!(self, Self::FlatWithin(_) | Self::IncreasingIn(_) | Self::DecreasingIn(_) | Self::Order(_))

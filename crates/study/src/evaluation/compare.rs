@@ -2,17 +2,26 @@
 //!
 //! Every value is the mean of several seeds, and the seeds of the two evaluations may differ. A value has changed if
 //!
-//! - the difference of the means is beyond what the variation between seeds explains: Welch's t-test, at a level of 1%
+//! - the difference of the means is beyond what the variation between seeds explains: Student's t-test, at a level of 1%
 //!   for all values of the comparison together (Bonferroni), and
 //! - it is at least 3% of the earlier value, or of the bound where that is larger: a loss rate that grows from 0.01% to
 //!   0.02% under a bound of 1% is no regression.
+//!
+//! What counts for a range is how far the value is outside. Where a question passed before and fails now, the values
+//! that fail it became worse however small their difference is, if chance does not explain it. Fewer than three seeds
+//! do not show what chance explains: with these a half counts as a change, and every question that turns from passes to
+//! fails became worse.
+
+mod chance;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 use serde_json::Map;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::report::{Better, FORMAT};
-use super::{Answered, Evaluation, Value};
+use super::{Answered, Evaluation, Value, Verdict};
+use chance::difference_by_chance;
 
 /// The probability of a false alarm in a comparison of equal programs.
 const LEVEL: f64 = 0.01;
@@ -20,12 +29,18 @@ const LEVEL: f64 = 0.01;
 /// The smallest change that counts, relative to the earlier value or the bound.
 const MIN_CHANGE: f64 = 0.03;
 
+/// The fewest seeds of each evaluation that tell a change from chance.
+const MIN_SEEDS: usize = 3;
+
+/// The change that counts with fewer seeds, relative to the earlier value or the bound.
+const CHANGE_WITH_FEW_SEEDS: f64 = 0.5;
+
 /// A value that has changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The name of the question.
     pub question: String,
-    /// The place of the value.
+    /// The place of the value; empty for the ratio that decides about a shape.
     pub at: Map<String, serde_json::Value>,
     /// The value before.
     pub before: Option<f64>,
@@ -33,6 +48,10 @@ pub struct Change {
     pub now: Option<f64>,
     /// Whether it became worse.
     pub is_worse: bool,
+    /// Whether the question passed before and fails now because of this value.
+    pub turns_to_fails: bool,
+    /// Whether there are too few seeds to tell the change from chance.
+    pub has_few_seeds: bool,
 }
 
 /// The comparison of two evaluations.
@@ -42,6 +61,8 @@ pub struct Comparison {
     pub changes: Vec<Change>,
     /// How many values were compared.
     pub compared: usize,
+    /// How many of these have too few seeds to tell a change from chance.
+    pub with_few_seeds: usize,
 }
 
 impl Comparison {
@@ -56,80 +77,174 @@ impl Comparison {
         if let Some((what, _)) = same.iter().find(|(_, is_same)| !is_same) {
             return Err(format!("the two evaluations have different {what}; record a new baseline"));
         }
-        let pairs: Vec<_> = now.questions().flat_map(|question| pairs(question, before, now)).collect();
-        let level = LEVEL / pairs.len().max(1) as f64;
-        let changes = pairs.iter().filter_map(|pair| pair.change(level)).collect();
-        Ok(Self { changes, compared: pairs.len() })
+        let questions: Vec<Compared<'_>> =
+            before.questions().filter_map(|question| Compared::of(question, before, now)).collect();
+        let pairs = || questions.iter().flat_map(|question| &question.pairs);
+        let compared = pairs().count();
+        let level = LEVEL / compared.max(1) as f64;
+        let changes = questions.iter().flat_map(|question| question.changes(level)).collect();
+        let with_few_seeds = pairs().filter(|pair| pair.has_few_seeds()).count();
+        Ok(Self { changes, compared, with_few_seeds })
     }
 
     /// Whether something became worse.
     pub fn is_worse(&self) -> bool {
         self.changes.iter().any(|change| change.is_worse)
     }
+
+    /// What to do about values with too few seeds; `None` if there are none.
+    pub fn advice(&self) -> Option<String> {
+        (self.with_few_seeds > 0).then(|| {
+            format!(
+                "{} of {} compared values have fewer than {MIN_SEEDS} seeds before or now, which cannot tell a change \
+                 from chance: smaller changes than a half are missed, and chance can look like a regression; record \
+                 both evaluations with more seeds, for example --seeds 1,2,3,4",
+                self.with_few_seeds, self.compared
+            )
+        })
+    }
+}
+
+/// A question of the baseline.
+struct Compared<'a> {
+    id: &'a str,
+    limit: Limit,
+    /// Whether it passed before and fails now.
+    turns_to_fails: bool,
+    /// The values that decided.
+    worst: [Option<f64>; 2],
+    pairs: Vec<Pair<'a>>,
 }
 
 /// A value of both evaluations.
 struct Pair<'a> {
-    question: &'a Answered,
-    better: Better,
     before: &'a Value,
     now: Option<&'a Value>,
 }
 
-/// The values of the evaluated scheme that have a better direction. Values without an equal before are new.
-fn pairs<'a>(question: &'a Answered, before: &'a Evaluation, now: &'a Evaluation) -> Vec<Pair<'a>> {
-    let earlier = before.questions().find(|earlier| earlier.id == question.id);
-    let Some(((better, earlier), answer)) =
-        question.better.zip(earlier.and_then(|earlier| earlier.of(&before.scheme))).zip(question.of(&now.scheme))
-    else {
-        return Vec::new();
-    };
-    let same_place = |value: &Value| answer.values.iter().find(|other| other.at == value.at);
-    earlier.values.iter().map(|before| Pair { question, better, before, now: same_place(before) }).collect()
+/// What a question expects of each value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    Less(f64),
+    More(f64),
+    Range(f64, f64),
+    /// It expects something of all values together.
+    Shape,
+}
+
+impl Limit {
+    fn of(question: &Answered) -> Self {
+        match (question.better, question.bound, question.range) {
+            (Some(Better::Less), Some(bound), _) => Self::Less(bound),
+            (Some(Better::More), Some(bound), _) => Self::More(bound),
+            (_, _, Some([low, high])) => Self::Range(low, high),
+            _ => Self::Shape,
+        }
+    }
+
+    /// How bad a value is: more is worse, and more than zero is beyond the limit.
+    fn badness(self, value: f64) -> f64 {
+        match self {
+            Self::Less(bound) => value - bound,
+            Self::More(bound) => bound - value,
+            Self::Range(low, high) => (low - value).max(value - high).max(0.0),
+            Self::Shape => 0.0,
+        }
+    }
+
+    /// The size of the limit, which a small change is small beside.
+    fn size(self) -> f64 {
+        match self {
+            Self::Less(bound) | Self::More(bound) => bound.abs(),
+            Self::Range(low, high) => low.abs().max(high.abs()),
+            Self::Shape => 0.0,
+        }
+    }
+}
+
+impl<'a> Compared<'a> {
+    /// Values without an equal before are new, and not compared.
+    fn of(question: &'a Answered, before: &'a Evaluation, now: &'a Evaluation) -> Option<Self> {
+        let earlier = question.of(&before.scheme)?;
+        let question_now = now.questions().find(|now| now.id == question.id);
+        let answer = question_now.and_then(|question| question.of(&now.scheme));
+        let same_place = |value: &Value| answer?.values.iter().find(|other| other.at == value.at);
+        let now_fails = answer.is_some_and(|answer| answer.verdict == Verdict::Fails);
+        Some(Self {
+            id: &question.id,
+            limit: Limit::of(question_now.unwrap_or(question)),
+            turns_to_fails: earlier.verdict == Verdict::Passes && now_fails,
+            worst: [earlier.worst, answer.and_then(|answer| answer.worst)],
+            pairs: earlier.values.iter().map(|before| Pair { before, now: same_place(before) }).collect(),
+        })
+    }
+
+    /// What has changed, at this level of significance.
+    fn changes(&self, level: f64) -> Vec<Change> {
+        let changes: Vec<Change> = self.pairs.iter().filter_map(|pair| self.change(pair, level)).collect();
+        let is_beyond = |pair: &Pair<'_>| pair.values().is_some_and(|(_, now)| self.limit.badness(now) > 0.0);
+        let of_all = self.turns_to_fails && !self.pairs.iter().any(is_beyond);
+        if of_all && !changes.iter().any(|change| change.is_worse) {
+            let has_few_seeds = self.pairs.iter().any(Pair::has_few_seeds);
+            if self.pairs.iter().any(|pair| pair.differs(true, f64::INFINITY, level)) {
+                let [before, now] = self.worst;
+                return vec![Change { turns_to_fails: true, has_few_seeds, ..self.changed(before, now, true) }];
+            }
+        }
+        changes
+    }
+
+    fn change(&self, pair: &Pair<'_>, level: f64) -> Option<Change> {
+        let at = pair.before.at.clone();
+        let Some((before, now)) = pair.values() else {
+            let (before, now) = (pair.before.value, pair.now.and_then(|now| now.value));
+            let is_missing = before.is_some();
+            return (is_missing || now.is_some()).then(|| Change { at, ..self.changed(before, now, is_missing) });
+        };
+        let worsening = self.limit.badness(now) - self.limit.badness(before);
+        let turns_to_fails = self.turns_to_fails && worsening > 0.0 && self.limit.badness(now) > 0.0;
+        let scale = before.abs().max(self.limit.size());
+        let min_change = if turns_to_fails { 0.0 } else { MIN_CHANGE * scale };
+        let has_few_seeds = pair.has_few_seeds();
+        (worsening.abs() > min_change && pair.differs(turns_to_fails, scale, level)).then(|| Change {
+            at,
+            turns_to_fails,
+            has_few_seeds,
+            ..self.changed(Some(before), Some(now), worsening > 0.0)
+        })
+    }
+
+    fn changed(&self, before: Option<f64>, now: Option<f64>, is_worse: bool) -> Change {
+        let question = self.id.to_owned();
+        Change { question, at: Map::new(), before, now, is_worse, turns_to_fails: false, has_few_seeds: false }
+    }
 }
 
 impl Pair<'_> {
-    /// The change, if there is one at this level of significance.
-    fn change(&self, level: f64) -> Option<Change> {
-        let values = (self.before.value, self.now.and_then(|now| now.value));
-        let is_worse = match values {
-            (Some(before), Some(now)) => {
-                let scale = before.abs().max(self.question.bound.map_or(0.0, f64::abs));
-                let difference = now - before;
-                let of_seeds = |value: &Value| value.seeds.clone();
-                let chance = noise(&of_seeds(self.before), &self.now.map(of_seeds).unwrap_or_default(), level);
-                if difference.abs() <= (MIN_CHANGE * scale).max(chance) {
-                    return None;
-                }
-                (difference > 0.0) == (self.better == Better::Less)
-            }
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return None,
-        };
-        let (before, now) = values;
-        Some(Change { question: self.question.id.clone(), at: self.before.at.clone(), before, now, is_worse })
+    /// The values before and now, if there are both.
+    fn values(&self) -> Option<(f64, f64)> {
+        self.before.value.zip(self.now?.value)
     }
-}
 
-/// The difference of the means of `a` and `b` that chance exceeds with probability `level` if both are samples of the
-/// same distribution (Welch, Biometrika 34, 1947); no limit if one of them has a single value.
-fn noise(a: &[f64], b: &[f64], level: f64) -> f64 {
-    if a.len().min(b.len()) < 2 {
-        return f64::INFINITY;
+    fn has_few_seeds(&self) -> bool {
+        self.values().is_some() && self.seeds().iter().any(|seeds| seeds.len() < MIN_SEEDS)
     }
-    let [(n_a, var_a), (n_b, var_b)] = [a, b].map(|sample| {
-        let n = sample.len() as f64;
-        let mean = sample.iter().sum::<f64>() / n;
-        (n, sample.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0))
-    });
-    let (part_a, part_b) = (var_a / n_a, var_b / n_b);
-    let variance = part_a + part_b;
-    if variance == 0.0 {
-        return 0.0;
+
+    fn seeds(&self) -> [&[f64]; 2] {
+        [&self.before.seeds, self.now.map_or(&[][..], |now| &now.seeds)]
     }
-    // Welch-Satterthwaite
-    let freedom = variance.powi(2) / (part_a.powi(2) / (n_a - 1.0) + part_b.powi(2) / (n_b - 1.0));
-    let quantile = StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - level / 2.0));
-    quantile * variance.sqrt()
+
+    /// Whether the values differ by more than chance explains, and if it cannot be known, by a part of `scale`, or at
+    /// all if the question turns to fails.
+    fn differs(&self, turns_to_fails: bool, scale: f64, level: f64) -> bool {
+        let Some((before, now)) = self.values() else { return false };
+        let [a, b] = self.seeds();
+        let chance = difference_by_chance(a, b, level);
+        let limit = match (self.has_few_seeds(), turns_to_fails) {
+            (true, true) => 0.0,
+            (true, false) => chance.min(CHANGE_WITH_FEW_SEEDS * scale),
+            (false, _) => chance,
+        };
+        (now - before).abs() > limit
+    }
 }

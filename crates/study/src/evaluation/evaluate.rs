@@ -189,6 +189,7 @@ impl Evaluator<'_> {
             asks: question.asks.clone(),
             expect: claim.map_or_else(|| question.expect.to_string(), Claim::expect),
             bound: question.expect.number(),
+            range: question.expect.range(),
             because: question.because.clone(),
             better: better(&question.expect),
             unit: claim.map_or("", |claim| claim.metric.quantity()).to_owned(),

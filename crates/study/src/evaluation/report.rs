@@ -68,8 +68,11 @@ pub struct Answered {
     pub asks: String,
     /// The bound: "at most 0.5".
     pub expect: String,
-    /// The number in the bound; `None` for a shape.
+    /// The number in the bound; `None` for a range or a shape.
     pub bound: Option<f64>,
+    /// The ends of a range; `None` for other bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// Where the bound is from.
     pub because: String,
     /// Whether less is better, or more; `None` if neither.

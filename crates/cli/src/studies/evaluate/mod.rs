@@ -157,6 +157,9 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         print!("{}", text::report(&evaluation, comparison.as_ref()));
         println!("\npage: {}", out.join("index.html").display());
     }
+    if let Some(advice) = comparison.as_ref().and_then(Comparison::advice) {
+        eprintln!("rampmeter: {advice}");
+    }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
     Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -61,7 +61,10 @@ fn changes(comparison: &Comparison) -> String {
         let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| formatted(value, ""));
         let at = change.at.iter().map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ");
         let at = if at.is_empty() { at } else { format!(" ({at})") };
-        format!("{word:<9}{}{at}: {} before, {} now\n", change.question, value(change.before), value(change.now))
+        let turns = if change.turns_to_fails { ", and passes turns to fails" } else { "" };
+        let few = if change.has_few_seeds { " (few seeds: perhaps by chance)" } else { "" };
+        let (before, now) = (value(change.before), value(change.now));
+        format!("{word:<9}{}{at}: {before} before, {now} now{turns}{few}\n", change.question)
     };
     let lines: String = comparison.changes.iter().map(line).collect();
     let worse = comparison.changes.iter().filter(|change| change.is_worse).count();

@@ -1,0 +1,124 @@
+//! Evaluations of one scheme, `mine`, with a value at one place for each question.
+
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+/// A question `id` with a bound, and the value of each seed.
+fn question(id: &str, expect: &Json, verdict: &str, seeds: &[f64]) -> Json {
+    let mean = seeds.iter().sum::<f64>() / seeds.len() as f64;
+    let mut question = json!({
+        "id": id, "asks": "", "expect": "", "bound": null, "because": "", "better": null, "unit": "", "scenario": "",
+        "repeat": [], "answers": [{
+            "scheme": "mine", "verdict": verdict, "worst": mean,
+            "values": [{ "at": { "path": "deep" }, "value": mean, "seeds": seeds }],
+        }],
+    });
+    expect.as_object().unwrap().iter().for_each(|(key, value)| question[key] = value.clone());
+    question
+}
+
+fn range(low: f64, high: f64) -> Json {
+    json!({ "range": [low, high] })
+}
+
+fn at_most(bound: f64) -> Json {
+    json!({ "bound": bound, "better": "less" })
+}
+
+fn evaluation(questions: &[Json]) -> Evaluation {
+    serde_json::from_value(json!({
+        "format": 1, "version": "0.1.0", "scheme": "mine", "rivals": ["cubic"], "world": "simulated", "quick": true,
+        "runs": 12, "schemes": { "mine": "", "cubic": "controller = \"cubic\"\n" }, "title": "questions of mine",
+        "sections": [{ "id": "1", "title": "", "level": "must", "asks": "", "questions": questions }],
+    }))
+    .unwrap()
+}
+
+/// What has changed between two evaluations of one question: the verdicts and the seeds' values.
+fn changes(expect: &Json, before: (&str, &[f64]), now: (&str, &[f64])) -> Vec<(bool, bool)> {
+    let of = |(verdict, seeds): (&str, &[f64])| evaluation(&[question("asked", expect, verdict, seeds)]);
+    let comparison = Comparison::of(&of(before), &of(now)).unwrap();
+    comparison.changes.iter().map(|change| (change.is_worse, change.turns_to_fails)).collect()
+}
+
+const WORSE: (bool, bool) = (true, false);
+const TURNS: (bool, bool) = (true, true);
+const BETTER: (bool, bool) = (false, false);
+
+#[test]
+fn a_value_that_leaves_its_range_is_worse() {
+    let expect = range(0.08, 0.14);
+    let [inside, outside, farther] = [[0.108, 0.109, 0.107], [0.199, 0.2, 0.198], [0.3, 0.301, 0.299]];
+    assert_eq!(changes(&expect, ("passes", &inside), ("fails", &outside)), [TURNS]);
+    assert_eq!(changes(&expect, ("fails", &outside), ("fails", &farther)), [WORSE]);
+    assert_eq!(changes(&expect, ("fails", &outside), ("passes", &inside)), [BETTER]);
+}
+
+#[test]
+fn a_value_that_moves_within_its_range_has_not_changed() {
+    let expect = range(0.08, 0.14);
+    assert_eq!(changes(&expect, ("passes", &[0.09, 0.091, 0.092]), ("passes", &[0.131, 0.13, 0.132])), []);
+    // 0.05 outside on both sides.
+    assert_eq!(changes(&expect, ("fails", &[0.03, 0.031, 0.029]), ("fails", &[0.19, 0.191, 0.189])), []);
+}
+
+#[test]
+fn a_small_change_that_turns_a_verdict_is_worse() {
+    let [below, above] = [[0.098, 0.0981, 0.0979], [0.1005, 0.1006, 0.1004]];
+    assert_eq!(changes(&at_most(0.1), ("passes", &below), ("fails", &above)), [TURNS]);
+    assert_eq!(changes(&at_most(0.2), ("passes", &below), ("passes", &above)), []);
+}
+
+#[test]
+fn a_verdict_that_chance_turns_has_not_changed() {
+    for expect in [at_most(0.1), range(0.05, 0.1)] {
+        // Means of 0.096 and 0.104.
+        let seeds = [0.07, 0.12, 0.09, 0.104];
+        assert_eq!(changes(&expect, ("passes", &seeds), ("fails", &[0.13, 0.08, 0.11, 0.096])), []);
+    }
+}
+
+#[test]
+fn a_shape_that_is_lost_is_worse_unless_by_chance() {
+    let shape = json!({});
+    assert_eq!(changes(&shape, ("passes", &[1.0, 1.1, 0.9]), ("fails", &[3.0, 3.1, 2.9])), [TURNS]);
+    assert_eq!(changes(&shape, ("passes", &[1.0, 1.1, 0.9]), ("fails", &[1.1, 1.2, 1.0])), []);
+    assert_eq!(changes(&shape, ("passes", &[1.0, 1.1, 0.9]), ("passes", &[3.0, 3.1, 2.9])), []);
+}
+
+#[test]
+fn with_few_seeds_a_half_and_turned_verdicts_count() {
+    let expect = json!({ "bound": 0.15, "better": "more" });
+    for (before, now) in [(&[0.8][..], &[0.2][..]), (&[0.815, 0.7], &[0.189, 0.3]), (&[0.8], &[0.2, 0.3, 0.4])] {
+        assert_eq!(changes(&expect, ("passes", before), ("passes", now)), [WORSE], "{before:?}");
+        assert_eq!(changes(&expect, ("passes", now), ("passes", before)), [BETTER], "{before:?}");
+    }
+    assert_eq!(changes(&expect, ("passes", &[0.8]), ("passes", &[0.6])), []);
+    assert_eq!(changes(&expect, ("passes", &[0.16]), ("fails", &[0.14])), [TURNS]);
+}
+
+#[test]
+fn few_seeds_are_counted_with_advice() {
+    let of = |seeds: &[f64]| evaluation(&[question("asked", &at_most(1.0), "passes", seeds)]);
+    let (two, three) = (of(&[0.5, 0.6]), of(&[0.5, 0.6, 0.7]));
+    for (before, now, count) in [(&two, &three, 1), (&three, &two, 1), (&three, &three, 0)] {
+        let comparison = Comparison::of(before, now).unwrap();
+        assert_eq!((comparison.with_few_seeds, comparison.advice().is_some()), (count, count > 0));
+    }
+    assert!(
+        Comparison::of(&two, &two).unwrap().advice().unwrap().starts_with("1 of 1 compared values have fewer than 3")
+    );
+}
+
+#[test]
+fn a_question_that_is_no_longer_asked_is_worse() {
+    let [one, two] = ["one", "two"].map(|id| question(id, &at_most(1.0), "passes", &[0.5, 0.6, 0.7]));
+    let comparison =
+        Comparison::of(&evaluation(&[one.clone(), two.clone()]), &evaluation(std::slice::from_ref(&two))).unwrap();
+    assert_eq!(comparison.compared, 2);
+    let [change] = &comparison.changes[..] else { panic!("{comparison:?}") };
+    assert_eq!((change.question.as_str(), change.now, change.is_worse), ("one", None, true));
+    let comparison = Comparison::of(&evaluation(std::slice::from_ref(&two)), &evaluation(&[one, two])).unwrap();
+    assert_eq!((comparison.compared, &comparison.changes[..]), (1, &[][..]));
+}
