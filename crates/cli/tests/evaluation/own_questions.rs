@@ -1,4 +1,5 @@
-//! `rampmeter evaluate --questions DIR`: errors name the files in DIR, and results do not depend on the number of threads.
+//! `rampmeter evaluate --questions DIR`: errors name the files in DIR and come before any run, and results do not depend
+//! on the number of threads.
 
 use std::fs;
 
@@ -70,6 +71,36 @@ fn an_evaluation_is_identical_with_one_thread_and_with_two() {
         (read("evaluation.json"), read("index.html"))
     });
     assert!(results[0] == results[1]);
+}
+
+#[test]
+fn a_wrong_baseline_is_refused_before_any_run() {
+    let workspace = asking("evaluation_baseline");
+    let baseline = workspace.rampmeter(&[&EVALUATE[..], &["--out", "before"]].concat());
+    assert!(baseline.status.success(), "{}", text(&baseline.stderr));
+    let file = workspace.0.join("before/evaluation.json");
+    let recorded = fs::read_to_string(&file).unwrap();
+    let gate = |rival: &str, more: &[&str]| {
+        let mut arguments = [&EVALUATE[..], &["--out", "now", "--baseline", "before/evaluation.json"], more].concat();
+        arguments[4] = rival;
+        workspace.rampmeter(&arguments)
+    };
+    let refused = |rival: &str, more: &[&str], message: &str| {
+        let output = gate(rival, more);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {errors}");
+        assert!(errors.contains(message), "{errors}");
+        assert!(!workspace.0.join("now/points").exists(), "{more:?}");
+    };
+    refused("tcp", &["--quick"], "the baseline was recorded without --quick; omit it");
+    refused("bbr", &[], "the baseline has the rival `tcp`, and this evaluation does not");
+    refused("tcp", &["--renamed-from", "newreno"], "the baseline is of `cubic` and not of `newreno`");
+    fs::write(&file, recorded.replace("\"scheme\": \"cubic\"", "\"scheme\": \"old\"")).unwrap();
+    refused("tcp", &[], "add --renamed-from old");
+    let output = gate("tcp", &["--renamed-from", "old"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("of 1 values, 0 became worse"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("1 of 1 compared values have fewer than 3 seeds"));
 }
 
 #[test]

@@ -13,15 +13,17 @@
 //! fails became worse.
 
 mod chance;
+mod plan;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 use serde_json::Map;
 
-use super::report::{Better, FORMAT};
+use super::report::Better;
 use super::{Answered, Evaluation, Value, Verdict};
 use chance::difference_by_chance;
+pub(super) use plan::Plan;
 
 /// The probability of a false alarm in a comparison of equal programs.
 const LEVEL: f64 = 0.01;
@@ -68,20 +70,17 @@ pub struct Comparison {
 impl Comparison {
     /// Compares the answers of the evaluated scheme `before` and `now`. An error says why that is impossible.
     pub fn of(before: &Evaluation, now: &Evaluation) -> Result<Self, String> {
-        let same = [
-            ("formats", before.format == FORMAT && now.format == FORMAT),
-            ("questions", before.title == now.title),
-            ("worlds", before.world == now.world),
-            ("lengths (--quick)", before.quick == now.quick),
-        ];
-        if let Some((what, _)) = same.iter().find(|(_, is_same)| !is_same) {
-            return Err(format!("the two evaluations have different {what}; record a new baseline"));
-        }
+        Plan::of(now).check(before)?;
         let questions: Vec<Compared<'_>> =
             before.questions().filter_map(|question| Compared::of(question, before, now)).collect();
         let pairs = || questions.iter().flat_map(|question| &question.pairs);
         let compared = pairs().count();
-        let level = LEVEL / compared.max(1) as f64;
+        if compared == 0 {
+            return Err(
+                "the baseline has no value that this evaluation could be compared with; record a new one".into()
+            );
+        }
+        let level = LEVEL / compared as f64;
         let changes = questions.iter().flat_map(|question| question.changes(level)).collect();
         let with_few_seeds = pairs().filter(|pair| pair.has_few_seeds()).count();
         Ok(Self { changes, compared, with_few_seeds })

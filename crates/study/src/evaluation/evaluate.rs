@@ -7,6 +7,7 @@ use rampmeter_scenario::{Scenario, ScenarioError};
 use serde_json::Map;
 use toml::Value as Setting;
 
+use super::compare::Plan;
 use super::report::{Better, FORMAT};
 use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes, Value, Verdict};
 use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
@@ -72,16 +73,12 @@ impl Evaluator<'_> {
                 questions: own.filter_map(|question| self.answered(question, &results)).collect(),
             }
         });
-        let definition = |name: &str| {
-            let definition = self.schemes.definition(name).map(ToString::to_string).unwrap_or_default();
-            (name.to_owned(), definition)
-        };
         Ok(Evaluation {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scheme: self.scheme.to_owned(),
             rivals: self.rivals.to_vec(),
-            schemes: self.all().map(definition).collect::<BTreeMap<_, _>>(),
+            schemes: self.definitions(),
             world: self.world().to_owned(),
             quick: self.quick,
             runs,
@@ -89,6 +86,27 @@ impl Evaluator<'_> {
             about: self.questionnaire.about.clone(),
             sections: sections.collect(),
         })
+    }
+
+    /// Whether this evaluation can be compared with the baseline `before`. An error says why not, and what to do.
+    pub fn check_baseline(&self, before: &Evaluation) -> Result<(), String> {
+        let asked = self.questionnaire.questions.iter();
+        let asked = asked.filter(|question| !self.quick || question.quick_values().is_some());
+        let plan = Plan {
+            title: &self.questionnaire.title,
+            world: self.world(),
+            quick: self.quick,
+            scheme: self.scheme,
+            rivals: self.rivals,
+            schemes: self.definitions(),
+            questions: asked.map(|question| question.id.as_str()).collect(),
+        };
+        plan.check(before)
+    }
+
+    fn definitions(&self) -> BTreeMap<String, String> {
+        let definition = |name: &str| self.schemes.definition(name).map(ToString::to_string).unwrap_or_default();
+        self.all().map(|name| (name.to_owned(), definition(name))).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {

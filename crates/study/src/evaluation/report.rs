@@ -147,6 +147,20 @@ impl Evaluation {
         self.sections.iter().flat_map(|section| &section.questions)
     }
 
+    /// This evaluation as if the evaluated scheme, called `from`, had the name `to`. An error says its name.
+    pub fn renamed(mut self, from: &str, to: &str) -> Result<Self, String> {
+        if self.scheme != from {
+            return Err(format!("the baseline is of `{}` and not of `{from}`", self.scheme));
+        }
+        let answers =
+            self.sections.iter_mut().flat_map(|section| &mut section.questions).flat_map(|it| &mut it.answers);
+        for answer in answers.filter(|answer| answer.scheme == from) {
+            to.clone_into(&mut answer.scheme);
+        }
+        to.clone_into(&mut self.scheme);
+        Ok(self)
+    }
+
     /// How many questions `scheme` passes, fails and skips.
     pub fn count(&self, scheme: &str) -> [usize; 3] {
         let verdicts = self.questions().filter_map(|question| question.of(scheme)).map(|answer| answer.verdict);

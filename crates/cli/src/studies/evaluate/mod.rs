@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// An evaluation.json of this controller: list what became better or worse since, and exit 1 if something did
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// The name of the controller in the baseline, if it has another one now
+    #[arg(long, value_name = "NAME", requires = "baseline")]
+    renamed_from: Option<String>,
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
@@ -96,7 +99,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     if let Some(package) = &args.package {
         return evaluate_crate(package);
     }
-    let baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;
+    let mut baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
@@ -144,6 +147,13 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         quick: args.quick,
         seeds: &args.seeds,
     };
+    if let Some(mut before) = baseline.take() {
+        if let Some(name) = &args.renamed_from {
+            before = before.renamed(name, &scheme).map_err(Failure::input)?;
+        }
+        evaluator.check_baseline(&before).map_err(Failure::input)?;
+        baseline = Some(before);
+    }
     let kept = format!("finished runs are in {}, and the same command resumes from there", out.display());
     let mut bar = interrupts.bar(args.json, &kept);
     let evaluation = evaluator.run(|progress| bar.show(progress));

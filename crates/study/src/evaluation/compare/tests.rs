@@ -122,3 +122,35 @@ fn a_question_that_is_no_longer_asked_is_worse() {
     let comparison = Comparison::of(&evaluation(std::slice::from_ref(&two)), &evaluation(&[one, two])).unwrap();
     assert_eq!((comparison.compared, &comparison.changes[..]), (1, &[][..]));
 }
+
+#[test]
+fn a_baseline_that_does_not_fit_is_refused() {
+    let now = evaluation(&[question("asked", &at_most(1.0), "passes", &[0.5, 0.6, 0.7])]);
+    let refused = |change: &dyn Fn(&mut Evaluation)| {
+        let mut before = now.clone();
+        change(&mut before);
+        Comparison::of(&before, &now).unwrap_err()
+    };
+    for (message, advice) in [
+        (refused(&|it| it.format = 0), "format 0 and not 1"),
+        (refused(&|it| "others".clone_into(&mut it.title)), "by others, and this evaluation by questions of mine"),
+        (refused(&|it| "emulated".clone_into(&mut it.world)), "use the same --world"),
+        (refused(&|it| it.quick = false), "without --quick; omit it"),
+        (refused(&|it| "old".clone_into(&mut it.scheme)), "add --renamed-from old"),
+        (refused(&|it| it.rivals.push("bbr".into())), "the rival `bbr`, and this evaluation does not"),
+        (refused(&|it| drop(it.schemes.insert("cubic".into(), "beta = 1".into()))), "`cubic` has other settings"),
+        (refused(&|it| it.sections.clear()), "none of these questions"),
+        (refused(&|it| it.sections[0].questions[0].answers.clear()), "no value that this evaluation"),
+    ] {
+        assert!(message.contains(advice), "{message}");
+    }
+}
+
+#[test]
+fn a_renamed_controller_is_compared_by_its_earlier_name() {
+    let now = evaluation(&[question("asked", &at_most(1.0), "passes", &[0.5, 0.6, 0.7])]);
+    let before = now.clone().renamed("mine", "old").unwrap();
+    assert!(Comparison::of(&before, &now).is_err());
+    assert_eq!(before.clone().renamed("older", "mine").unwrap_err(), "the baseline is of `old` and not of `older`");
+    assert_eq!(Comparison::of(&before.renamed("old", "mine").unwrap(), &now).unwrap().compared, 1);
+}
