@@ -36,6 +36,6 @@ mod user;
 mod world;
 
 pub use commands::{Commands, Status};
-pub use probe::{Abilities, Ability, probe};
+pub use probe::{Abilities, Ability, kernel_tcp, probe};
 pub use user::enter_user_namespace;
 pub use world::Emulated;

@@ -65,7 +65,7 @@ pub fn probe() -> Abilities {
 }
 
 /// The congestion controls of the kernel's TCP.
-pub(crate) fn kernel_tcp() -> Vec<String> {
+pub fn kernel_tcp() -> Vec<String> {
     let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     names.split_whitespace().map(str::to_owned).collect()
 }

@@ -121,3 +121,16 @@ fn a_verdict_that_turns_to_fails_is_a_regression() {
     assert!(report.contains("worse    completion: "), "{report}");
     assert!(report.contains("now, and passes turns to fails\n") && report.contains("1 became worse"), "{report}");
 }
+
+#[test]
+fn an_unknown_congestion_control_of_linux_is_one_line() {
+    let workspace = asking("evaluation_kernel");
+    for names in [&["--kernel", "nosuch"][..], &["--controller", "cubic", "--against", "linux-nosuch"]] {
+        let arguments = [&["evaluate", "--world", "emulated", "--quick", "--questions", "mine"], names].concat();
+        let output = workspace.rampmeter(&arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        let expected = "rampmeter: this kernel's TCP has no congestion control called `nosuch`; it has ";
+        assert!(message.starts_with(expected) && message.lines().count() == 1, "{message}");
+    }
+}

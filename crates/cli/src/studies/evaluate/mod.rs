@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args as ClapArgs;
+use rampmeter_linux::kernel_tcp;
 use rampmeter_scenario::{Registries, ScenarioError, Schema, World};
 use rampmeter_study::claims::Judge;
 use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, SUITES, Schemes, Suite, page};
@@ -25,6 +26,8 @@ const DEFAULT: &str = "rfc9743";
 
 /// The file of schemes, beside the scenarios.
 const SCHEMES: &str = "schemes.toml";
+
+const NEEDS_EMULATION: &str = "Linux's TCP needs real packets; add --world emulated";
 
 /// The arguments of `rampmeter evaluate`.
 #[derive(Debug, ClapArgs)]
@@ -119,7 +122,11 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     for name in rivals.iter().chain([&scheme]) {
         match name.strip_prefix("linux-") {
             Some(kernel) if args.is_emulated() => drop(schemes.need_kernel(kernel)),
-            _ => schemes.need(name, registries).map_err(Failure::input)?,
+            Some(_) => schemes.need(name, registries).map_err(|_| Failure::input(NEEDS_EMULATION))?,
+            None => schemes.need(name, registries).map_err(Failure::input)?,
+        }
+        if args.is_emulated() {
+            check_kernel(name, &schemes, &kernel_tcp())?;
         }
     }
     fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
@@ -205,7 +212,7 @@ fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
         if args.is_emulated() {
             return Ok(format!("linux-{kernel}"));
         }
-        return Err(Failure::input("Linux's TCP needs real packets; add --world emulated"));
+        return Err(Failure::input(NEEDS_EMULATION));
     }
     let builtin = Registries::default();
     let is_builtin = |name: &str| builtin.controllers.list().any(|(known, _)| known == name);
@@ -225,6 +232,20 @@ fn default_directory(args: &Args, name: &str) -> PathBuf {
     let emulated = if args.is_emulated() { "-emulated" } else { "" };
     let suite = if args.suite == DEFAULT { String::new() } else { format!("-{}", args.suite) };
     Path::new("runs/evaluate").join(format!("{name}{suite}{quick}{emulated}"))
+}
+
+/// An error if the scheme `name` is a congestion control of Linux's TCP that is not among the `known` ones. Emulated
+/// runs would refuse it too, but only when those of the other schemes have taken their time.
+fn check_kernel(name: &str, schemes: &Schemes, known: &[String]) -> Result<(), Failure> {
+    let algorithm = schemes.definition(name).and_then(|scheme| scheme.get("kernel")?.as_str());
+    match algorithm.filter(|algorithm| !known.iter().any(|other| other == algorithm)) {
+        Some(algorithm) => Err(Failure::input(format!(
+            "this kernel's TCP has no congestion control called `{algorithm}`; it has {}; others may be modules: \
+             modprobe tcp_{algorithm}",
+            known.join(", ")
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Writes the questions, scenarios and schemes into `directory`, and returns the file of questions.
