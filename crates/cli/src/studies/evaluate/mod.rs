@@ -1,10 +1,11 @@
 //! `rampmeter evaluate`: asks the questions of RFC 9743, or of a conformance suite, of a controller and of its rivals.
 
+mod invocation;
 mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::kernel_tcp;
@@ -17,6 +18,7 @@ use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::{from_one, world};
 use crate::failure::Failure;
+use invocation::{evaluate_crate, this_command};
 
 /// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
 const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
@@ -181,28 +183,6 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Builds the command of a crate and runs it with the same arguments, without `--crate`.
-fn evaluate_crate(package: &Path) -> Result<ExitCode, Failure> {
-    let manifest = package.join("Cargo.toml");
-    if !manifest.is_file() {
-        let what = format!("{}: there is no such file; name the directory of a crate", manifest.display());
-        return Err(Failure::input(what));
-    }
-    let mut arguments = std::env::args_os().skip(1).peekable();
-    let mut passed = Vec::new();
-    while let Some(argument) = arguments.next() {
-        if argument == "--crate" {
-            arguments.next();
-        } else if !argument.to_string_lossy().starts_with("--crate=") {
-            passed.push(argument);
-        }
-    }
-    let mut cargo = Command::new("cargo");
-    cargo.args(["run", "--release", "--quiet", "--manifest-path"]).arg(&manifest).arg("--").args(passed);
-    let status = cargo.status().map_err(|error| Failure::failed(format!("cargo: {error}")))?;
-    Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(u8::try_from(code).unwrap_or(1))))
-}
-
 /// The name of the evaluated scheme: the given one, or the only controller that this command has more than `rampmeter`.
 fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
     if let Some(name) = &args.controller {
@@ -299,7 +279,7 @@ fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {
 fn write(out: &Path, evaluation: &Evaluation) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(evaluation).map_err(Failure::failed)?;
     fs::write(out.join("evaluation.json"), json + "\n").map_err(|error| unwritable(out, &error))?;
-    fs::write(out.join("index.html"), page(evaluation)).map_err(|error| unwritable(out, &error))
+    fs::write(out.join("index.html"), page(evaluation, &this_command())).map_err(|error| unwritable(out, &error))
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {

@@ -31,11 +31,13 @@ struct Page<'a> {
     evaluation: &'a Evaluation,
     /// The evaluated scheme, then its rivals.
     schemes: Vec<&'a str>,
+    /// The words of the command that has the schemes.
+    command: &'a [String],
 }
 
-/// The page of an evaluation.
-pub fn page(evaluation: &Evaluation) -> String {
-    let page = Page { evaluation, schemes: evaluation.all_schemes().collect() };
+/// The page of an evaluation by the program that `command` starts.
+pub fn page(evaluation: &Evaluation, command: &[String]) -> String {
+    let page = Page { evaluation, schemes: evaluation.all_schemes().collect(), command };
     let title = format!("{} by {}", evaluation.scheme, evaluation.title);
     let markup = html! {
         (DOCTYPE)
@@ -139,8 +141,7 @@ fn anchor(kind: &str, name: &str) -> String {
 
 /// The scenario of `question` and the command that repeats its runs, below `title`.
 fn repeat(page: &Page<'_>, question: &Answered, title: &str) -> Markup {
-    let command = ["rampmeter"].into_iter().chain(question.repeat.iter().map(String::as_str));
-    let command = command.map(quoted).collect::<Vec<_>>().join(" ");
+    let command = page.command.iter().chain(&question.repeat).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let scenario = format!("scenarios/{}", question.scenario);
     html! {
         details.repeat {

@@ -75,10 +75,14 @@ fn with_class<'a, 'i>(node: Node<'a, 'i>, class: &str) -> Vec<Node<'a, 'i>> {
     node.descendants().filter(has).collect()
 }
 
+fn page_of(evaluation: &Evaluation) -> String {
+    page(evaluation, &["rampmeter".to_owned()])
+}
+
 #[test]
 fn every_question_and_every_scheme_is_on_the_page() {
     let evaluation = evaluation();
-    let page = page(&evaluation);
+    let page = page_of(&evaluation);
     let page = parsed(&page);
     let articles = with_class(page.root(), "question");
     let questions: Vec<_> = evaluation.questions().collect();
@@ -94,7 +98,7 @@ fn every_question_and_every_scheme_is_on_the_page() {
 #[test]
 fn the_deciding_values_are_those_of_the_evaluation() {
     let evaluation = evaluation();
-    let page = page(&evaluation);
+    let page = page_of(&evaluation);
     let page = parsed(&page);
     for (article, question) in with_class(page.root(), "question").into_iter().zip(evaluation.questions()) {
         let rows = article.descendants().filter(|node| node.has_tag_name("tr"));
@@ -111,7 +115,7 @@ fn the_deciding_values_are_those_of_the_evaluation() {
 #[test]
 fn every_value_is_in_a_table_and_a_mark() {
     let evaluation = evaluation();
-    let page = page(&evaluation);
+    let page = page_of(&evaluation);
     let page = parsed(&page);
     for (article, question) in with_class(page.root(), "question").into_iter().zip(evaluation.questions()) {
         let values: Vec<&crate::evaluation::Value> =
@@ -128,7 +132,7 @@ fn every_value_is_in_a_table_and_a_mark() {
 
 #[test]
 fn the_worst_failure_is_first() {
-    let page = page(&evaluation());
+    let page = page_of(&evaluation());
     let page = parsed(&page);
     let failures = with_class(page.root(), "failures")[0];
     let names = failures.descendants().filter(|node| node.attribute("scope") == Some("row"));
@@ -138,7 +142,7 @@ fn the_worst_failure_is_first() {
 
 #[test]
 fn names_of_users_are_texts_and_never_elements() {
-    let page = page(&evaluation());
+    let page = page_of(&evaluation());
     let page = parsed(&page);
     assert!(text(page.root()).contains(HOSTILE));
     assert_eq!(page.descendants().filter(|node| node.has_tag_name("script")).count(), 0);
@@ -146,7 +150,7 @@ fn names_of_users_are_texts_and_never_elements() {
 
 #[test]
 fn the_page_loads_nothing() {
-    let page = page(&evaluation());
+    let page = page_of(&evaluation());
     assert!(!page.contains("url(") && !page.contains("@import"));
     let page = parsed(&page);
     for node in page.descendants() {
@@ -161,7 +165,7 @@ fn the_page_loads_nothing() {
 
 #[test]
 fn every_link_within_the_page_has_its_anchor() {
-    let page = page(&evaluation());
+    let page = page_of(&evaluation());
     let page = parsed(&page);
     let mut anchors: Vec<&str> = page.descendants().filter_map(|node| node.attribute("id")).collect();
     anchors.sort_unstable();
@@ -174,19 +178,30 @@ fn every_link_within_the_page_has_its_anchor() {
 #[test]
 fn questions_of_the_same_runs_make_a_scatter() {
     let mut evaluation = evaluation();
-    let has_scatter = |evaluation: &Evaluation| !with_class(parsed(&page(evaluation)).root(), "scatter").is_empty();
+    let has_scatter = |evaluation: &Evaluation| !with_class(parsed(&page_of(evaluation)).root(), "scatter").is_empty();
     assert!(has_scatter(&evaluation));
     evaluation.sections[0].questions[1].repeat.push("--set".into());
     assert!(!has_scatter(&evaluation), "these runs are others");
 }
 
 #[test]
+fn the_command_that_repeats_runs_is_that_of_the_program() {
+    let command = ["cargo", "run", "--manifest-path", "/home/me/my controller/Cargo.toml", "--"].map(str::to_owned);
+    let page = page(&evaluation(), &command);
+    let page = parsed(&page);
+    let [details, ..] = with_class(page.root(), "repeat")[..] else { panic!("no command") };
+    let pre = details.descendants().find(|node| node.has_tag_name("pre")).unwrap();
+    let expected = "cargo run --manifest-path '/home/me/my controller/Cargo.toml' -- run scenarios/alone.toml ";
+    assert!(text(pre).starts_with(expected), "{}", text(pre));
+}
+
+#[test]
 fn an_evaluation_without_rivals_and_questions_is_a_page() {
     let mut evaluation = evaluation();
     evaluation.rivals.clear();
-    parsed(&page(&evaluation));
+    parsed(&page_of(&evaluation));
     evaluation.sections.clear();
-    parsed(&page(&evaluation));
+    parsed(&page_of(&evaluation));
 }
 
 #[test]
