@@ -95,9 +95,10 @@ fn a_wrong_baseline_is_refused_before_any_run() {
     refused("tcp", &["--quick"], "the baseline was recorded without --quick; omit it");
     refused("bbr", &[], "the baseline has the rival `tcp`, and this evaluation does not");
     refused("tcp", &["--renamed-from", "newreno"], "the baseline is of `cubic` and not of `newreno`");
+    refused("tcp", &["--only", "complete"], "no question is called `complete`");
     fs::write(&file, recorded.replace("\"scheme\": \"cubic\"", "\"scheme\": \"old\"")).unwrap();
     refused("tcp", &[], "add --renamed-from old");
-    let output = gate("tcp", &["--renamed-from", "old"]);
+    let output = gate("tcp", &["--renamed-from", "old", "--only", "completion"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("of 1 values, 0 became worse"), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("1 of 1 compared values have fewer than 3 seeds"));

@@ -28,6 +28,7 @@
 use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::ScenarioError;
+use rampmeter_units::Known;
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
@@ -186,6 +187,24 @@ impl Questionnaire {
         let sections = parsed.section.into_iter().map(Spanned::into_inner).collect();
         let File { title, about, .. } = parsed;
         Ok(Self { file: file.to_owned(), title, about, sections, questions })
+    }
+
+    /// Omits all questions but `names`, and the sections without any. An error says which name is no question, or none
+    /// of a quick evaluation.
+    pub fn only(&mut self, names: &[String], quick: bool) -> Result<(), String> {
+        for name in names {
+            let Some(question) = self.questions.iter().find(|question| question.id == *name) else {
+                let known = Known::near(name, self.questions.iter().map(|question| question.id.as_str()));
+                return Err(format!("no question is called `{name}`; {known}"));
+            };
+            if quick && question.quick_values().is_none() {
+                return Err(format!("the question `{name}` is not asked with --quick; omit one of the two"));
+            }
+        }
+        self.questions.retain(|question| names.contains(&question.id));
+        let questions = &self.questions;
+        self.sections.retain(|section| questions.iter().any(|question| question.section == section.id));
+        Ok(())
     }
 
     /// An error in `question`.

@@ -161,6 +161,13 @@ impl Evaluation {
         Ok(self)
     }
 
+    /// Omits all questions but `names`.
+    pub fn only(&mut self, names: &[String]) {
+        for section in &mut self.sections {
+            section.questions.retain(|question| names.contains(&question.id));
+        }
+    }
+
     /// How many questions `scheme` passes, fails and skips.
     pub fn count(&self, scheme: &str) -> [usize; 3] {
         let verdicts = self.questions().filter_map(|question| question.of(scheme)).map(|answer| answer.verdict);

@@ -37,7 +37,7 @@ const NEEDS_EMULATION: &str = "Linux's TCP needs real packets; add --world emula
   rampmeter evaluate --controller pcp --quick              the main questions, in minutes
   rampmeter evaluate --controller pcp --against cubic,bbr  all questions
   rampmeter evaluate --crate DIR                           the controller of your own crate
-  rampmeter evaluate --kernel bbr --world emulated         Linux's, with real packets
+  rampmeter evaluate --kernel cubic --world emulated --only utilization   Linux's, with real packets, in real time
   rampmeter evaluate --controller cubic --suite cubic      is it what RFC 9438 says?
   rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse")]
 pub(crate) struct Args {
@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// The name of the controller in the baseline, if it has another one now
     #[arg(long, value_name = "NAME", requires = "baseline")]
     renamed_from: Option<String>,
+    /// Ask only these questions, by their names on the page
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
@@ -133,7 +136,10 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     }
     fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
     let in_original = |error| in_original(error, &scenarios, args.questions.as_deref(), &schemes);
-    let questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
+    let mut questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
+    if !args.only.is_empty() {
+        questionnaire.only(&args.only, args.quick).map_err(Failure::input)?;
+    }
     let schema = Schema::default();
     let worlds: [&dyn World; 1] = [&*world];
     let evaluator = Evaluator {
@@ -159,6 +165,9 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     if let Some(mut before) = baseline.take() {
         if let Some(name) = &args.renamed_from {
             before = before.renamed(name, &scheme).map_err(Failure::input)?;
+        }
+        if !args.only.is_empty() {
+            before.only(&args.only);
         }
         evaluator.check_baseline(&before).map_err(Failure::input)?;
         baseline = Some(before);
@@ -211,7 +220,8 @@ fn default_directory(args: &Args, name: &str) -> PathBuf {
     let quick = if args.quick { "-quick" } else { "" };
     let emulated = if args.is_emulated() { "-emulated" } else { "" };
     let suite = if args.suite == DEFAULT { String::new() } else { format!("-{}", args.suite) };
-    Path::new("runs/evaluate").join(format!("{name}{suite}{quick}{emulated}"))
+    let part = if args.only.is_empty() { "" } else { "-part" };
+    Path::new("runs/evaluate").join(format!("{name}{suite}{quick}{emulated}{part}"))
 }
 
 /// An error if the scheme `name` is a congestion control of Linux's TCP that is not among the `known` ones. Emulated
