@@ -259,7 +259,9 @@ pub fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
         let open = pairs.iter_mut().filter(|pair| !pair.has_ended()).map(|pair| (pair.next(), pair));
         let Some((next, pair)) = open.min_by_key(|(next, _)| *next) else { return true };
         if next > until || next == Time::MAX {
-            pairs.iter_mut().for_each(|pair| pair.now = until);
+            for pair in pairs.iter_mut() {
+                pair.now = until;
+            }
             return false;
         }
         pair.step();
