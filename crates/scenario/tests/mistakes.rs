@@ -307,7 +307,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         // Hosts.
         ("count = 3", "count = 0", 22, "from 1 to 100000"),
         ("count = 3", "count = 4", 44, "same count"),
-        ("at = \"left\"", "at = \"lefft\"", 23, "did you mean `left`?"),
+        ("at = \"left\"", "at = \"lefft\"", 23, "did you mean `left`?; routers are the ends in `between`"),
         ("from = \"4 ms\"", "from = \"40 ms\"", 25, "swap them"),
         ("name = \"sink\"", "name = \"source\"", 27, "two groups of hosts called `source`; rename one"),
         // Schemes.

@@ -245,6 +245,18 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("in = { ms = 0.001 }", "in = { ms = 0 }", 17, "{ RTT = 0.025 }"),
         ("below = 1", "bellow = 1", 28, "unknown variant `bellow`"),
         ("quick = true", "quick = 7", 26, "`quick` should be true, false"),
+        (
+            "[[claim]]",
+            "[[variant]]\nname = \"old\"\nwhere = { skeme = \"pcp\" }\n[[claim]]",
+            2,
+            "did you mean `scheme`?",
+        ),
+        (
+            "[[claim]]",
+            "[[variant]]\nname = \"old\"\nwhere = { scheme = \"old\" }\n[[claim]]",
+            2,
+            "no claim has runs where",
+        ),
     ] {
         assert!(GOOD.contains(find), "{find}");
         let message = read(&GOOD.replacen(find, replace, 1), false).expect_err(replace);

@@ -357,7 +357,8 @@ impl File {
         }
         let routers = self.routers();
         if let Some(hosts) = self.hosts.iter().find(|hosts| !routers.contains(hosts.at.as_str())) {
-            return Err(hosts.lines.of("at").error(unknown("router", &hosts.at, routers)));
+            let wrong = unknown("router", &hosts.at, routers);
+            return Err(hosts.lines.of("at").error(format!("{wrong}; routers are the ends in `between` of links")));
         }
         for (link, place, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
             self.check_link(link, place)?;

@@ -82,7 +82,7 @@ struct File {
     #[serde(default, rename = "paper")]
     _paper: String,
     #[serde(default)]
-    variant: Vec<Variant>,
+    variant: Vec<Spanned<Variant>>,
     claim: Vec<Spanned<Entry>>,
 }
 
@@ -140,7 +140,8 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let at = error.span().map_or(0, |span| span.start);
         wrong(at, error.message().replace('\n', " "))
     })?;
-    let variants: Arc<[Variant]> = parsed.variant.into();
+    let places: Vec<usize> = parsed.variant.iter().map(|variant| variant.span().start).collect();
+    let variants: Arc<[Variant]> = parsed.variant.into_iter().map(Spanned::into_inner).collect();
     let mut claims: Vec<Claim> = Vec::new();
     for entry in parsed.claim {
         let at = entry.span().start;
@@ -185,6 +186,9 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         claim.recorded = records.standing(&claim)?;
         claim.scenario = quick_scenario.unwrap_or(claim.scenario);
         claims.push(claim);
+    }
+    for (variant, at) in variants.iter().zip(places).filter(|_| !quick) {
+        variant.check(&claims).map_err(|what| wrong(at, format!("variant `{}`: {what}", variant.name)))?;
     }
     Ok(claims)
 }

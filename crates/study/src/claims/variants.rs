@@ -9,6 +9,9 @@
 //! A claim is about the variant whose runs it uses. If its metric has separate values for the variants, it is about
 //! all of them, and each is judged by its own values.
 
+use std::collections::BTreeSet;
+
+use rampmeter_units::Known;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use toml::Table;
@@ -37,6 +40,22 @@ impl Variant {
         };
         let place = std::iter::once((axis, value)).collect();
         claim.scenario.points().iter().any(|point| claim.metric.needs(point) && matches(point, &place))
+    }
+
+    /// Checks that some claim has runs with each of its values.
+    pub(crate) fn check(&self, claims: &[Claim]) -> Result<(), String> {
+        for (axis, value) in &self.place {
+            let axes = || claims.iter().flat_map(|claim| claim.scenario.axes()).filter(|known| known.name == *axis);
+            if axes().next().is_none() {
+                let known = claims.iter().flat_map(|claim| claim.scenario.axes()).map(|known| known.name.as_str());
+                let known = Known::near(axis, known.collect::<BTreeSet<_>>());
+                return Err(format!("no axis of these scenarios is called `{axis}`; {known}"));
+            }
+            if !axes().any(|known| known.values.iter().any(|known| is_equal(known, value))) {
+                return Err(format!("no claim has runs where the axis `{axis}` is {value}"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether `value` may be of this variant.
