@@ -7,7 +7,7 @@
 //!                                      tokens >= b ?  tokens -= b, and it is queued  :  it is dropped
 //! ```
 //!
-//! The single-rate form of RFC 2697's meter without an excess burst: what is not green is dropped. *Deviation*: `min_size`.
+//! The meter of RFC 2697 without an excess burst: what is not green is dropped. *Deviation*: `min_size`.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};

@@ -58,7 +58,7 @@ impl SendBuffer {
         true
     }
 
-    /// Discards everything before `offset`, which has been delivered. The memory of a piece is free after its last byte.
+    /// Discards everything before `offset`, which has been delivered. The memory of a piece is freed after its end.
     pub fn release(&mut self, offset: u64) {
         self.start = self.start.max(offset.min(self.end));
         while self.pieces.front().is_some_and(|(start, piece)| start + piece.len() as u64 <= self.start) {

@@ -1,4 +1,4 @@
-"""Today's schemes in pairs: what each gets beside each, the queue, and the losses, on a dozen paths and more."""
+"""Today's schemes in pairs: what each gets beside each, the queue, and the losses, on thirteen paths."""
 
 from __future__ import annotations
 

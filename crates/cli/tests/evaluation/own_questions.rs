@@ -1,5 +1,5 @@
-//! `rampmeter evaluate --questions DIR`: errors name the files in DIR and come before any run, and results do not depend
-//! on the number of threads.
+//! `rampmeter evaluate --questions DIR`: errors name the files in DIR and come before any run, and results do not
+//! depend on the number of threads.
 
 use std::fs;
 

@@ -3,8 +3,8 @@
 //!
 //! A file is written to a part file and renamed when its BLAKE3 hash is verified. A transfer that ends early leaves the
 //! part; the next one compares the part's length and hash with the other end, which reads as much of its file, and goes
-//! on from there if the hashes agree. So both ends read every byte exactly once, hashing it as they go, unless the server knows
-//! the hash (`hashes`), and a file that only grew is resumed, too.
+//! on from there if the hashes agree. So both ends read every byte exactly once, hashing it as they go, unless the
+//! server knows the hash (`hashes`), and a file that only grew is resumed, too.
 //!
 //! BLAKE3, because one core hashes gigabytes a second with it, incrementally, which SHA-2 does not without special
 //! instructions; and in pure Rust, so that no C compiler is needed.

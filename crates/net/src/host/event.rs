@@ -75,8 +75,8 @@ pub enum Event {
     /// A datagram of a peer's datagram flow has arrived: the peer, the delivery and the payload's size.
     Datagram(SocketAddr, Delivery, usize),
     /// A connection's controller is degraded, with the reason
-    /// ([`Controller::degraded_reason`](rampmeter_control::Controller::degraded_reason)). Each reason is reported once in a
-    /// session, until the session moves to another address; in clear once for each connection.
+    /// ([`Controller::degraded_reason`](rampmeter_control::Controller::degraded_reason)). Each reason is reported once in
+    /// a session, until the session moves to another address; in clear once for each connection.
     Degraded(ConnectionId, &'static str),
     /// The connection has ended. Received bytes can be read until the loop's next run.
     Closed(ConnectionId, EndReason, Statistics),

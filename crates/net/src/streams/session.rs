@@ -91,8 +91,8 @@ impl Session {
         self.0.answers.clone().wait_for(|now| *now == answers).await.is_ok() && self.0.ended.borrow().is_none()
     }
 
-    /// Waits until the controller of what this host sends is degraded in another way than `known`. `None` if the session
-    /// has ended. Each reason is reported once for an address of the other host.
+    /// Waits until the controller of what this host sends is degraded in another way than `known`. `None` if the
+    /// session has ended. Each reason is reported once for an address of the other host.
     pub async fn degraded(&self, known: Option<Degraded>) -> Option<Degraded> {
         let mut degraded = self.0.degraded.clone();
         let other = degraded.wait_for(|now| *now != known).await;

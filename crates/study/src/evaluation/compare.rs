@@ -2,8 +2,8 @@
 //!
 //! Every value is the mean of several seeds, and the seeds of the two evaluations may differ. A value has changed if
 //!
-//! - the difference of the means is beyond what the variation between seeds explains: Student's t-test, at a level of 1%
-//!   for all values of the comparison together (Bonferroni), and
+//! - the difference of the means is beyond what the variation between seeds explains: Student's t-test, at a level of
+//!   1% for all values of the comparison together (Bonferroni), and
 //! - it is at least 3% of the earlier value, or of the bound where that is larger: a loss rate that grows from 0.01% to
 //!   0.02% under a bound of 1% is no regression.
 //!
