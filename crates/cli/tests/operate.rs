@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{SMALL, Workspace, text};
@@ -29,21 +30,43 @@ fn metrics(address: &str) -> String {
     answer
 }
 
-#[test]
-fn a_server_shows_its_state_and_logs_its_connections() {
-    let workspace = Workspace::new("operate");
+/// A running file server.
+struct Serving {
+    server: Server,
+    /// Its standard output, without which it would end at the next line that it prints.
+    _output: BufReader<ChildStdout>,
+    /// The directory of the socket that `status` asks.
+    runtime: PathBuf,
+    /// What it writes to standard error.
+    log: PathBuf,
+    /// The address of its metrics.
+    metrics_at: String,
+    /// The URL of a file called `NAME`.
+    url: String,
+}
+
+/// Serves the workspace with metrics.
+fn serve(workspace: &Workspace, options: &[&str]) -> Serving {
     let runtime = workspace.0.join("runtime");
     fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
     let log = workspace.0.join("log");
-    let mut command =
-        workspace.command(&["serve", ".", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log", "info"]);
+    let words = ["serve", ".", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let mut command = workspace.command(&[&words, options].concat());
     command.env("XDG_RUNTIME_DIR", &runtime).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
     let mut server = Server(command.spawn().unwrap());
-    let mut printed = BufReader::new(server.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut output = BufReader::new(server.0.stdout.take().unwrap());
+    let mut printed = output.by_ref().lines().map(Result::unwrap);
     let at = printed.next().unwrap();
     let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
-    let url = printed.nth(1).unwrap();
-    let url = url.split('\'').nth(1).unwrap().replace("NAME", "small.toml");
+    let url = printed.nth(1).unwrap().split('\'').nth(1).unwrap().to_owned();
+    Serving { server, _output: output, runtime, log, metrics_at: at.to_owned(), url }
+}
+
+#[test]
+fn a_server_shows_its_state_and_logs_its_connections() {
+    let workspace = Workspace::new("operate");
+    let Serving { server, _output, runtime, log, metrics_at: at, url } = serve(&workspace, &["--log", "info"]);
+    let url = url.replace("NAME", "small.toml");
 
     let fetched = workspace.rampmeter(&["get", &url, "-o", "copy"]);
     assert!(fetched.status.success(), "{}", text(&fetched.stderr));
@@ -53,8 +76,8 @@ fn a_server_shows_its_state_and_logs_its_connections() {
         let line = text.lines().find_map(|line| line.strip_prefix("rampmeter_sent_bytes_total ").map(str::to_owned));
         line.and_then(|bytes| bytes.parse::<usize>().ok()).unwrap_or(0)
     };
-    while sent(&metrics(at)) <= SMALL.len() {
-        assert!(Instant::now() < until, "{}", metrics(at));
+    while sent(&metrics(&at)) <= SMALL.len() {
+        assert!(Instant::now() < until, "{}", metrics(&at));
         std::thread::sleep(Duration::from_millis(100));
     }
 
@@ -84,22 +107,13 @@ fn a_server_shows_its_state_and_logs_its_connections() {
 #[test]
 fn a_degraded_controller_is_warned_of_once_and_shown() {
     let workspace = Workspace::new("operate_degraded");
-    let runtime = workspace.0.join("runtime");
-    fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
     fs::write(workspace.0.join("file"), vec![7; 600_000]).unwrap();
-    let log = workspace.0.join("log");
-    let words = "serve . --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --log warn --controller xcp --rate";
-    let mut command = workspace.command(&[&words.split(' ').collect::<Vec<_>>()[..], &["1 Mb/s"]].concat());
-    command.env("XDG_RUNTIME_DIR", &runtime).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
-    let mut server = Server(command.spawn().unwrap());
-    let mut printed = BufReader::new(server.0.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let at = printed.next().unwrap();
-    let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
-    let url = printed.nth(1).unwrap();
-    let url = url.split('\'').nth(1).unwrap().replace("NAME", "file");
+    let options = ["--log", "warn", "--controller", "xcp", "--rate", "1 Mb/s"];
+    let Serving { server: _server, _output, runtime, log, metrics_at: at, url } = serve(&workspace, &options);
+    let url = url.replace("NAME", "file");
 
     let _client = Server(workspace.command(&["get", &url, "-o", "copy"]).spawn().unwrap());
-    until_it_has(|| metrics(at), &["rampmeter_path_degraded{network=\"127.0.0.0/24\",controller=\"xcp\"} 1\n"]);
+    until_it_has(|| metrics(&at), &["rampmeter_path_degraded{network=\"127.0.0.0/24\",controller=\"xcp\"} 1\n"]);
     let status = |arguments: &[&str]| {
         let words = [&["status"], arguments].concat();
         text(&workspace.command(&words).env("XDG_RUNTIME_DIR", &runtime).output().unwrap().stdout)
