@@ -40,15 +40,15 @@ class DiscQueue : public Queue<Packet>
     Ptr<const Packet> Peek() const override { return nullptr; }
 };
 
-// The device, its queue disc and the receivers, measured between Begin and End. The queue is sampled every 0.5 ms.
+// The device, its queue disc and the receivers, measured between Begin and End. The queue is sampled every 0.5 ms,
+// without the first `uncounted` packets.
 class DiscMeter
 {
   public:
-    DiscMeter(Ptr<NetDevice> device, Ptr<QueueDisc> disc, ApplicationContainer sinks)
-        : m_disc(disc), m_sinks(sinks)
+    DiscMeter(Ptr<PointToPointNetDevice> device, Ptr<QueueDisc> disc, ApplicationContainer sinks, uint32_t uncounted)
+        : m_disc(disc), m_sinks(sinks), m_uncounted(uncounted)
     {
-        DynamicCast<PointToPointNetDevice>(device)->TraceConnectWithoutContext("PhyTxEnd",
-                                                                               MakeCallback(&DiscMeter::Sent, this));
+        device->TraceConnectWithoutContext("PhyTxEnd", MakeCallback(&DiscMeter::Sent, this));
     }
     void Begin()
     {
@@ -87,6 +87,7 @@ class DiscMeter
   private:
     Ptr<QueueDisc> m_disc;
     ApplicationContainer m_sinks;
+    uint32_t m_uncounted;
     bool m_on = false;
     double m_bytes = 0;
     std::vector<uint32_t> m_samples;
@@ -109,7 +110,7 @@ class DiscMeter
     void Sample()
     {
         if (!m_on) { return; }
-        m_samples.push_back(m_disc->GetNPackets());
+        m_samples.push_back(std::max(m_disc->GetNPackets(), m_uncounted) - m_uncounted);
         Simulator::Schedule(MicroSeconds(500), &DiscMeter::Sample, this);
     }
 };

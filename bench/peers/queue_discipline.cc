@@ -1,8 +1,9 @@
-// studies/rivals/queue_disciplines.toml, queue_overload.toml and dctcp.toml in ns-3 (3.37 and later): its queue discs
-// over one bottleneck, with long-lived TCP, or with datagrams at constant rates.
+// studies/rivals/queue_disciplines.toml, queue_overload.toml, dctcp.toml and shaper.toml in ns-3 (3.37 and later): its
+// queue discs over one bottleneck, with long-lived TCP, or with datagrams at constant rates.
 //
 //   source.0 .. N-1 ── left ══ 20 Mb/s, 28 ms, 1000 packets ══ right ── sink.0 .. N-1     60 ms of round trip
 //                              100 Mb/s, 1 ms for DCTCP                                   4 ms
+//                              100 Mb/s, 28 ms, shaped to 20 Mb/s, 20 packets             60 ms
 //
 // A packet is 1500 bytes on the wire: 1446 of TCP's payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12), or
 // 1470 of UDP's and 30 (UDP 8). Prints one JSON line.
@@ -42,17 +43,42 @@ Step()
     return factory.Create<QueueDisc>();
 }
 
+// A token bucket with bursts of 60 packets. It must wake the device, so it stands above it, as ns-3's queue discs do;
+// the device's own queue has one packet. In our simulator the packet that waits for tokens is not in the queue, but in
+// the transmitter: so here the queue has one packet more, which the meter does not count.
+static Ptr<QueueDisc>
+Shaper(Ptr<PointToPointNetDevice> device, double rate)
+{
+    auto queue = CreateObjectWithAttributes<DropTailQueue<Packet>>("MaxSize", StringValue("1p"));
+    device->SetQueue(queue);
+    Ptr<NetDeviceQueueInterface> control = CreateObject<NetDeviceQueueInterface>();
+    control->GetTxQueue(0)->ConnectQueueTraces(queue);
+    device->AggregateObject(control);
+    TrafficControlHelper helper;
+    helper.SetRootQueueDisc("ns3::TbfQueueDisc", "MaxSize", StringValue("21p"), "Burst", UintegerValue(60 * IP_PACKET),
+                            "Rate", DataRateValue(DataRate(rate * IP_PACKET / 1500)));
+    return helper.Install(device).Get(0);
+}
+
+static bool
+HasCeThreshold(const std::string& name)
+{
+    return name == "codel-ce" || name == "fq-codel-ce";
+}
+
 static Ptr<QueueDisc>
 Discipline(const std::string& name, double rate, bool ecn)
 {
     if (name == "red") { return Red(rate, ecn); }
     if (name == "step-marking") { return Step(); }
-    ObjectFactory factory(name == "codel" ? "ns3::CoDelQueueDisc"
-                                          : name == "pie" ? "ns3::PieQueueDisc" : "ns3::FqCoDelQueueDisc");
+    const bool isFair = name == "fq-codel" || name == "fq-codel-ce";
+    ObjectFactory factory(isFair ? "ns3::FqCoDelQueueDisc"
+                                 : name == "pie" ? "ns3::PieQueueDisc" : "ns3::CoDelQueueDisc");
     factory.Set("UseEcn", BooleanValue(ecn));
     factory.Set("MaxSize", StringValue("1000p"));
     if (name == "pie") { factory.Set("MarkEcnThreshold", DoubleValue(1)); }
-    if (name != "fq-codel") { return factory.Create<QueueDisc>(); }
+    if (HasCeThreshold(name)) { factory.Set("CeThreshold", TimeValue(MicroSeconds(2400))); }
+    if (!isFair) { return factory.Create<QueueDisc>(); }
     factory.Set("Perturbation", UintegerValue(RngSeedManager::GetRun()));
     Ptr<FqCoDelQueueDisc> disc = factory.Create<FqCoDelQueueDisc>();
     disc->SetQuantum(IP_PACKET);
@@ -67,14 +93,14 @@ main(int argc, char** argv)
     bool ecn = false;
     double load = 0;
     CommandLine line;
-    line.AddValue("router", "red, codel, fq-codel, pie or step-marking", router);
+    line.AddValue("router", "red, codel, fq-codel, pie, step-marking, codel-ce, fq-codel-ce or shaper", router);
     line.AddValue("tcp", "an ns-3 type", tcp);
     line.AddValue("flows", "how many", flows);
     line.AddValue("ecn", "mark instead of dropping", ecn);
     line.AddValue("load", "of datagrams, as a share of the rate; 0: TCP", load);
     line.Parse(argc, argv); // --RngRun=N is the seed
-    const bool isStep = router == "step-marking";
-    const double rate = isStep ? 100e6 : 20e6, duration = isStep ? 15 : 80, warmup = isStep ? 5 : 20;
+    const bool isDctcp = router == "step-marking" || HasCeThreshold(router), isShaped = router == "shaper";
+    const double rate = isDctcp ? 100e6 : 20e6, duration = isDctcp ? 15 : 80, warmup = isDctcp ? 5 : 20;
     SetTcp(1446, 10);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + tcp));
     // With ns-3's default, `TcpPrrRecovery`, the window is above `ssthresh` when the round trip after a mark ends (9.3
@@ -83,10 +109,11 @@ main(int argc, char** argv)
     Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", StringValue("ns3::TcpClassicRecovery"));
     Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(ecn ? "On" : "Off"));
 
-    const Time access = isStep ? MicroSeconds(500) : MilliSeconds(1);
-    Dumbbell net(flows, DataRate(rate), MilliSeconds(isStep ? 1 : 28), 1000, [&](uint32_t) { return access; }, access);
-    Ptr<QueueDisc> disc = Discipline(router, rate, ecn);
-    DynamicCast<PointToPointNetDevice>(net.bottleneck.Get(0))->SetQueue(Create<DiscQueue>(disc));
+    const Time access = isDctcp ? MicroSeconds(500) : MilliSeconds(1), delay = MilliSeconds(isDctcp ? 1 : 28);
+    Dumbbell net(flows, DataRate(isShaped ? 100e6 : rate), delay, 1000, [&](uint32_t) { return access; }, access);
+    auto device = DynamicCast<PointToPointNetDevice>(net.bottleneck.Get(0));
+    Ptr<QueueDisc> disc = isShaped ? Shaper(device, rate) : Discipline(router, rate, ecn);
+    if (!isShaped) { device->SetQueue(Create<DiscQueue>(disc)); }
     Ptr<UniformRandomVariable> uniform = CreateObject<UniformRandomVariable>();
     ApplicationContainer sinks;
     for (uint32_t i = 0; i < flows; i++)
@@ -108,7 +135,7 @@ main(int argc, char** argv)
             bulk.Install(net.left.Get(i)).Start(start);
         }
     }
-    DiscMeter meter(net.bottleneck.Get(0), disc, sinks);
+    DiscMeter meter(device, disc, sinks, isShaped ? 1 : 0);
     Simulator::Schedule(Seconds(warmup), &DiscMeter::Begin, &meter);
     Simulator::Schedule(Seconds(duration), &DiscMeter::End, &meter);
     Simulator::Stop(Seconds(duration));

@@ -1,5 +1,7 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
+And the figures in claims of `studies/rivals`: those of ns-3, and those of the formula for a policer.
+
 `bench/peers/offered_load.jsonl` has the results of ns-3 3.37, with five or more seeds per load;
 `bench/peers/record` wrote it. `rivals.jsonl` has those of ns-3's BBR, LEDBAT and Vegas, with which the `ns3` claims of
 `studies/rivals` compare ours; `bench/peers/record_rivals` wrote it.
@@ -13,6 +15,7 @@ import os
 import shutil
 import subprocess
 from functools import cache
+from math import exp, factorial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -83,6 +86,26 @@ def test_claims_have_the_recorded_figures_of_ns3() -> None:
         share = fmean(row["share"] for row in rows)
         figure = share / (1 - share) if "over" in metric else fmean(row[metric["mean"].split(".")[-1]] for row in rows)
         assert metric["in"]["ns-3"] == pytest.approx(figure, rel=1e-3), claim["id"]
+
+
+def refused(load: float, places: int) -> float:
+    """Return the fraction of arrivals that M/D/1/N refuses (Brun, Garcia 2000; the service time is 1)."""
+    steps = range(places)
+    b: float = sum((-load) ** k / factorial(k) * (places - 1 - k) ** k * exp((places - 1 - k) * load) for k in steps)
+    return 1 - b / (1 + load * b)
+
+
+def test_claims_have_the_figures_of_the_formula_for_a_policer() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    claims = tomllib.loads((ROOT / "studies/rivals/claims.toml").read_text())["claim"]
+    claims = [claim for claim in claims if claim["id"].startswith("policer.")]
+    assert claims
+    for claim in claims:
+        [(name, figure)] = claim["metric"]["in"].items()
+        where = claim["metric"]["where"]
+        places = int(name.removeprefix("M/D/1/"))
+        assert where["burst"] == f"{places * 1.5:g} kB"
+        assert figure == pytest.approx(refused(where["load"], places), rel=1e-3), claim["id"]
 
 
 @pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")

@@ -1,7 +1,8 @@
-"""RED, CoDel, FQ-CoDel, PIE and DCTCP against those of ns-3, on the same network with the same traffic.
+"""RED, CoDel, FQ-CoDel, PIE, a shaper and DCTCP against those of ns-3, on the same network with the same traffic.
 
 `bench/peers/queue_disciplines.jsonl` has the results of ns-3 3.37, which `bench/peers/record_queue_disciplines` wrote.
-Each figure is the mean of the seeds, and must be within a tenth of ns-3's.
+Each figure is the mean of the seeds, and must be within a tenth of ns-3's. Claims of `studies/rivals` have some of
+these figures, and the reasons why two of them are not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ HAS_NS3 = Path("/usr/include/ns3").is_dir() and shutil.which("g++") is not None
 # A difference below it counts as none: a packet in the queue, and two drops or marks in 10,000 packets.
 FLOORS = {"utilization": 0.0, "queue_mean_packets": 1.0, "drop_rate": 2e-4, "mark_rate": 2e-4}
 
+DCTCP = ["step-marking", "codel-ce", "fq-codel-ce"]
+
 Cell = tuple[str, float, bool, int]  # router, load of datagrams, ECN, flows
 
 
@@ -43,8 +46,10 @@ def ours(study: str) -> list[dict[str, Any]]:
 
 
 def our_rows(router: str, load: float, ecn: bool, flows: int) -> list[dict[str, Any]]:
-    if router == "step-marking":
-        return [row for row in ours("dctcp.toml") if row["flows"] == flows]
+    if router == "shaper":
+        return [row for row in ours("shaper.toml") if row["flows"] == flows]
+    if router in DCTCP:
+        return [row for row in ours("dctcp.toml") if (row["scheme"], row["flows"]) == (router, flows)]
     if load > 0:
         each = f"{load} Mb/s"
         return [row for row in ours("queue_overload.toml") if (row["scheme"], row["each"]) == (router, each)]
@@ -52,20 +57,52 @@ def our_rows(router: str, load: float, ecn: bool, flows: int) -> list[dict[str, 
     return [row for row in ours("queue_disciplines.toml") if (row["scheme"], row["ecn"], row["flows"]) == key]
 
 
+# Open claims: ns3.codel-ce.marks-2, ns3.fq-codel-ce.queue-10
+DIFFERENT = {(("codel-ce", 0, True, 2), "mark_rate"), (("fq-codel-ce", 0, True, 10), "queue_mean_packets")}
+
+
 @pytest.mark.parametrize("column", FLOORS)
 @pytest.mark.parametrize("which", CELLS, ids=lambda which: "-".join(map(str, which)))
-def test_each_figure_is_within_a_tenth_of_ns3s(which: Cell, column: str) -> None:
+def test_each_figure_is_within_a_tenth_of_ns3s(request: pytest.FixtureRequest, which: Cell, column: str) -> None:
+    if (which, column) in DIFFERENT:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="an open claim has it"))
     theirs = fmean(row[column] for row in RECORD if cell(row) == which)
     assert fmean(row[column] for row in our_rows(*which)) == pytest.approx(theirs, rel=0.10, abs=FLOORS[column])
 
 
+def test_claims_have_the_recorded_figures_of_ns3() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    claims = tomllib.loads((ROOT / "studies/rivals/claims.toml").read_text())["claim"]
+    scenarios = ("queue_disciplines.toml", "queue_overload.toml", "dctcp.toml", "shaper.toml")
+    claims = [claim for claim in claims if claim["scenario"] in scenarios and "in" in claim["metric"]]
+    assert claims
+    for claim in claims:
+        where = claim["metric"]["where"]
+        load = float(where.get("each", "0").removesuffix(" Mb/s"))
+        router = where.get("scheme", "shaper")
+        ecn = router in DCTCP or where.get("ecn") == "ect0"
+        which = (router, load, ecn, where.get("flows", 20))
+        column = claim["metric"]["mean"].split(".")[-1]
+        figure = fmean(row[column] for row in RECORD if cell(row) == which)
+        assert claim["metric"]["in"]["ns-3"] == pytest.approx(figure, rel=1e-3), claim["id"]
+
+
 @pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")
-@pytest.mark.parametrize("which", [("pie", 1.1, False, 20), ("codel", 0, True, 4), ("step-marking", 0, True, 2)])
+@pytest.mark.parametrize(
+    "which",
+    [
+        ("pie", 1.1, False, 20),
+        ("codel", 0, True, 4),
+        ("step-marking", 0, True, 2),
+        ("fq-codel-ce", 0, True, 2),
+        ("shaper", 0, False, 4),
+    ],
+)
 def test_ns3_repeats_its_recorded_queue_disciplines(which: Cell) -> None:
     build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "peers"
     subprocess.run([ROOT / "bench/peers/build", build], check=True)
     router, load, ecn, flows = which
-    tcp = ["--tcp=TcpDctcp"] if router == "step-marking" else []
+    tcp = ["--tcp=TcpDctcp"] if router in DCTCP else []
     options = [f"--router={router}", f"--load={load}", f"--ecn={ecn:d}", f"--flows={flows}", "--RngRun=1", *tcp]
     said = subprocess.run([build / "queue_discipline", *options], check=True, capture_output=True)
     row = json.loads(said.stdout)
