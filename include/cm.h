@@ -50,7 +50,7 @@ enum cm_error {
     CM_EINVAL = -1,        /* an argument is invalid: null, negative, not a number */
     CM_EUNKNOWN = -2,      /* no flow of this connection has or had this id */
     CM_ECLOSED = -3,       /* you have closed this flow */
-    CM_EDISCONNECTED = -4,         /* the daemon has ended, and all flows with it, or does not answer, or there is no
+    CM_EDISCONNECTED = -4, /* the daemon has ended, and all flows with it, or does not answer, or there is no
                               connection; call cm_connect and open the flows again */
     CM_ENODAEMON = -5,     /* no daemon listens; start `rampmeter cm daemon` */
     CM_EREENTRY = -6,      /* cm_dispatch or cm_disconnect was called from within a callback */
@@ -60,7 +60,7 @@ enum cm_error {
     CM_ETOOMANY = -9,      /* too many flows are open */
     CM_ETOOLARGE = -10,    /* a datagram is larger than cm_mtu, or than the maximum of UDP (cm_notify) */
     CM_EUNANSWERED = -11,  /* the daemon closed the flow: it did not answer many grants in a row with cm_notify */
-    CM_EIDLE = -12,      /* the daemon closed the flow: it made no call for a long time */
+    CM_EIDLE = -12,        /* the daemon closed the flow: it made no call for a long time */
     CM_EDENIED = -13,      /* the daemon belongs to another user */
     CM_EVERSION = -14,     /* the daemon has another version */
     CM_EDEST = -15,        /* no packet can go to this address: not a single host, no port for cm_send or cm_header,
@@ -143,9 +143,9 @@ int cm_weight(cm_id id, double weight);
 /* Flows to one destination share one macroflow: one window, one round-trip time. Use this call for flows that the network
  * treats differently from the others, for example with another priority or a policer. Puts the flow into the macroflow
  * of your flow `with`, or into one of these. It stays there until the next call.
- * Its bytes in flight remain with the macroflow that sent them, and reports about them count there. That works for one
- * earlier macroflow at a time: the next call may return CM_EINFLIGHT until you have reported these bytes. A new
- * macroflow starts like the first flow to a destination. Separate macroflows compete with each other as separate TCP
+ * Its bytes in flight remain with the macroflow whose window permitted them, and reports about them count there. That
+ * works for one earlier macroflow at a time: the next call may return CM_EINFLIGHT until these bytes are reported. A new
+ * macroflow starts with the initial window. Separate macroflows compete with each other as separate TCP
  * flows do, so do not use this call to get more of a path. (RFC 3124, cm_setmacroflow.) */
 enum cm_macroflow {
     CM_NEW_MACROFLOW = -1001,     /* a new one; only flows that are put there join it */

@@ -53,7 +53,7 @@ SHORTER: dict[str, dict[str, Any]] = {
 
 
 def shortened(scenario: Path, directory: Path) -> Path:
-    """Write the scenario with a shorter duration; those of `cm` are short, and start late.
+    """Write the scenario with a shorter duration; those of `cm` are short, and start late, and links change late.
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
@@ -62,7 +62,8 @@ def shortened(scenario: Path, directory: Path) -> Path:
     if scenario.parent.name in ["vcp", "stable"]:
         text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
         text = re.sub(r'duration = "\d{3} s", warmup = "\d+ s"', 'duration = "12 s", warmup = "2 s"', text)
-    for key, value in times.items() if scenario.parent.name != "cm" and "drain" not in text else ():
+    text = re.sub(r'warmup = "\d+ s", *duration = "\d+ s"', 'warmup = "2 s", duration = "12 s"', text)
+    for key, value in times.items() if scenario.parent.name != "cm" and "changes" not in text else ():
         text = re.sub(rf'^{key} = "[^"$]*"', f'{key} = "{value}"', text, flags=re.MULTILINE)
     for shared in scenario.parent.glob("schemes.toml"):
         shutil.copy(shared, directory)

@@ -130,7 +130,7 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let not_quick = CLAIMS.replacen("quick = true\n", "", 1);
     std::fs::write(workspace.0.join("studies/mine/claims.toml"), not_quick).unwrap();
     let message = text(&workspace.rampmeter(&["claims", "mine", "kept", "--quick"]).stderr);
-    assert!(message.contains("not all of `kept` have quick runs; run them without --quick"), "{message}");
+    assert!(message.contains("no quick runs of 7.kept: leave out --quick, or these"), "{message}");
     for (arguments, near) in [(["claims", "mine", "los"], "lost"), (["claims", "mini", "kept"], "mine")] {
         let message = text(&workspace.rampmeter(&arguments).stderr);
         assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");

@@ -99,9 +99,11 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     };
     let mut list = match selected(&papers) {
         Err(_) if args.quick => {
-            selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
-            let names = args.names.join(" ");
-            return Err(Failure::input(format!("not all of `{names}` have quick runs; run them without --quick")));
+            let is_quick = |id: &str| papers.iter().flat_map(|(_, claims)| claims).any(|quick| quick.id == id);
+            let mut all = selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
+            all.retain(|claim| !is_quick(&claim.id));
+            let slow = all.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(Failure::input(format!("no quick runs of {slow}: leave out --quick, or these")));
         }
         list => list?,
     };
