@@ -140,13 +140,13 @@ int cm_thresh(cm_id id, double down, double up);
 /* The flow's weight relative to others on its path, from 1e-6 to 1e6; the default is 1. */
 int cm_weight(cm_id id, double weight);
 
-/* Flows to one destination share one macroflow: one window, one round-trip time. Use this call for flows that the network
- * treats differently from the others, for example with another priority or a policer. Puts the flow into the macroflow
- * of your flow `with`, or into one of these. It stays there until the next call.
- * Its bytes in flight remain with the macroflow whose window permitted them, and reports about them count there. That
- * works for one earlier macroflow at a time: the next call may return CM_EINFLIGHT until these bytes are reported. A new
- * macroflow starts with the initial window. Separate macroflows compete with each other as separate TCP
- * flows do, so do not use this call to get more of a path. (RFC 3124, cm_setmacroflow.) */
+/* Flows to one destination share one macroflow: one window, one round-trip time. Use this call for flows that the
+ * network treats differently from the others, for example with another priority or a policer. Puts the flow into
+ * the macroflow of your flow `with`, or into one of these. It stays there until the next call. Its bytes in flight
+ * remain with the macroflow whose window permitted them, and reports about them count there. That works for one
+ * earlier macroflow at a time: the next call may return CM_EINFLIGHT until these bytes are reported. A new
+ * macroflow starts with the initial window. Separate macroflows compete with each other as separate TCP flows do,
+ * so do not use this call to get more of a path. (RFC 3124, cm_setmacroflow.) */
 enum cm_macroflow {
     CM_NEW_MACROFLOW = -1001,     /* a new one; only flows that are put there join it */
     CM_DEFAULT_MACROFLOW = -1002  /* the one that flows to the destination join by themselves */

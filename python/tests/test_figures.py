@@ -53,7 +53,7 @@ SHORTER: dict[str, dict[str, Any]] = {
 
 
 def shortened(scenario: Path, directory: Path) -> Path:
-    """Write the scenario with a shorter duration; those of `cm` are short, and start late, and links change late.
+    """Write the scenario with a shorter duration, except those of `cm`, which start late, and of links that change late.
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
@@ -63,7 +63,8 @@ def shortened(scenario: Path, directory: Path) -> Path:
         text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
         text = re.sub(r'duration = "\d{3} s", warmup = "\d+ s"', 'duration = "12 s", warmup = "2 s"', text)
     text = re.sub(r'warmup = "\d+ s", *duration = "\d+ s"', 'warmup = "2 s", duration = "12 s"', text)
-    for key, value in times.items() if scenario.parent.name != "cm" and "changes" not in text else ():
+    is_late = scenario.parent.name == "cm" or re.search("^changes =", text, flags=re.MULTILINE)
+    for key, value in () if is_late else times.items():
         text = re.sub(rf'^{key} = "[^"$]*"', f'{key} = "{value}"', text, flags=re.MULTILINE)
     for shared in scenario.parent.glob("schemes.toml"):
         shutil.copy(shared, directory)

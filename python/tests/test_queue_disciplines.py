@@ -1,8 +1,8 @@
 """RED, CoDel, FQ-CoDel, PIE, a shaper and DCTCP against those of ns-3, on the same network with the same traffic.
 
 `bench/peers/queue_disciplines.jsonl` has the results of ns-3 3.37, which `bench/peers/record_queue_disciplines` wrote.
-Each figure is the mean of the seeds, and must be within a tenth of ns-3's. Claims of `studies/rivals` have some of
-these figures, and the reasons why two of them are not.
+Each figure is the mean of the seeds, and must be within a tenth of ns-3's. Two figures are
+not (`DIFFERENT`); the notes of their claims in `studies/rivals` have the reasons.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ DIFFERENT = {(("codel-ce", 0, True, 2), "mark_rate"), (("fq-codel-ce", 0, True, 
 @pytest.mark.parametrize("which", CELLS, ids=lambda which: "-".join(map(str, which)))
 def test_each_figure_is_within_a_tenth_of_ns3s(request: pytest.FixtureRequest, which: Cell, column: str) -> None:
     if (which, column) in DIFFERENT:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="an open claim has it"))
+        request.applymarker(pytest.mark.xfail(strict=True, reason="see the note of its open claim"))
     theirs = fmean(row[column] for row in RECORD if cell(row) == which)
     assert fmean(row[column] for row in our_rows(*which)) == pytest.approx(theirs, rel=0.10, abs=FLOORS[column])
 

@@ -129,8 +129,8 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     assert!(text(&unknown.stderr).contains("near it are 7, 70, reached\n"), "{}", text(&unknown.stderr));
     let not_quick = CLAIMS.replacen("quick = true\n", "", 1);
     std::fs::write(workspace.0.join("studies/mine/claims.toml"), not_quick).unwrap();
-    let message = text(&workspace.rampmeter(&["claims", "mine", "kept", "--quick"]).stderr);
-    assert!(message.contains("no quick runs of 7.kept: leave out --quick, or these"), "{message}");
+    let message = text(&workspace.rampmeter(&["claims", "mine", "lost", "kept", "--quick"]).stderr);
+    assert!(message.contains("no quick runs of kept: leave out --quick, or these names"), "{message}");
     for (arguments, near) in [(["claims", "mine", "los"], "lost"), (["claims", "mini", "kept"], "mine")] {
         let message = text(&workspace.rampmeter(&arguments).stderr);
         assert!(message.contains(&format!("did you mean `{near}`?")), "{message}");

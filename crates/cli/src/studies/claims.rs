@@ -6,6 +6,7 @@ mod variants;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::slice;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
@@ -99,11 +100,11 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     };
     let mut list = match selected(&papers) {
         Err(_) if args.quick => {
-            let is_quick = |id: &str| papers.iter().flat_map(|(_, claims)| claims).any(|quick| quick.id == id);
-            let mut all = selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
-            all.retain(|claim| !is_quick(&claim.id));
-            let slow = all.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(Failure::input(format!("no quick runs of {slow}: leave out --quick, or these")));
+            selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
+            let quick: Vec<Claim> = papers.iter().flat_map(|(_, claims)| claims).cloned().collect();
+            let has_none = |name: &&String| named(quick.clone(), slice::from_ref(*name)).is_err();
+            let names = args.names.iter().filter(has_none).map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(Failure::input(format!("no quick runs of {names}: leave out --quick, or these names")));
         }
         list => list?,
     };
