@@ -6,7 +6,6 @@ mod variants;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::slice;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
@@ -101,9 +100,9 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     let mut list = match selected(&papers) {
         Err(_) if args.quick => {
             selected(&read(false)?)?; // otherwise no claim has the name, with or without --quick
-            let quick: Vec<Claim> = papers.iter().flat_map(|(_, claims)| claims).cloned().collect();
-            let has_none = |name: &&String| named(quick.clone(), slice::from_ref(*name)).is_err();
-            let names = args.names.iter().filter(has_none).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let is_quick = |name: &str| papers.iter().flat_map(|(_, claims)| claims).any(|claim| has_name(claim, name));
+            let slow: Vec<&str> = args.names.iter().map(String::as_str).filter(|name| !is_quick(name)).collect();
+            let names = slow.join(", ");
             return Err(Failure::input(format!("no quick runs of {names}: leave out --quick, or these names")));
         }
         list => list?,
@@ -193,10 +192,7 @@ fn show(verdicts: &[ClaimResult<'_>], args: &Args) -> ExitCode {
 
 /// The claims that `names` select; all if there are no names.
 fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure> {
-    let is_selected = |claim: &Claim, name: &String| {
-        claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_selected(claim, name))) {
+    if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| has_name(claim, name))) {
         let ids = || claims.iter().map(|claim| claim.id.as_str());
         let known = match Known::near(name, ids()) {
             // A paper may have hundreds of claims.
@@ -205,8 +201,12 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
         };
         return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));
     }
-    claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_selected(claim, name)));
+    claims.retain(|claim| names.is_empty() || names.iter().any(|name| has_name(claim, name)));
     Ok(claims)
+}
+
+fn has_name(claim: &Claim, name: &str) -> bool {
+    claim.id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The directory of studies: `given`, or else the nearest one here or above.
