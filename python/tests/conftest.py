@@ -2,6 +2,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,14 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture
 def quick_start() -> Path:
     return ROOT / "studies/pcp/quick_start.toml"
+
+
+@pytest.fixture
+def rival_claims() -> list[dict[str, Any]]:
+    """The claims of `studies/rivals`."""
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    claims: list[dict[str, Any]] = tomllib.loads((ROOT / "studies/rivals/claims.toml").read_text())["claim"]
+    return claims
 
 
 @pytest.fixture

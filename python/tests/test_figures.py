@@ -53,7 +53,7 @@ SHORTER: dict[str, dict[str, Any]] = {
 
 
 def shortened(scenario: Path, directory: Path) -> Path:
-    """Write the scenario with a shorter duration, except those of `cm`, which start late, and of links that change.
+    """Write the scenario with a shorter duration, except those of `cm` and of links that change.
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
