@@ -43,10 +43,10 @@ Step()
     return factory.Create<QueueDisc>();
 }
 
-// A token bucket with bursts of 60 packets. It must wake the device when it has tokens, so it stands above the device, as
-// ns-3's queue discs do; the device has a queue of one packet. In our simulator the packet that waits for tokens is in
-// the transmitter, not in the queue. So this queue has one packet more, which the meter does not count. During bursts
-// one more packet is in the device's queue, and not counted either.
+// A token bucket with bursts of 60 packets. It must wake the device when it has tokens, so it stands above the device,
+// as ns-3's queue discs do; the device has a queue of one packet. In our simulator the packet that waits for tokens is
+// in the transmitter, not in the queue. So this queue has one packet more, which the meter does not count. During
+// bursts one more packet is in the device's queue, and not counted either.
 static Ptr<QueueDisc>
 Shaper(Ptr<PointToPointNetDevice> device, double rate)
 {
