@@ -2,8 +2,19 @@
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
+# The extension is for any Python from 3.10 on. Where it changed between commands, they would compile PyO3 again.
+export PYO3_NO_PYTHON := 1
 PYTHON := .venv/bin/python
-RAMPMETER := $(CARGO_TARGET_DIR)/release/rampmeter
+# `make test` sets PROFILE=test: with the features of the tests, too, each crate is compiled once for both.
+PROFILE := release
+ifeq ($(PROFILE),test)
+export BUILT := $(CARGO_TARGET_DIR)/debug
+BUILD := --profile test --workspace --lib --bins --tests --examples
+else
+export BUILT := $(CARGO_TARGET_DIR)/release
+BUILD := --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py
+endif
+RAMPMETER := $(BUILT)/rampmeter
 
 .PHONY: help
 help: ## this list
@@ -11,8 +22,8 @@ help: ## this list
 
 .PHONY: build
 build: setup ## the command target/release/rampmeter, librampmeter_cm for C and the Python extension
-	@echo "building: three minutes the first time, two of them in the last step, which prints nothing"
-	PYO3_NO_PYTHON=1 cargo build --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py
+	@echo "building: minutes the first time; if released, two of them in the last step, which prints nothing"
+	cargo build $(BUILD)
 
 PREFIX ?= /usr/local
 .PHONY: install
@@ -23,19 +34,15 @@ install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PRE
 demo: python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
 	$(PYTHON) scripts/demo.py $(RAMPMETER)
 
-# Lints and tests compile while `build` does, whose last step has a single thread; only then do tests run, as some of
-# them time real packets.
+# Everything is compiled before any test runs, as some of them time real packets.
 .PHONY: test
 test: ## all of it: lints, Rust, the examples, Python, quick claims
-	$(MAKE) --no-print-directory --jobs=3 lint python compile-tests
-	$(MAKE) --no-print-directory --jobs=1 test-rust test-example test-python claims-quick
-
-.PHONY: compile-tests
-compile-tests: setup
-	cargo test --quiet --workspace --no-run
+	$(MAKE) --no-print-directory --jobs=2 PROFILE=test lint python
+	$(MAKE) --no-print-directory --jobs=1 PROFILE=test test-rust test-example test-python claims-quick
 
 .PHONY: test-long
 test-long: test package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims
+	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick # of the release
 
 .PHONY: test-conditions
 test-conditions: setup ## two schemes over every condition of the library, simulated
@@ -166,7 +173,7 @@ workloads: build venv ## the tables of results in docs/workloads.md, from runs o
 
 .PHONY: python
 python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made
-	cp --remove-destination "$(CARGO_TARGET_DIR)/release/lib_engine.so" python/rampmeter/_engine.abi3.so
+	cp --remove-destination "$(BUILT)/lib_engine.so" python/rampmeter/_engine.abi3.so
 	@site=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "$(CURDIR)/python" >"$$site/rampmeter.pth"
 
 .PHONY: venv
