@@ -1,5 +1,5 @@
 //! `docs/verification.md` lists what today's controllers and routers are compared with, and the recorded results.
-//! `make verification` rewrites its tables.
+//! `make verification` rewrites its tables. README.md says how many claims are open.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -31,6 +31,36 @@ fn the_documented_results_are_the_recorded_ones() {
     } else {
         assert!(text == right, "docs/verification.md differs from the recorded results: run `make verification`");
     }
+}
+
+/// README.md has `8 of its 28 claims are open<!-- open: cm -->`; subjects behind the paper select claims, and those behind
+/// `!` leave claims out.
+#[test]
+fn the_readmes_counts_are_those_of_the_claims() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let parts: Vec<&str> = text.split("<!-- open: ").collect();
+    assert!(parts.len() > 1, "README.md has counts");
+    for (before, after) in parts.iter().zip(&parts[1..]) {
+        let (selection, _) = after.split_once("-->").expect("a comment ends");
+        let mut words = selection.split_whitespace();
+        let file = root.join("studies").join(words.next().unwrap()).join("claims.toml");
+        let (left_out, subjects): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with('!'));
+        let mut claims = statuses(&std::fs::read_to_string(file).unwrap());
+        claims.retain(|(subject, _)| subjects.is_empty() || subjects.contains(&subject.as_str()));
+        claims.retain(|(subject, _)| !left_out.iter().any(|word| word[1..] == *subject));
+        let open = claims.iter().filter(|(_, status)| status == "open").count();
+        let numbers = before.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok());
+        let last: Vec<usize> = numbers.collect();
+        assert!(last.ends_with(&[open, claims.len()]), "{selection}: {open} of {} claims are open", claims.len());
+    }
+}
+
+/// The subject and the status of each claim, without the scenarios, which take long to read.
+fn statuses(claims: &str) -> Vec<(String, String)> {
+    let file: toml::Table = claims.parse().unwrap();
+    let word = |claim: &toml::Value, key: &str| claim[key].as_str().unwrap().split('.').next().unwrap().to_owned();
+    file["claim"].as_array().unwrap().iter().map(|claim| (word(claim, "id"), word(claim, "status"))).collect()
 }
 
 /// A table for each subject, which is the first part of a claim's id, in the order of the claims.
