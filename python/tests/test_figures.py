@@ -57,7 +57,7 @@ def shortened(scenario: Path, directory: Path) -> Path:
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
-    times = {"duration": "12 s", "warmup": "2 s", "drain": "20 s"}
+    times = {"duration": "7 s", "warmup": "1 s", "drain": "20 s"}
     text = scenario.read_text()
     if scenario.parent.name in ["vcp", "stable"]:
         text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
