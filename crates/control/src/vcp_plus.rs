@@ -1,8 +1,8 @@
 //! VCP+'s end host (beyond the paper): the paper's fluid model, whose load arrives in two bits.
 //!
 //! The fluid model of section V knows the load factor exactly; VCP's codes report only its region, so windows oscillate.
-//! With graded codes routers give each packet its code at random, so that a packet changes the window, on average, as
-//! in the model:
+//! With graded codes the shares of the codes report the load, so that packets change the window, on average, as in the
+//! model:
 //!
 //! ```text
 //! share of low     (1/rho - 1) / (1/0.8 - 1)      rho < 1        each packet: MI by xi = 6.25%
@@ -14,19 +14,41 @@
 //! `x` is the flow's number of packets in a load interval. The last term is AI. The model has `alpha / x`, which for
 //! slow flows is more than the strongest decrease, `kappa`, so that no load would stop them; here it is at most half of
 //! it. It depends on the rate alone, so flows of all round trips have equal rates.
+//!
+//! A full window stops a flow until an acknowledgement arrives. So a packet that waits in a queue delays the packet sent
+//! a round trip later, and two flows that sent at the same time no longer do. With pacing at `W / rtt` alone these
+//! phases remain random, and the queue is twice as long. A window of 6.3 packets is six or seven, at random, for ten
+//! load intervals. One below a packet is one packet and then a pause. Pacing at `2 W / rtt` only limits bursts.
+//!
+//! The smoothed round trip scales growth. A queue does not sustain itself, as in VCP: AI depends on the rate alone.
 
-use rampmeter_units::{LoadRegion, Stream};
+use rampmeter_units::{Duration, LoadRegion, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::vcp::{self, Vcp};
 use crate::{Algorithm, Settings};
 
-/// VCP+'s end host: VCP's, but for the reaction to codes, for pacing, for losses with windows below two packets, which
-/// halve them too, and without slow start after a timeout.
+/// VCP+'s end host: VCP's, but for the reaction to codes, for rounding and pacing, for losses with windows below two
+/// packets, which halve them too, and without slow start after a timeout.
 pub type VcpPlus = Vcp<true>;
 
 /// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
 pub(crate) const KAPPA: f64 = 0.25;
+
+/// Packets leave at up to this many times the window over the round trip: twice, but at most one load interval of a
+/// round trip is without packets. Routers would measure a longer burst as overload, and what follows as low load.
+pub(crate) fn pacing_gain(rounds: f64) -> f64 {
+    if rounds > 2.0 { rounds / (rounds - 1.0) } else { 2.0 }
+}
+
+/// The number of load intervals for which a window is rounded with the same random number. More often changes the order
+/// of packets, which lengthens queues; less often leaves flows of a packet or two with unequal rates for longer.
+pub(crate) const INTERVALS_PER_ROUNDING: u64 = 10;
+
+/// The time from the acknowledgement of a packet to the departure of the next, with a window below one packet.
+pub(crate) fn pause(window: f64, rtt: Duration) -> Duration {
+    rtt.scale(1.0 / window - 1.0)
+}
 
 /// The number of packets over which AI spreads one packet, where a flow has `in_interval` packets in a load interval
 /// (`x`). The paper's is `x / alpha`; this one bounds AI by half of the strongest decrease.
@@ -48,7 +70,7 @@ pub(crate) fn change(config: &vcp::Config, region: LoadRegion, window: f64, roun
         }
 }
 
-/// Settings of a VCP+ sender: those of [`vcp::Config`] without those of AIMD.
+/// Settings of a VCP+ sender: those of [`vcp::Config`] without those that VCP+ fixes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub vcp::Config);
@@ -60,6 +82,7 @@ impl Settings for Config {
             ("mi", ours.mi == usual.mi),
             ("md", ours.md == usual.md),
             ("ai_limit", ours.ai_limit == usual.ai_limit),
+            ("round_trip", ours.round_trip == usual.round_trip),
             ("fairness", ours.fairness == usual.fairness),
             ("pacing", ours.pacing == usual.pacing),
             ("rounding", ours.rounding == usual.rounding),

@@ -117,10 +117,17 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
 }
 
 #[test]
-fn settings_of_vcps_aimd_are_refused_by_vcp_plus() {
-    for setting in
-        ["mi = 0.1", "md = 0.5", "ai_limit = 5.0", "fairness = 'tcp'", "pacing = 'never'", "tcp_friendly = true"]
-    {
+fn settings_that_vcp_plus_fixes_are_refused() {
+    for setting in [
+        "mi = 0.1",
+        "md = 0.5",
+        "ai_limit = 5.0",
+        "round_trip = 'smoothed'",
+        "fairness = 'tcp'",
+        "pacing = 'never'",
+        "rounding = 'down'",
+        "tcp_friendly = true",
+    ] {
         let key = setting.split(' ').next().unwrap();
         assert!(refusal("vcp-plus", setting).unwrap().contains(key), "{setting}");
     }

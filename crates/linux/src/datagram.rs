@@ -126,10 +126,12 @@ impl Parcel for Datagram {
         Hosts { source: number(self.source()), destination: number(self.destination()) }
     }
 
-    /// A hash of what routers do not change: TCP's sequence numbers, or UDP's checksum and the first bytes of its payload.
+    /// The packet's number, if it is one of Rampmeter's that routers can read. Else a hash of what they do not change:
+    /// TCP's sequence numbers, or UDP's checksum and the first bytes of its payload. Only the former is consecutive.
     fn label(&self) -> Option<u64> {
         let transport = &self.bytes[header_len(&self.bytes)..];
-        Some(self.flow ^ fnv(transport.iter().skip(4).take(24)))
+        let number = self.header().map(|packet| u64::from(packet.number));
+        Some(self.flow.wrapping_add(number.unwrap_or_else(|| fnv(transport.iter().skip(4).take(24)))))
     }
 
     fn is_control(&self) -> bool {
@@ -221,6 +223,15 @@ pub(crate) mod tests {
 
     const FROM: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 1);
     const TO: Ipv4Addr = Ipv4Addr::new(10, 65, 0, 1);
+
+    #[test]
+    fn consecutive_packets_of_a_flow_have_consecutive_labels() {
+        let label = |number| {
+            let packet = Packet { number, ..request(10) };
+            Datagram::new(ours(FROM, TO, &packet)).unwrap().label().unwrap()
+        };
+        assert_eq!(label(8), label(7).wrapping_add(1));
+    }
 
     proptest! {
         #[test]

@@ -25,9 +25,9 @@ pub trait Parcel: Debug + 'static {
     fn flow(&self) -> u64;
     /// Where it comes from and where it goes.
     fn hosts(&self) -> Hosts;
-    /// A number that is the same at all routers of its path, and differs from those of other packets. With it routers make
-    /// the same random choice for a packet (Duffield, Grossglauser, "Trajectory sampling", SIGCOMM 2000). `None`: it has
-    /// no such number.
+    /// A number that is the same at all routers of its path and differs from those of other packets. With it routers make
+    /// the same choice for a packet (Duffield, Grossglauser, "Trajectory sampling", SIGCOMM 2000). If packets have
+    /// readable numbers, the labels of a flow that shares no macroflow are consecutive. `None`: it has no such number.
     fn label(&self) -> Option<u64> {
         None
     }

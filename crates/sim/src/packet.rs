@@ -228,7 +228,12 @@ impl Parcel for InTransit {
     }
 
     fn label(&self) -> Option<u64> {
-        Some(self.flow() << 31 ^ (u64::from(self.number) + u64::from(self.sequence)))
+        let number = match self.body.get() {
+            Body::Segment(_) => self.number,
+            Body::CmData => self.sequence,
+            Body::Bare | Body::Extra => return None,
+        };
+        Some((self.flow() << 40) + u64::from(number))
     }
 
     fn is_control(&self) -> bool {
@@ -395,9 +400,16 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Time;
+    use rampmeter_control::{Controller, Registry};
+    use rampmeter_transport::{Config, Endpoint, EndpointConfig};
+    use rampmeter_units::{Stream, Time};
 
     use super::*;
+
+    fn endpoint() -> Endpoint<impl Controller, PathId> {
+        let reno = Registry::default().factory("reno", &toml::Table::new()).unwrap();
+        Endpoint::new(EndpointConfig::default(), move || reno(Stream::from_seed(1)), Stream::from_seed(1))
+    }
 
     #[test]
     fn packets_keep_their_headers() {
@@ -418,16 +430,7 @@ mod tests {
         assert!(full.sacks.push(Sack { start: 9, end: 10 }));
         let asked = RouterFeedback::FairShare { share: rampmeter_units::Rate::MAX, queue: Bytes::ZERO };
         let asking = Packet { feedback: asked, ..plain };
-        let mut endpoint = rampmeter_transport::Endpoint::new(
-            rampmeter_transport::EndpointConfig::default(),
-            || {
-                rampmeter_control::Registry::default().factory("reno", &toml::Table::new()).unwrap()(
-                    rampmeter_units::Stream::from_seed(1),
-                )
-            },
-            rampmeter_units::Stream::from_seed(1),
-        );
-        let connection = endpoint.open(Time::ZERO, 0, &rampmeter_transport::Config::default()).unwrap();
+        let connection = endpoint().open(Time::ZERO, 0, &Config::default()).unwrap();
         let mut pool = Pool::default();
         let start = Start { hop: HopId::MIN, source: NodeId(0x01_02_03), destination: NodeId(7) };
         for header in [full, plain, asking, full] {
@@ -441,5 +444,21 @@ mod tests {
         }
         assert_eq!(pool.0.len(), 1, "one box was reused for all");
         assert_eq!((size_of::<InTransit>(), size_of::<Option<InTransit>>()), (56, 56));
+    }
+
+    // Constant labels would give all packets of a flow the same code (VCP+).
+    #[test]
+    fn consecutive_datagrams_have_consecutive_labels() {
+        let mut pool = Pool::default();
+        let start = Start { hop: HopId::MIN, source: NodeId(1), destination: NodeId(2) };
+        let flow = Some(endpoint().open_datagrams(Time::ZERO, 0, 100, &Config::default()));
+        let mut label = |message: Option<CmMessage>| {
+            let message = Message { to: 0, message, payload: 100, ecn: Ecn::Ect1, flow };
+            pool.message(message, 3, start).label()
+        };
+        let header = CmHeader { kind: CmKind::Data, protocol: 17, sequence: 7, flow: 1 };
+        let first = label(Some(CmMessage::Header(header))).unwrap();
+        assert_eq!(label(Some(CmMessage::Header(CmHeader { sequence: 8, ..header }))).unwrap(), first + 1);
+        assert_eq!(label(None), None);
     }
 }

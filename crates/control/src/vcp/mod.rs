@@ -62,18 +62,22 @@ pub struct Vcp<const GRADED: bool = false> {
     /// `W`: the window, in packets.
     window: f64,
     /// The fraction of a packet that is added to the window before it is rounded down. Sampled at every cut: the
-    /// windows of flows converge, and otherwise all would grow from six packets to seven at once.
+    /// windows of flows converge, and otherwise all would grow from six packets to seven at once. With graded codes it
+    /// is sampled at `next_rounding`.
     rounding: f64,
+    next_rounding: Time,
     random: Stream,
     /// TCP's slow-start threshold, in packets: infinite before any congestion.
     threshold: f64,
     srtt: Duration,
-    /// The round trip that scales growth.
+    /// The round trip that scales VCP's growth; with graded codes the minimum, which shows standing queues.
     rtt: Duration,
     /// The window is constant until this time (S.3).
     frozen_until: Time,
     /// Then it follows S.2 until this time (S.3).
     additive_until: Time,
+    /// The pause below one packet begins here: when a packet was last delivered, or at the last timeout.
+    pause_from: Time,
     episode: Episode,
     path: PathCheck,
     pacer: Pacer,
@@ -97,6 +101,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
     pub(crate) fn with_config(config: &Config, mut random: Stream) -> Self {
         Self {
             rounding: random.uniform(),
+            next_rounding: Time::ZERO,
             random,
             config: config.clone(),
             packet: Bytes::ZERO,
@@ -106,6 +111,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
             rtt: Duration::ZERO,
             frozen_until: Time::ZERO,
             additive_until: Time::ZERO,
+            pause_from: Time::ZERO,
             episode: Episode::default(),
             path: PathCheck::new(config, GRADED),
             pacer: Pacer::default(),
@@ -140,9 +146,20 @@ impl<const GRADED: bool> Vcp<GRADED> {
         }
     }
 
+    /// The round trip in which a window is sent, and which scales growth. A full window waits for acknowledgements with
+    /// graded codes, so queues count: otherwise a flow over seven queues would have less than an equal rate.
+    fn round_trip(&self) -> Duration {
+        if GRADED { self.srtt } else { self.rtt }
+    }
+
+    /// The number of load intervals in a round trip, `rtt / t_rho`.
+    fn rounds(&self) -> f64 {
+        self.round_trip().as_secs_f64() / self.config.load_interval.as_secs_f64()
+    }
+
     /// Applies `growth` to `packets` acknowledged packets.
     fn grow(&mut self, growth: Growth, packets: f64) {
-        let rounds = self.rtt.as_secs_f64() / self.config.load_interval.as_secs_f64(); // rtt / t_rho
+        let rounds = self.rounds();
         self.window += match growth {
             Growth::Reno if self.window < self.threshold => packets.min(self.threshold - self.window), // RFC 5681 eq. (2)
             // After a timeout, up to half of the previous window. At the start of a flow MI applies.
@@ -249,6 +266,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
         if !loss.repeated_timeout {
             self.threshold = self.halved(loss.flight_size, self.min_after_loss());
             self.path.on_congestion(now, self.has_standing_queue());
+            self.pause_from = now; // the packet has left the path, as after an acknowledgement
         }
         self.window = self.window.min(self.threshold).min(1.0);
         self.episode.starts(loss);
@@ -286,6 +304,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if let Some(rate) = self.rate() {
+            let rate = if GRADED { rate.scale(vcp_plus::pacing_gain(self.rounds())) } else { rate };
             self.pacer.sent(now, sent.bytes, rate);
         }
     }
@@ -303,6 +322,11 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         };
         if ack.delivered == Bytes::ZERO {
             return;
+        }
+        self.pause_from = now;
+        if GRADED && now >= self.next_rounding {
+            self.rounding = self.random.uniform();
+            self.next_rounding = now + self.config.load_interval * vcp_plus::INTERVALS_PER_ROUNDING;
         }
         let may_grow = !ack.recovering && !ack.app_limited && !self.episode.stops_growth(ack);
         // Feedback that counts packets reports no codes. An acknowledgement that lists none hides them, after lost ones
@@ -341,23 +365,24 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
     }
 
     fn window(&self) -> Bytes {
-        if GRADED {
-            return self.packet * (self.window.ceil() as u64 + 1); // the pacer limits the rate
-        }
         // Rounding up would hide a cut of less than half a packet.
-        let is_up = self.config.rounding == Rounding::Random && self.window * (1.0 - self.config.md) >= 0.5;
+        let hides_cut = !GRADED && self.window * (1.0 - self.config.md) < 0.5;
+        let is_up = self.config.rounding == Rounding::Random && !hides_cut;
         let fraction = if is_up { self.rounding } else { 0.0 };
         self.packet * ((self.window + fraction) as u64).max(1)
     }
 
     fn departure(&self) -> Departure {
-        let at = if self.is_paced() { self.pacer.next() } else { Time::ZERO };
+        let mut at = if self.is_paced() { self.pacer.next() } else { Time::ZERO };
+        if GRADED && self.window < 1.0 {
+            at = at.max(self.pause_from + vcp_plus::pause(self.window, self.round_trip()));
+        }
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
 
     /// The window over a round trip, if packets are spread.
     fn rate(&self) -> Option<Rate> {
-        self.is_paced().then(|| Rate::of(Bytes::new((self.window * self.packet.as_f64()) as u64), self.rtt))
+        self.is_paced().then(|| Rate::of(Bytes::new((self.window * self.packet.as_f64()) as u64), self.round_trip()))
     }
 
     fn ecn(&self) -> Option<Ecn> {

@@ -86,7 +86,7 @@ impl<P: Parcel + Send, const GRADED: bool> Vcp<P, GRADED> {
         let (load, region) = (self.load.factor(), self.load.region());
         let region = match &mut self.marking {
             Marking::Graded(transition, random) => {
-                let draw = packet.label().map_or_else(|| random.uniform(), |label| Stream::from_seed(label).uniform());
+                let draw = packet.label().map_or_else(|| random.uniform(), vcp_plus::draw);
                 vcp_plus::region(load, *transition, draw)
             }
             Marking::Probabilistic(probabilistic) if region == LoadRegion::Over => probabilistic.region(load),

@@ -267,5 +267,5 @@ fn routers_with_graded_codes_choose_the_same_packets() {
         assert_eq!(first, second);
         overloaded += u64::from(first == Ecn::Ce);
     }
-    assert!((900..1100).contains(&overloaded), "{overloaded}");
+    assert!((996..=1004).contains(&overloaded), "{overloaded}"); // draws are spread evenly
 }
