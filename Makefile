@@ -41,7 +41,7 @@ test: ## all of it: lints, Rust, the examples, Python, quick claims
 	$(MAKE) --no-print-directory --jobs=1 PROFILE=test test-rust test-example test-python claims-quick
 
 .PHONY: test-long
-test-long: test lint-features package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims
+test-long: test lint-more package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims
 	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick # of the release
 
 .PHONY: test-conditions
@@ -64,12 +64,13 @@ lint-rust: setup
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cd bench/wire && cargo fmt --check
-	cd fuzz && cargo fmt --check && cargo clippy --quiet --no-default-features -- -D warnings
+	cd fuzz && cargo fmt --check
 
-.PHONY: lint-features
-lint-features: setup
+.PHONY: lint-more
+lint-more: setup ## warnings in code that other builds compile: fewer features, fuzz targets
 	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
 	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
+	cd fuzz && cargo clippy --quiet --no-default-features -- -D warnings
 
 .PHONY: test-rust
 test-rust: setup ## Rust alone
