@@ -22,7 +22,7 @@ help: ## this list
 
 .PHONY: build
 build: setup ## the command target/release/rampmeter, librampmeter_cm for C and the Python extension
-	@echo "building: minutes the first time; if released, two of them in the last step, which prints nothing"
+	@echo "building: minutes the first time; the last step of a release takes two and prints nothing"
 	cargo build $(BUILD)
 
 PREFIX ?= /usr/local
