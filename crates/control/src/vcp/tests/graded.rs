@@ -60,14 +60,19 @@ fn below_a_packet_a_pause_follows_each_acknowledgement() {
     assert_eq!((vcp.window(), vcp.departure().at), (PACKET, ms(100) + rtt * 3));
 }
 
-#[test]
-fn a_graded_window_is_sent_in_half_of_a_round_trip() {
-    let rtt = Duration::from_millis(80);
-    let mut vcp = vcp_plus(rtt);
+/// Ten packets leave, each as soon as the pacer lets it.
+fn send_ten(vcp: &mut VcpPlus) {
     for number in 0..10 {
         let at = vcp.departure().at.max(ms(0));
         vcp.on_sent(at, &Sent { number, bytes: PACKET, in_flight: PACKET });
     }
+}
+
+#[test]
+fn a_graded_window_is_sent_in_half_of_a_round_trip() {
+    let rtt = Duration::from_millis(80);
+    let mut vcp = vcp_plus(rtt);
+    send_ten(&mut vcp);
     assert_eq!(vcp.departure().at, ms(0) + rtt / 2);
 }
 
@@ -76,10 +81,7 @@ fn a_graded_window_is_sent_in_half_of_a_round_trip() {
 fn a_graded_windows_long_round_trip_has_one_empty_interval() {
     let rtt = Duration::from_millis(1500);
     let mut vcp = vcp_plus(rtt);
-    for number in 0..10 {
-        let at = vcp.departure().at.max(ms(0));
-        vcp.on_sent(at, &Sent { number, bytes: PACKET, in_flight: PACKET });
-    }
+    send_ten(&mut vcp);
     let silent = rtt - vcp.departure().at.since(ms(0));
     assert!(silent.as_nanos().abs_diff(200_000_000) < 100_000, "{silent}"); // rates are whole bits per second
 }
