@@ -38,7 +38,7 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn line(self, offset: usize) -> usize {
-        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+        1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..offset.min(self.text.len())]).count()
     }
 
     pub(crate) fn error(self, line: usize, problem: impl Display) -> ScenarioError {

@@ -1,5 +1,7 @@
 //! `claims.toml`: reads the file and checks it against its scenarios before any run.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
+use super::record::digest;
 use super::{Bound, Metric, Records, Standing, Variant};
 use crate::StudyError;
 
@@ -47,6 +50,9 @@ pub struct Claim {
     pub file: PathBuf,
     /// The scenario, with its axes set.
     pub scenario: Scenario,
+    /// A digest of its complete runs and of what its metric takes from them, by which its record is found current. Empty
+    /// if it is never recorded.
+    pub digest: String,
     /// Its recorded result, which is of complete runs even if the scenario has quick values.
     pub recorded: Standing,
     /// The variants of its file.
@@ -142,6 +148,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
     })?;
     let places: Vec<usize> = parsed.variant.iter().map(|variant| variant.span().start).collect();
     let variants: Arc<[Variant]> = parsed.variant.into_iter().map(Spanned::into_inner).collect();
+    let mut scenarios = Scenarios { registries, files: BTreeMap::new(), checked: BTreeMap::new() };
     let mut claims: Vec<Claim> = Vec::new();
     for entry in parsed.claim {
         let at = entry.span().start;
@@ -161,12 +168,12 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         };
         let path = file.with_file_name(&entry.scenario);
         let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
-        let scenario = Scenario::read(&path).and_then(|scenario| set(scenario, &entry.set, registries));
-        let scenario = scenario.map_err(|error| refuse(error.to_string()))?;
+        let scenario = scenarios.with(&path, &entry.set).map_err(|error| refuse(error.to_string()))?;
         let quick_scenario = if values.is_empty() { None } else { Some(set(scenario.clone(), &values, registries)) };
         let quick_scenario = quick_scenario.transpose().map_err(|error| refuse(error.to_string()))?;
         let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
         check(&metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
+        let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
         let mut claim = Claim {
             id,
             place: entry.r#where,
@@ -179,18 +186,41 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             world: entry.world,
             source: file.to_owned(),
             file: path,
-            scenario,
+            scenario: quick_scenario.unwrap_or(scenario),
+            digest,
             recorded: Standing::Missing,
             variants: variants.clone(),
         };
-        claim.recorded = records.standing(&claim)?;
-        claim.scenario = quick_scenario.unwrap_or(claim.scenario);
+        claim.recorded = records.standing(&claim);
         claims.push(claim);
     }
     for (variant, at) in variants.iter().zip(places).filter(|_| !quick) {
         variant.check(&claims).map_err(|what| wrong(at, format!("variant `{}`: {what}", variant.name)))?;
     }
     Ok(claims)
+}
+
+/// The scenarios of a file of claims. Many claims are about the same runs, and checking a scenario plans it with every
+/// value of every axis, so each file is read once, and checked once with the same values.
+struct Scenarios<'a> {
+    registries: &'a Registries,
+    files: BTreeMap<PathBuf, Scenario>,
+    checked: BTreeMap<(PathBuf, String), Scenario>,
+}
+
+impl Scenarios<'_> {
+    /// The scenario at `path` with these values of its axes.
+    fn with(&mut self, path: &Path, values: &Table) -> Result<Scenario, ScenarioError> {
+        let file = match self.files.entry(path.to_owned()) {
+            Occupied(known) => known.into_mut(),
+            Vacant(place) => place.insert(Scenario::read(path)?),
+        };
+        let checked = match self.checked.entry((path.to_owned(), values.to_string())) {
+            Occupied(known) => known.into_mut(),
+            Vacant(place) => place.insert(set(file.clone(), values, self.registries)?),
+        };
+        Ok(checked.clone())
+    }
 }
 
 /// Checks that runs of `scenario` have the values of `metric`, and that `bound` fits them.

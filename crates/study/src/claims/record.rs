@@ -9,12 +9,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Point, ScenarioError};
+use rampmeter_scenario::{Point, Scenario, ScenarioError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::metric::SEED;
-use super::{Claim, ClaimResult, Measured};
+use super::{Claim, ClaimResult, Measured, Metric};
 use crate::StudyError;
 use crate::journal::{short_hash, write_atomically};
 
@@ -91,13 +91,13 @@ impl Records {
         let mut records = Self::read(path)?;
         for result in results {
             if let Some(holds) = result.holds {
-                records.claims.insert(result.claim.id.clone(), Record::of(result, holds)?);
+                records.claims.insert(result.claim.id.clone(), Record::of(result, holds));
             }
         }
         records.claims.retain(|id, _| all.iter().any(|claim| claim.id == *id));
         records.missing.clear();
         for claim in all {
-            match (records.standing(claim)?, records.claims.get_mut(&claim.id)) {
+            match (records.standing(claim), records.claims.get_mut(&claim.id)) {
                 (Standing::Current { holds, measured }, Some(record)) => {
                     (record.expect, record.holds, record.measured) = (claim.expect(), holds, measured);
                 }
@@ -110,30 +110,30 @@ impl Records {
         Ok(records)
     }
 
-    /// What they say about `claim`, which must have all its points.
-    pub fn standing(&self, claim: &Claim) -> Result<Standing, ScenarioError> {
-        let Some(record) = self.claims.get(&claim.id) else { return Ok(Standing::Missing) };
-        if record.digest != digest(claim)? {
-            return Ok(Standing::Stale);
+    /// What they say about `claim`.
+    pub fn standing(&self, claim: &Claim) -> Standing {
+        let Some(record) = self.claims.get(&claim.id) else { return Standing::Missing };
+        if record.digest != claim.digest {
+            return Standing::Stale;
         }
         if record.expect == claim.expect() {
-            return Ok(Standing::Current { holds: record.holds, measured: record.measured });
+            return Standing::Current { holds: record.holds, measured: record.measured };
         }
         let measured = claim.bound.worst(&record.values);
         let holds = measured.is_some_and(|worst| claim.bound.holds(worst));
-        Ok(Standing::Current { holds, measured: measured.map(rounded) })
+        Standing::Current { holds, measured: measured.map(rounded) }
     }
 
-    /// The recorded result of `claim`, which must have all its points.
-    pub fn result<'c>(&self, claim: &'c Claim) -> Result<ClaimResult<'c>, ScenarioError> {
-        let (holds, measured) = match self.standing(claim)? {
+    /// The recorded result of `claim`.
+    pub fn result<'c>(&self, claim: &'c Claim) -> ClaimResult<'c> {
+        let (holds, measured) = match self.standing(claim) {
             Standing::Current { holds, measured } => (Some(holds), measured),
             Standing::Missing | Standing::Stale => (None, None),
         };
         let record = self.claims.get(&claim.id).filter(|_| holds.is_some());
         let values = record.map_or_else(Vec::new, |record| record.values.clone());
         let reason = holds.is_none().then(|| "it has no current recorded result: use --record".to_owned());
-        Ok(ClaimResult { claim, values, measured, holds, reason })
+        ClaimResult { claim, values, measured, holds, reason }
     }
 
     /// The file's text. Each value has its own line, so a changed value is a changed line.
@@ -158,7 +158,7 @@ impl Records {
 }
 
 impl Record {
-    fn of(result: &ClaimResult<'_>, holds: bool) -> Result<Self, ScenarioError> {
+    fn of(result: &ClaimResult<'_>, holds: bool) -> Self {
         let round = |value: &Measured| Measured {
             at: value.at.clone(),
             value: value.value.map(rounded),
@@ -167,14 +167,14 @@ impl Record {
             terms: value.terms.iter().copied().map(rounded).collect(),
             seeds: Vec::new(),
         };
-        Ok(Self {
-            digest: digest(result.claim)?,
+        Self {
+            digest: result.claim.digest.clone(),
             expect: result.claim.expect(),
             holds,
             measured: result.measured.map(rounded),
             seeds: seed_count(result.claim),
             values: result.values.iter().map(round).collect(),
-        })
+        }
     }
 }
 
@@ -188,19 +188,19 @@ fn seed_count(claim: &Claim) -> usize {
     claim.scenario.axes().iter().find(|axis| axis.name == SEED).map_or(1, |axis| axis.values.len())
 }
 
-/// A digest of the runs of `claim` and of what its metric takes from them. Neither comments nor points of other claims
-/// change it.
-fn digest(claim: &Claim) -> Result<String, ScenarioError> {
-    let seeds = claim.scenario.axes().iter().find(|axis| axis.name == SEED).map(|axis| &axis.values);
+/// A digest of the runs of `scenario` in `world` and of what `metric` takes from them. Neither comments nor points of
+/// other claims change it.
+pub(super) fn digest(scenario: &Scenario, metric: &Metric, world: &str) -> Result<String, ScenarioError> {
+    let seeds = scenario.axes().iter().find(|axis| axis.name == SEED).map(|axis| &axis.values);
     let first = seeds.and_then(|seeds| seeds.first());
-    let points = claim.scenario.points().into_iter();
-    let points = points.filter(|point| claim.metric.needs(point) && point.get(SEED) == first);
+    let points = scenario.points().into_iter();
+    let points = points.filter(|point| metric.needs(point) && point.get(SEED) == first);
     let part = |point: Point| {
-        let named: Vec<_> = claim.metric.axes().map(|axis| point.get(axis)).collect();
-        Ok(format!("{}\n{}", json!(named), claim.scenario.content(&point)?))
+        let named: Vec<_> = metric.axes().map(|axis| point.get(axis)).collect();
+        Ok(format!("{}\n{}", json!(named), scenario.content(&point)?))
     };
     let mut parts = points.map(part).collect::<Result<Vec<_>, ScenarioError>>()?;
     parts.sort();
-    parts.extend([claim.world.clone(), claim.metric.text(), json!(seeds).to_string()]);
+    parts.extend([world.to_owned(), metric.text(), json!(seeds).to_string()]);
     Ok(short_hash(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
 }

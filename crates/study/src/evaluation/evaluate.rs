@@ -180,6 +180,7 @@ impl Evaluator<'_> {
             source: self.questionnaire.file.clone(),
             file: self.questionnaire.file.with_file_name(&question.scenario),
             scenario,
+            digest: String::new(),
             recorded: Standing::Missing,
             variants: Arc::default(),
         })

@@ -71,9 +71,7 @@ pub(super) fn recorded(list: &[Claim]) -> Result<Vec<ClaimResult<'_>>, StudyErro
     let mut results = Vec::new();
     for claims in list.chunk_by(|a, b| a.source == b.source) {
         let records = Records::read(&Records::path(&claims[0].source))?;
-        for claim in claims {
-            results.push(records.result(claim)?);
-        }
+        results.extend(claims.iter().map(|claim| records.result(claim)));
     }
     Ok(results)
 }
