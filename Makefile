@@ -49,11 +49,12 @@ test-conditions: setup ## two schemes over every condition of the library, simul
 	cargo test --quiet --release --package rampmeter-sim --test conditions -- --ignored
 
 .PHONY: lint
-lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests of attacks, words, dependencies
+lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests, words, dependencies
 	$(PYTHON) scripts/dependencies.py
 	$(PYTHON) -m doctest scripts/dependencies.py
 	$(PYTHON) scripts/links.py
 	$(PYTHON) scripts/attacks.py
+	$(PYTHON) scripts/test_files.py
 	$(PYTHON) scripts/words.py
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
@@ -102,7 +103,7 @@ claims-quick: build
 # Claims that would be quick, but for points of half a minute each.
 .PHONY: claims-long
 claims-long: build
-	$(RAMPMETER) claims vcp 7.xcp 9.utilization plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
+	$(RAMPMETER) claims vcp 7.xcp 9.utilization 10.slower 11.recovery friendly plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
 	$(RAMPMETER) claims stable real.response-soon real.utilization-red real.queue real.drops --seeds 1
 
 .PHONY: fuzz

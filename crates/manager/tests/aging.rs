@@ -1,8 +1,6 @@
 //! Aging: what becomes of a rate while no feedback arrives.
 
-mod common;
-
-use common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
+use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 use rampmeter_control::cm::Cm;
 use rampmeter_manager::{HalfLife, LossMode, Manager, Report, Sharing, Update};
 use rampmeter_units::{Duration, Rate};

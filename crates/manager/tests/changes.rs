@@ -1,8 +1,6 @@
 //! Changes of its share that a watching flow gets.
 
-mod common;
-
-use common::{PACKET, RTT, at, cm, lost, manager, open, received, send};
+use crate::common::{PACKET, RTT, at, cm, lost, manager, open, received, send};
 use rampmeter_control::cm::Cm;
 use rampmeter_manager::{LossMode, MacroflowChoice, Manager, Share, Thresholds};
 use rampmeter_units::Rate;

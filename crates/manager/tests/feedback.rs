@@ -1,8 +1,6 @@
 //! Flows without per-packet feedback: growth of the window by reports, losses, marks; the life of a macroflow.
 
-mod common;
-
-use common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
+use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 use rampmeter_control::cm::Cm;
 use rampmeter_control::{Arrival, History};
 use rampmeter_manager::{Destination, LossMode, Manager, Report, Totals, Update};

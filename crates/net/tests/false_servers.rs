@@ -1,13 +1,11 @@
 //! Servers that break their protocols, or ask a client for what it does not allow: of files, and of tunnels.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{client, identity, options};
+use crate::common::{client, identity, options};
 use rampmeter_net::files::{FileResult, GetOptions, NetError, Report, get};
 use rampmeter_net::tunnel::{TunnelClient, TunnelOptions};
 use rampmeter_net::{ClientOptions, Server, ServerOptions, Session, Stream};

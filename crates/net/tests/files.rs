@@ -1,7 +1,5 @@
 //! File transfer from end to end, over loopback.
 
-mod common;
-
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::symlink;
@@ -9,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{
     ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
 };

@@ -1,7 +1,5 @@
 //! Hosts and their event loop, over loopback: what controllers observe, and many hosts in one thread.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -318,7 +316,7 @@ fn a_server_answers_no_messages_of_a_congestion_manager() {
     assert!(socket.recv_from(&mut [0; 100]).is_ok(), "the message is valid");
 
     let directory = tempfile::tempdir().unwrap();
-    let server = common::TestServer::start(directory.path(), |_| {});
+    let server = crate::common::TestServer::start(directory.path(), |_| {});
     socket.send_to(&syn, server.address).unwrap();
     let answer = socket.recv_from(&mut [0; 100]);
     assert!(answer.is_err(), "{answer:?}");

@@ -1,7 +1,5 @@
 //! Keys of servers and clients, restarts and changes of address, over loopback.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::UdpSocket;
@@ -10,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, get};
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{ContactError, Trust};

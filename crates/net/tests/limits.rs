@@ -1,13 +1,11 @@
 //! The limits of a server, against clients that do what no honest one does.
 
-mod common;
-
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Writers, default_transport, get};

@@ -1,7 +1,5 @@
 //! Many files over one session: directories, uploads, synchronization.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{TestServer, at_fixed_rate, client, noise, options};
+use crate::common::{TestServer, at_fixed_rate, client, noise, options};
 use rampmeter_net::files::{
     ClientOptions, FileResult, GetOptions, NetError, PutOptions, Refusal, Report, ServeOptions, SyncOptions, Writers,
     get, put, sync,

@@ -1,13 +1,11 @@
 //! The outputs of a download: a part file that the next download resumes from, a pipe, a link.
 
-mod common;
-
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
+use crate::common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, get};
 
 #[test]

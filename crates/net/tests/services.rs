@@ -1,12 +1,10 @@
 //! Clients at the port of another service.
 
-mod common;
-
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{TestServer, client, identity, options};
+use crate::common::{TestServer, client, identity, options};
 use rampmeter_net::files::{ClientOptions as FilesOptions, GetOptions, NetError, get};
 use rampmeter_net::tunnel::{Allow, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions};
 use rampmeter_net::{ClientOptions, ContactError, ServerOptions};

@@ -1,14 +1,12 @@
 //! Streams over loopback.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, noise};
+use crate::common::{Relay, RelayMode, noise};
 use rampmeter_control::Registry;
 use rampmeter_net::{Client, ClientOptions, ContactError, Server, ServerOptions, Stream, StreamError, Trust};
 use rampmeter_session::{Clients, KeyPair};

@@ -1,7 +1,5 @@
 //! A server with several threads: each client has one of them, and limits hold for all together.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, noise, options};
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, PutOptions, ServeOptions, TransferReport, Writers, get, put};
 use rampmeter_units::{Bytes, Rate};
 

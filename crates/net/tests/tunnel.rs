@@ -1,14 +1,12 @@
 //! Tunnels over loopback: TCP connections of programs through a client and a server.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Relay, RelayMode, noise};
+use crate::common::{Relay, RelayMode, noise};
 use rampmeter_net::tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
 };

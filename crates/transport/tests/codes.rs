@@ -1,13 +1,11 @@
 //! The ECN codes that hosts write: the scheme's code on packets with payload, none on other packets, whatever arrives.
 //! And the codes that senders receive: for each packet the code with which it arrived.
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use common::{Faults, Pair, controller, pattern};
+use crate::common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_control::{Ack, AnyController, Controller, Departure, Loss, Path, Sent};
 use rampmeter_transport::Config;

@@ -1,8 +1,6 @@
 //! The delivered bytes are the bytes sent, under all network faults, or the connection reports that the path is dead.
 
-mod common;
-
-use common::{Faults, Pair, controller, pattern};
+use crate::common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config, Recovery};
 use rampmeter_units::{Bytes, Duration, Time};

@@ -8,13 +8,11 @@
 //!                                                           or codes
 //! ```
 
-mod common;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use common::{Faults, Pair, pattern, run_together};
+use crate::common::{Faults, Pair, pattern, run_together};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config};
 use rampmeter_units::{Duration, Ecn, Rate, Time};

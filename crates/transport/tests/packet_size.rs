@@ -4,12 +4,10 @@
 //!  sender ──── 10 ms, packets of up to `mtu` bytes ────► receiver
 //! ```
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use common::{Pair, pattern};
+use crate::common::{Pair, pattern};
 use rampmeter_transport::{CloseReason, Config};
 use rampmeter_units::{Bytes, Duration, Rate};
 use rampmeter_wire::{Packet, Proof, UDP_BYTES, encoded_len};

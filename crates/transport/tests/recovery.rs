@@ -1,8 +1,6 @@
 //! How fast losses are repaired, and that reordered packets do not count as lost.
 
-mod common;
-
-use common::{Faults, Pair, pattern};
+use crate::common::{Faults, Pair, pattern};
 use rampmeter_transport::{CloseReason, Config, Statistics};
 use rampmeter_units::{Duration, Time};
 

@@ -1,7 +1,5 @@
 //! A manager of flows under the Congestion Manager's controller, and what they send and report.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Sharing};

@@ -6,8 +6,6 @@
 //!         ◄─── one-way delay, faults ────
 //! ```
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,68 +19,68 @@ use rampmeter_wire::{UDP_BYTES, decode_first, encode};
 
 /// What the channel does to packets, in each direction.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Faults {
-    pub loss: f64,
-    pub duplication: f64,
+pub(crate) struct Faults {
+    pub(crate) loss: f64,
+    pub(crate) duplication: f64,
     /// Probability that a packet is delayed by up to `hold`.
-    pub reordering: f64,
-    pub hold: Duration,
+    pub(crate) reordering: f64,
+    pub(crate) hold: Duration,
     /// Probability that a byte is corrupted; checksums (UDP's) turn that into a loss.
-    pub corruption: f64,
+    pub(crate) corruption: f64,
 }
 
-pub struct End {
-    pub endpoint: Endpoint<AnyController, u32>,
-    pub connection: Option<ConnectionId>,
-    pub to_send: SendBuffer,
-    pub received: ReceiveBuffer,
-    pub read: Vec<u8>,
-    pub closed: Option<(CloseReason, Statistics)>,
-    pub rtt: Option<Duration>,
+pub(crate) struct End {
+    pub(crate) endpoint: Endpoint<AnyController, u32>,
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) to_send: SendBuffer,
+    pub(crate) received: ReceiveBuffer,
+    pub(crate) read: Vec<u8>,
+    pub(crate) closed: Option<(CloseReason, Statistics)>,
+    pub(crate) rtt: Option<Duration>,
     finished: bool,
 }
 
-pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
+pub(crate) type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
 
-pub type Lie = Box<dyn FnMut(Time, usize, &mut rampmeter_wire::Packet)>;
+pub(crate) type Lie = Box<dyn FnMut(Time, usize, &mut rampmeter_wire::Packet)>;
 
-pub type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
+pub(crate) type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
 
-pub struct Pair {
-    pub now: Time,
-    pub ends: [End; 2],
-    pub delay: Duration,
-    pub faults: Faults,
+pub(crate) struct Pair {
+    pub(crate) now: Time,
+    pub(crate) ends: [End; 2],
+    pub(crate) delay: Duration,
+    pub(crate) faults: Faults,
     /// From now on all packets are lost.
-    pub dead: bool,
-    pub passed: u64,
+    pub(crate) dead: bool,
+    pub(crate) passed: u64,
     random: Stream,
     in_flight: BTreeMap<(Time, u64), (usize, Vec<u8>, Ecn)>,
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses the packet.
-    pub filter: Filter,
+    pub(crate) filter: Filter,
     /// Called for each packet that leaves, before the filter, with the time and its sender, who lies.
-    pub lie: Lie,
+    pub(crate) lie: Lie,
     /// The path from the opener to the accepter has a rate, and a queue that holds packets for this long.
-    pub bottleneck: Option<(Rate, Duration)>,
+    pub(crate) bottleneck: Option<(Rate, Duration)>,
     /// Larger packets are lost, IP header included.
-    pub mtu: u64,
+    pub(crate) mtu: u64,
     /// The time from which on the bottleneck is idle. Pairs with the same one share their bottleneck.
-    pub idle_from: Rc<Cell<Time>>,
+    pub(crate) idle_from: Rc<Cell<Time>>,
     /// Packets with an ECN code that wait for longer in the bottleneck's queue are marked.
-    pub marks_from: Duration,
+    pub(crate) marks_from: Duration,
     /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
     /// it arrives.
-    pub recode: Recoder,
+    pub(crate) recode: Recoder,
 }
 
 impl Pair {
-    pub fn new(controller: &str, config: &Config, seed: u64) -> Self {
+    pub(crate) fn new(controller: &str, config: &Config, seed: u64) -> Self {
         let settings = if controller == "fixed-rate" { "rate = '1 Mb/s'" } else { "" };
         Self::with(controller, settings, config, seed)
     }
 
-    pub fn with(controller: &str, settings: &str, config: &Config, seed: u64) -> Self {
+    pub(crate) fn with(controller: &str, settings: &str, config: &Config, seed: u64) -> Self {
         let factory = Registry::default().factory(controller, &settings.parse().unwrap()).unwrap();
         let end = |accept: Option<Config>, salt: u64| {
             let factory = factory.clone();
@@ -126,7 +124,7 @@ impl Pair {
     }
 
     /// `end` writes `bytes`, then ends its stream.
-    pub fn send(&mut self, end: usize, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, end: usize, bytes: &[u8]) {
         self.ends[end].to_send.write(bytes);
         self.try_write(end);
     }
@@ -142,7 +140,7 @@ impl Pair {
     }
 
     /// Runs until both connections have ended or `limit` has passed. Returns whether both have ended.
-    pub fn run(&mut self, limit: Duration) -> bool {
+    pub(crate) fn run(&mut self, limit: Duration) -> bool {
         run_together(std::slice::from_mut(self), limit)
     }
 
@@ -252,7 +250,7 @@ impl Pair {
 
 /// Runs pairs at the same time until all their connections have ended or `limit` has passed. Returns whether they have
 /// ended.
-pub fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
+pub(crate) fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
     let (until, max_steps) = (pairs[0].now + limit, 300_000 * pairs.len());
     pairs.iter_mut().for_each(Pair::flush);
     for _ in 0..max_steps {
@@ -271,11 +269,11 @@ pub fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
 }
 
 /// The controller called `name`.
-pub fn controller(name: &str, seed: u64) -> AnyController {
+pub(crate) fn controller(name: &str, seed: u64) -> AnyController {
     Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
 }
 
 /// Bytes that differ between positions, so that misplaced bytes are detected.
-pub fn pattern(len: usize, salt: u8) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, salt: u8) -> Vec<u8> {
     (0..len).map(|n| (n as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ salt).collect()
 }
