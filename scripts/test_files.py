@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def forgotten(program: Path) -> list[str]:
+def unnamed(program: Path) -> list[str]:
     """Return the files beside `program` that neither it nor the crate's manifest names."""
     manifest = (program.parent.parent / "Cargo.toml").read_text()
     modules = re.findall(r"^mod (\w+);", program.read_text(), re.MULTILINE)
@@ -22,9 +22,9 @@ def forgotten(program: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print the files that are forgotten; return 1 if there are some."""
+    """Print the files that are unnamed; return 1 if there are some."""
     programs = sorted(ROOT.glob("crates/*/tests/tests.rs"))
-    missing = [(file, program) for program in programs for file in forgotten(program)]
+    missing = [(file, program) for program in programs for file in unnamed(program)]
     for file, program in missing:
         print(f"{file}: its tests never run: add `mod {Path(file).stem};` to {program.relative_to(ROOT)}")
     return 1 if missing or not programs else 0
