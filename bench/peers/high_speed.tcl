@@ -1,5 +1,5 @@
-# studies/bench/high_speed.toml in ns-2 (2.35) with the congestion control of Linux 2.6.22: long-lived flows over one bottleneck with
-# a buffer of one bandwidth-delay product. Prints one JSON line.
+# studies/bench/high_speed.toml in ns-2 (2.35) with the congestion control of Linux 2.6.22: long-lived flows over one
+# bottleneck with a buffer of one bandwidth-delay product. Prints one JSON line.
 #
 #   ns high_speed.tcl ALGORITHM SEED        ALGORITHM: highspeed, scalable, htcp, bic, cubic, reno
 #
