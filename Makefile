@@ -100,7 +100,7 @@ claims-quick: build
 	$(RAMPMETER) claims --quick --strict
 	$(RAMPMETER) claims cm --strict
 
-# Claims that would be quick, but for points of half a minute each.
+# Claims that would be quick, but for points of ten seconds and more each.
 .PHONY: claims-long
 claims-long: build
 	$(RAMPMETER) claims vcp 7.xcp 9.utilization 10.slower 11.recovery friendly plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
