@@ -191,8 +191,9 @@ impl Scenario {
         if let Some(schemes) = content.get_mut("scheme").and_then(Value::as_table_mut) {
             schemes.retain(|name, _| used.iter().any(|used| used.as_str() == Some(name)));
         }
-        let is_plain = self.used.traces.is_empty() && self.used.conditions.is_empty();
-        let used = if is_plain { Used::default() } else { self.used_at(point)? };
+        let names_no_files = self.used.traces.is_empty() && self.used.conditions.is_empty();
+        // Reading the file again only finds traces and conditions.
+        let used = if names_no_files { Used::default() } else { self.used_at(point)? };
         if !used.traces.is_empty() {
             let hashes = self.traces.hashes(&used.traces).map(|(name, hash)| (name, Value::String(hash)));
             content.insert("traces".into(), Value::Table(hashes.collect()));

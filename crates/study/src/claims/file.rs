@@ -50,8 +50,8 @@ pub struct Claim {
     pub file: PathBuf,
     /// The scenario, with its axes set.
     pub scenario: Scenario,
-    /// A digest of its complete runs and of what its metric takes from them, by which its record is found current. Empty
-    /// if it is never recorded.
+    /// Identifies its complete runs and what its metric takes from them, also if `scenario` has quick values or other
+    /// seeds: a record with the same digest is current. Empty for questions of an evaluation, which are not recorded.
     pub digest: String,
     /// Its recorded result, which is of complete runs even if the scenario has quick values.
     pub recorded: Standing,
@@ -148,7 +148,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
     })?;
     let places: Vec<usize> = parsed.variant.iter().map(|variant| variant.span().start).collect();
     let variants: Arc<[Variant]> = parsed.variant.into_iter().map(Spanned::into_inner).collect();
-    let mut scenarios = Scenarios { registries, files: BTreeMap::new(), checked: BTreeMap::new() };
+    let mut scenarios = Scenarios { registries, read: BTreeMap::new(), checked: BTreeMap::new() };
     let mut claims: Vec<Claim> = Vec::new();
     for entry in parsed.claim {
         let at = entry.span().start;
@@ -169,8 +169,8 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let path = file.with_file_name(&entry.scenario);
         let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
         let scenario = scenarios.with(&path, &entry.set).map_err(|error| refuse(error.to_string()))?;
-        let quick_scenario = if values.is_empty() { None } else { Some(set(scenario.clone(), &values, registries)) };
-        let quick_scenario = quick_scenario.transpose().map_err(|error| refuse(error.to_string()))?;
+        let quick_set = entry.set.into_iter().chain(values).collect();
+        let quick_scenario = scenarios.with(&path, &quick_set).map_err(|error| refuse(error.to_string()))?;
         let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
         check(&metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
         let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
@@ -186,7 +186,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             world: entry.world,
             source: file.to_owned(),
             file: path,
-            scenario: quick_scenario.unwrap_or(scenario),
+            scenario: quick_scenario,
             digest,
             recorded: Standing::Missing,
             variants: variants.clone(),
@@ -204,14 +204,14 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
 /// value of every axis, so each file is read once, and checked once with the same values.
 struct Scenarios<'a> {
     registries: &'a Registries,
-    files: BTreeMap<PathBuf, Scenario>,
+    read: BTreeMap<PathBuf, Scenario>,
     checked: BTreeMap<(PathBuf, String), Scenario>,
 }
 
 impl Scenarios<'_> {
     /// The scenario at `path` with these values of its axes.
     fn with(&mut self, path: &Path, values: &Table) -> Result<Scenario, ScenarioError> {
-        let file = match self.files.entry(path.to_owned()) {
+        let file = match self.read.entry(path.to_owned()) {
             Occupied(known) => known.into_mut(),
             Vacant(place) => place.insert(Scenario::read(path)?),
         };

@@ -84,9 +84,9 @@ impl Records {
         serde_json::from_slice(&text).map_err(|error| StudyError::file(path, "read", &error))
     }
 
-    /// Adds `results` to the records at `path`, where `all` are the claims of the file, and returns the new records.
-    /// Results of other claims stay, compared with the expectations of today. Those of claims that no longer exist are
-    /// dropped.
+    /// Adds `results`, which must be of complete runs: without quick values, with all seeds. `all` are the claims of the
+    /// file whose records are at `path`. Returns the new records. Results of other claims stay, compared with the
+    /// expectations of today. Those of claims that no longer exist are dropped.
     pub fn update(path: &Path, all: &[Claim], results: &[ClaimResult<'_>]) -> Result<Self, StudyError> {
         let mut records = Self::read(path)?;
         for result in results {

@@ -1,4 +1,5 @@
-//! Macroflows in virtual time. They are one program, as each of many would compile the manager again.
+//! Macroflows in virtual time. One program for all files: each further program would compile the generic code of the
+//! manager again.
 
 mod agent;
 mod aging;

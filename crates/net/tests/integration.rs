@@ -1,5 +1,5 @@
-//! Hosts, files, streams and tunnels over loopback. They are one program, as each of many would compile the transport
-//! again.
+//! Hosts, files, streams and tunnels over loopback. One program for all files: each further program would compile the
+//! generic code of the transport again.
 
 mod common;
 #[cfg(feature = "tunnel")]

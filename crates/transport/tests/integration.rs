@@ -1,0 +1,11 @@
+//! Connections in virtual time. One program for all files: each further program would compile the generic code of the
+//! connection again.
+
+mod codes;
+mod common;
+mod delivery;
+mod false_feedback;
+mod packet_size;
+mod recovery;
+mod stamps;
+mod untrusted_peers;
