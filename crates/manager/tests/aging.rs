@@ -1,9 +1,10 @@
 //! Aging: what becomes of a rate while no feedback arrives.
 
-use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 use rampmeter_control::cm::Cm;
 use rampmeter_manager::{HalfLife, LossMode, Manager, Report, Sharing, Update};
 use rampmeter_units::{Duration, Rate};
+
+use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 
 #[test]
 fn a_rate_ages_by_the_minimum_rtt_until_feedback_arrives() {

@@ -1,9 +1,10 @@
 //! Changes of its share that a watching flow gets.
 
-use crate::common::{PACKET, RTT, at, cm, lost, manager, open, received, send};
 use rampmeter_control::cm::Cm;
 use rampmeter_manager::{LossMode, MacroflowChoice, Manager, Share, Thresholds};
 use rampmeter_units::Rate;
+
+use crate::common::{PACKET, RTT, at, cm, lost, manager, open, received, send};
 
 #[test]
 fn a_watching_flow_gets_changes_of_its_share() {

@@ -1,11 +1,12 @@
 //! Flows without per-packet feedback: growth of the window by reports, losses, marks; the life of a macroflow.
 
-use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 use rampmeter_control::cm::Cm;
 use rampmeter_control::{Arrival, History};
 use rampmeter_manager::{Destination, LossMode, Manager, Report, Totals, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
+
+use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
 
 #[test]
 fn a_report_opens_the_window_like_acknowledgements() {

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{client, identity, options};
 use rampmeter_net::files::{FileResult, GetOptions, NetError, Report, get};
 use rampmeter_net::tunnel::{TunnelClient, TunnelOptions};
 use rampmeter_net::{ClientOptions, Server, ServerOptions, Session, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+
+use crate::common::{client, identity, options};
 
 const SECONDS: Duration = Duration::from_secs(20);
 

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{
     ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
 };
 use rampmeter_net::{ContactError, HistoryFile, Limits};
+
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 
 #[test]
 fn progress_ends_with_all_bytes_of_a_size_that_becomes_known() {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, get};
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream;
+
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 
 fn other() -> KeyPair {
     KeyPair::generate(&mut Stream::from_seed(2))

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Writers, default_transport, get};
@@ -13,6 +12,8 @@ use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_session::{Config as SessionConfig, KeyPair, SessionId, Sessions};
 use rampmeter_transport::{Connection, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Rate, Stream, Time};
+
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, identity, noise, options};
 
 /// A client that sends any bytes, and reads only if asked to.
 struct RawClient {

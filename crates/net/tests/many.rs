@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::common::{TestServer, at_fixed_rate, client, noise, options};
 use rampmeter_net::files::{
     ClientOptions, FileResult, GetOptions, NetError, PutOptions, Refusal, Report, ServeOptions, SyncOptions, Writers,
     get, put, sync,
 };
 use rampmeter_units::{Bytes, Rate};
+
+use crate::common::{TestServer, at_fixed_rate, client, noise, options};
 
 /// Writes a tree of `count` files, some in directories, some empty, one large.
 fn write_tree(at: &Path, count: usize) {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, get};
+
+use crate::common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
 
 #[test]
 fn a_resumed_download_uses_the_selected_controller() {

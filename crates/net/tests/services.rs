@@ -4,11 +4,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{TestServer, client, identity, options};
 use rampmeter_net::files::{ClientOptions as FilesOptions, GetOptions, NetError, get};
 use rampmeter_net::tunnel::{Allow, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions};
 use rampmeter_net::{ClientOptions, ContactError, ServerOptions};
 use tokio::time::timeout;
+
+use crate::common::{TestServer, client, identity, options};
 
 const SECONDS: Duration = Duration::from_secs(20);
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Relay, RelayMode, noise};
 use rampmeter_control::Registry;
 use rampmeter_net::{Client, ClientOptions, ContactError, Server, ServerOptions, Stream, StreamError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_units::Stream as Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::time::timeout;
+
+use crate::common::{Relay, RelayMode, noise};
 
 const SECONDS: Duration = Duration::from_secs(20);
 

@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, noise, options};
 use rampmeter_net::files::{ClientOptions, GetOptions, PutOptions, ServeOptions, TransferReport, Writers, get, put};
 use rampmeter_units::{Bytes, Rate};
+
+use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, noise, options};
 
 /// A server with two threads, and what it reports of transfers: the thread, and the report.
 fn start(

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_control::{Ack, AnyController, Controller, Departure, Loss, Path, Sent};
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+
+use crate::common::{Faults, Pair, controller, pattern};
 
 type Codes = Vec<(u32, Ecn)>;
 

@@ -1,10 +1,11 @@
 //! The delivered bytes are the bytes sent, under all network faults, or the connection reports that the path is dead.
 
-use crate::common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config, Recovery};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
+
+use crate::common::{Faults, Pair, controller, pattern};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -12,11 +12,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::common::{Faults, Pair, pattern, run_together};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config};
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Packet, Receipt};
+
+use crate::common::{Faults, Pair, pattern, run_together};
 
 const SECONDS: u64 = 3;
 

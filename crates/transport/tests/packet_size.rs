@@ -7,10 +7,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::common::{Pair, pattern};
 use rampmeter_transport::{CloseReason, Config};
 use rampmeter_units::{Bytes, Duration, Rate};
 use rampmeter_wire::{Packet, Proof, UDP_BYTES, encoded_len};
+
+use crate::common::{Pair, pattern};
 
 const BASE: u64 = 1228;
 const MAX: u64 = 1500;

@@ -1,8 +1,9 @@
 //! How fast losses are repaired, and that reordered packets do not count as lost.
 
-use crate::common::{Faults, Pair, pattern};
 use rampmeter_transport::{CloseReason, Config, Statistics};
 use rampmeter_units::{Duration, Time};
+
+use crate::common::{Faults, Pair, pattern};
 
 /// Both directions have 10 ms of delay.
 const RTT: Duration = Duration::from_millis(20);
