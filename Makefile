@@ -84,7 +84,8 @@ test-example: build ## a controller and a router of other crates, in every world
 
 .PHONY: test-python
 test-python: python ## Python alone
-	RAMPMETER=$(RAMPMETER) $(PYTHON) -m pytest
+	RAMPMETER=$(RAMPMETER) $(PYTHON) -m pytest -n 2 -m "not alone"
+	RAMPMETER=$(RAMPMETER) $(PYTHON) -m pytest -m alone
 
 .PHONY: claims
 claims: build ## every claim of the papers against our own runs
@@ -103,7 +104,8 @@ claims-quick: build
 # Claims that would be quick, but for points of ten seconds and more each.
 .PHONY: claims-long
 claims-long: build
-	$(RAMPMETER) claims vcp 10.slower friendly --seeds 1 --strict
+	$(RAMPMETER) claims vcp 7.vcp 7.vcp-utilization 7.vcp-queue 7.drops 10 friendly weights --seeds 1 --strict
+	$(RAMPMETER) claims stable range.adaptive --seeds 1 --strict
 	$(RAMPMETER) claims vcp 7.xcp 9.utilization 11.recovery plus.5 plus.6 plus.7.fair plus.11.recovery --seeds 1
 	$(RAMPMETER) claims stable real.response-soon real.utilization-red real.queue real.drops --seeds 1
 

@@ -11,6 +11,8 @@ import pytest
 
 import rampmeter
 
+pytestmark = pytest.mark.alone
+
 MAX_HOST_JITTER_S = 1e-3
 """Maximum host jitter with a round trip of 25 ms; above it the machine is too busy for the test."""
 
