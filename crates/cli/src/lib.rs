@@ -23,6 +23,8 @@ mod table;
 #[cfg(feature = "tunnel")]
 mod tunnel;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -129,6 +131,11 @@ fn print_result<T: Serialize>(json: bool, result: &T, text: fn(&T) -> String) ->
         print!("{}", text(result));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a line of the log of a server, which goes on whether or not somebody still reads its output.
+fn log(mut output: impl Write, line: impl Display) {
+    let _ = writeln!(output, "{line}");
 }
 
 /// Raised by the first Ctrl-C; the second one ends the process.

@@ -1,5 +1,6 @@
 //! `rampmeter tunnel`: TCP connections of programs that exist, over one macroflow.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use crate::failure::Failure;
 use crate::files::{address, default_key, reached_at};
 use crate::lists::check_controller;
 use crate::operate::OperateArgs;
-use crate::stop_flag;
+use crate::{log, stop_flag};
 
 /// The arguments of `rampmeter tunnel`.
 #[derive(Debug, Args)]
@@ -100,7 +101,7 @@ async fn stopped(stop: &AtomicBool) {
 }
 
 fn print_events() -> OnEvent {
-    Arc::new(|event: &Event| eprintln!("rampmeter: {event}"))
+    Arc::new(|event: &Event| log(io::stderr(), format_args!("rampmeter: {event}")))
 }
 
 async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &AtomicBool) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{SMALL, Workspace, text};
@@ -30,11 +30,9 @@ fn metrics(address: &str) -> String {
     answer
 }
 
-/// A running file server.
+/// A running file server. Nobody reads its standard output any more.
 struct Serving {
     server: Server,
-    /// Its standard output, without which it would end at the next line that it prints.
-    _output: BufReader<ChildStdout>,
     /// The directory of the socket that `status` asks.
     runtime: PathBuf,
     /// What it writes to standard error.
@@ -59,13 +57,13 @@ fn serve(workspace: &Workspace, options: &[&str]) -> Serving {
     let at = printed.next().unwrap();
     let at = at.strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics")).expect("a URL");
     let url = printed.nth(1).unwrap().split('\'').nth(1).unwrap().to_owned();
-    Serving { server, _output: output, runtime, log, metrics_at: at.to_owned(), url }
+    Serving { server, runtime, log, metrics_at: at.to_owned(), url }
 }
 
 #[test]
 fn a_server_shows_its_state_and_logs_its_connections() {
     let workspace = Workspace::new("operate");
-    let Serving { server, _output, runtime, log, metrics_at: at, url } = serve(&workspace, &["--log", "info"]);
+    let Serving { server, runtime, log, metrics_at: at, url } = serve(&workspace, &["--log", "info"]);
     let url = url.replace("NAME", "small.toml");
 
     let fetched = workspace.rampmeter(&["get", &url, "-o", "copy"]);
@@ -103,13 +101,25 @@ fn a_server_shows_its_state_and_logs_its_connections() {
     assert_eq!(status(&[]).status.code(), Some(1), "nothing runs");
 }
 
+#[test]
+fn a_server_goes_on_when_nobody_reads_its_output() {
+    let workspace = Workspace::new("operate-unread");
+    let serving = serve(&workspace, &[]);
+    let url = serving.url.replace("NAME", "small.toml");
+    for copy in ["first", "second", "third"] {
+        // The server prints a line for each.
+        let fetched = workspace.rampmeter(&["get", &url, "-o", copy]);
+        assert!(fetched.status.success(), "{copy}: {}", text(&fetched.stderr));
+    }
+}
+
 /// No router answers XCP.
 #[test]
 fn a_degraded_controller_is_warned_of_once_and_shown() {
     let workspace = Workspace::new("operate_degraded");
     fs::write(workspace.0.join("file"), vec![7; 600_000]).unwrap();
     let options = ["--log", "warn", "--controller", "xcp", "--rate", "1 Mb/s"];
-    let Serving { server: _server, _output, runtime, log, metrics_at: at, url } = serve(&workspace, &options);
+    let Serving { server: _server, runtime, log, metrics_at: at, url } = serve(&workspace, &options);
     let url = url.replace("NAME", "file");
 
     let _client = Server(workspace.command(&["get", &url, "-o", "copy"]).spawn().unwrap());

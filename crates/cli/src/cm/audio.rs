@@ -1,5 +1,6 @@
 //! `rampmeter cm audio` and `rampmeter cm listen`: sends and receives layered audio.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use super::web::{refuse, span};
 use crate::failure::Failure;
 use crate::files::{address, rate};
 use crate::table::table;
-use crate::{print_result, stop_flag};
+use crate::{log, print_result, stop_flag};
 
 /// The arguments of `rampmeter cm audio`.
 #[derive(Debug, Args)]
@@ -122,6 +123,6 @@ pub(super) fn listen(args: &ListenArgs) -> Result<ExitCode, Failure> {
     if let Some(client) = &client {
         client.listen(address.port()).map_err(|error| Failure::failed(error.to_string()))?;
     }
-    receiver.run(|from| println!("a stream from {from}")).map_err(refuse)?;
+    receiver.run(|from| log(io::stdout(), format_args!("a stream from {from}"))).map_err(refuse)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `rampmeter cm web`: serves files over HTTP, paced by the host's Congestion Manager.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use rampmeter_units::Duration;
 use super::connect;
 use crate::failure::Failure;
 use crate::files::address;
-use crate::stop_flag;
+use crate::{log, stop_flag};
 
 /// The arguments of `rampmeter cm web`.
 #[derive(Debug, Args)]
@@ -59,14 +60,14 @@ pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
         max_connections: args.connections,
         stop: stop_flag(),
     };
-    let log = |line: &Line| {
+    let on_line = |line: &Line| {
         if args.json {
-            println!("{}", serde_json::to_string(line).unwrap_or_default());
+            log(io::stdout(), serde_json::to_string(line).unwrap_or_default());
         } else {
-            println!("{line}");
+            log(io::stdout(), line);
         }
     };
-    let mut server = Server::bind(options, connect(args.socket.as_deref())?, log).map_err(refuse)?;
+    let mut server = Server::bind(options, connect(args.socket.as_deref())?, on_line).map_err(refuse)?;
     if !args.json {
         println!("serving {} on http://{}", args.directory.display(), server.address());
     }

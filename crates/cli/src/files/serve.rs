@@ -1,5 +1,6 @@
 //! `rampmeter serve`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use super::{address, default_key, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::operate::OperateArgs;
-use crate::stop_flag;
+use crate::{log, stop_flag};
 
 /// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
 const LINES_A_SECOND: u32 = 100;
@@ -149,13 +150,13 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         on_transfer: Some(Box::new(move |served| {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(lines) = transfer_lines(served, clock.now(), &mut lines) {
-                println!("{lines}");
+                log(io::stdout(), lines);
             }
         })),
         on_degraded: Some(Box::new(move |peer, controller, why| {
             let mut warnings = warnings.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(warning) = degraded_lines(peer, controller, why, clock.now(), &mut warnings) {
-                eprintln!("{warning}");
+                log(io::stderr(), warning);
             }
         })),
         history: args.history.clone(),
