@@ -142,7 +142,7 @@ int cm_weight(cm_id id, double weight);
 
 /* Flows to one destination share one macroflow: one window, one round-trip time. Use this call for flows that the
  * network treats differently from the others, for example with another priority or a policer. Puts the flow into
- * the macroflow of your flow `with`, or into one of these. It stays there until the next call. Its bytes in flight
+ * the macroflow of your flow `with` (itself: no change), or into one of these. It stays there until the next call. Its bytes in flight
  * remain with the macroflow whose window permitted them, and reports about them count there. That works for one
  * earlier macroflow at a time: the next call may return CM_EINFLIGHT until these bytes are reported. A new
  * macroflow starts with the initial window. Separate macroflows compete with each other as separate TCP flows do,

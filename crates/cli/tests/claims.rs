@@ -72,7 +72,7 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
         "regression lost: Transfers take no time\n",
         "open       near: Transfers take next to no time\n           light is too slow\n",
         "now holds  reached: Transfers end\n           its status is open but it holds: write status = \"holds\"\n           not run for long enough\n",
-        "claims: 2 hold, 2 fail, 0 skipped; 4 without a recorded result of all seeds\n",
+        "claims: 2 hold, 1 open, 1 fail, 0 skipped; 4 without a recorded result of all seeds\n",
     ] {
         assert!(complete.contains(line), "{line}{complete}");
     }
@@ -247,6 +247,8 @@ fn the_claims_near_an_unknown_one_are_listed() {
         let message = text(&unknown.stderr);
         assert!(message.contains(&format!("no claim is called `{name}` or `{name}.*`; {near}")), "{message}");
     }
+    let variant = text(&workspace.rampmeter(&["claims", "mine", "default", "--recorded"]).stderr);
+    assert!(variant.contains("no claim is called `default`: it is a variant; --recorded --variants"), "{variant}");
 }
 
 #[test]
@@ -266,7 +268,8 @@ fn recorded_results_are_kept_and_compared_with_statuses() {
     assert!(!text(&run(&["--record"]).stdout).contains("expected") && !workspace.0.join("runs/claims").exists());
     let shown = text(&run(&["--recorded"]).stdout);
     assert!(
-        shown.contains("claims: 1 hold, 0 fail, 0 skipped; 0 without") && !workspace.0.join("runs/claims").exists()
+        shown.contains("claims: 1 hold, 0 open, 0 fail, 0 skipped; 0 without")
+            && !workspace.0.join("runs/claims").exists()
     );
     assert!(text(&run(&["--record", "--fresh"]).stdout).contains("expected"));
 

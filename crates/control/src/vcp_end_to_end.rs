@@ -77,7 +77,11 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_first_window(self.initial_window)
+        check_first_window(self.initial_window)?;
+        if self.noise.as_secs_f64() > LOAD_INTERVAL {
+            return Err("noise: write \"200 ms\" or less; above it every queue would count as an idle link".into());
+        }
+        Ok(())
     }
 }
 
@@ -338,6 +342,13 @@ mod tests {
         for (delay, grows) in [(100_000, true), (100_001, false)] {
             assert_eq!(in_an_interval(1000, 80, delay) > 0.0, grows);
         }
+    }
+
+    #[test]
+    fn noise_is_a_load_interval_at_most() {
+        let noise = |ms| Config { noise: Duration::from_millis(ms), ..Config::default() }.check();
+        assert_eq!(noise(200), Ok(()));
+        assert!(noise(201).unwrap_err().starts_with("noise: write \"200 ms\" or less"));
     }
 
     #[test]

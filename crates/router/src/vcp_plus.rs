@@ -66,7 +66,7 @@ impl Settings for Config {
         let (min, max) = (target::MIN, target::MAX);
         ensure(
             (min..=max).contains(&ours.target),
-            format!("target = {}: in vcp-plus it is the first value, between {min} and {max}", ours.target),
+            format!("target = {}: write a number from {min} to {max}; it is the first value in vcp-plus", ours.target),
         )?;
         ours.check()
     }

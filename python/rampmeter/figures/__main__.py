@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,8 @@ def main() -> int:
         f"or repeated one continues from them.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = [*FIGURES, *papers()]
     parser.add_argument(
-        "figure", nargs="?", choices=known, metavar="FIGURE", help="name of a figure; without it, all are listed"
+        "figure", nargs="?", type=_known, metavar="FIGURE", help="name of a figure; without it, all are listed"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="output directory (%(default)s)"
@@ -44,6 +44,14 @@ def main() -> int:
         return 0
     asked = {name: getattr(given, name) for name in ["quick", "whole", "seeds", "jobs"]}
     return max(_draw(name, given.out, {**asked, "directory": given.studies}) for name in _all(given.figure))
+
+
+def _known(name: str) -> str:
+    known = [*FIGURES, *papers()]
+    if name not in known:
+        near = get_close_matches(name, known) or ["none; without a name all are listed"]
+        raise argparse.ArgumentTypeError(f"no figure is called {name}; near it: {', '.join(near)}")
+    return name
 
 
 def _all(name: str) -> list[str]:

@@ -193,6 +193,10 @@ fn show(verdicts: &[ClaimResult<'_>], args: &Args) -> ExitCode {
 /// The claims that `names` select; all if there are no names.
 fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure> {
     if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| has_name(claim, name))) {
+        if claims.iter().flat_map(|claim| claim.variants.iter()).any(|variant| variant.name == *name) {
+            let more = "--recorded --variants compares it with the others, and its claims name it in their text";
+            return Err(Failure::input(format!("no claim is called `{name}`: it is a variant; {more}")));
+        }
         let ids = || claims.iter().map(|claim| claim.id.as_str());
         let known = match Known::near(name, ids()) {
             // A paper may have hundreds of claims.

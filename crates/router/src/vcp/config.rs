@@ -64,7 +64,6 @@ impl Settings for Config {
             ("transition", self.transition, 0.8),
             ("max_mark_probability", self.max_mark_probability, 0.02),
             ("goal_step", self.goal_step, 0.01),
-            ("goal", self.goal.unwrap_or(0.98), 0.98),
         ] {
             ensure(
                 value > 0.0 && value <= 1.0,
@@ -113,7 +112,7 @@ impl Settings for Config {
             for (name, share) in [("goal", goal), ("target", self.target)] {
                 ensure(
                     (min..=max).contains(&share),
-                    format!("{name} = {share}: with a goal the target is between {min} and {max}"),
+                    format!("{name} = {share}: write a number from {min} to {max}, for example 0.98 (with a goal)"),
                 )?;
             }
             ensure(

@@ -28,11 +28,13 @@ pub(super) fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: 
         })
         .collect();
     let all_details: String = verdicts.iter().filter_map(|verdict| details(verdict, is_partial, all_texts)).collect();
-    let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
-    let skipped = count(verdicts, None);
+    let holding = count(verdicts, |verdict| verdict.holds == Some(true));
+    let open = count(verdicts, |verdict| verdict.holds == Some(false) && verdict.claim.status == Status::Open);
+    let failing = count(verdicts, |verdict| verdict.holds == Some(false) && verdict.claim.status == Status::Holds);
+    let skipped = count(verdicts, |verdict| verdict.holds.is_none());
     let recorded = |verdict: &&ClaimResult<'_>| matches!(verdict.claim.recorded, Standing::Current { .. });
     let unrecorded = verdicts.len() - verdicts.iter().filter(recorded).count();
-    let counts = format!("claims: {holding} hold, {failing} fail, {skipped} skipped");
+    let counts = format!("claims: {holding} hold, {open} open, {failing} fail, {skipped} skipped");
     let table = table(&head, &rows);
     format!("{table}\n{all_details}\n{counts}; {unrecorded} without a recorded result of all seeds\n")
 }
@@ -92,8 +94,8 @@ pub(super) fn digits(value: f64) -> String {
     format!("{value:.*}", usize::try_from(places).unwrap_or(0))
 }
 
-fn count(verdicts: &[ClaimResult<'_>], holds: Option<bool>) -> usize {
-    verdicts.iter().filter(|verdict| verdict.holds == holds).count()
+fn count(verdicts: &[ClaimResult<'_>], is_one: impl Fn(&ClaimResult<'_>) -> bool) -> usize {
+    verdicts.iter().filter(|verdict| is_one(verdict)).count()
 }
 
 #[cfg(test)]

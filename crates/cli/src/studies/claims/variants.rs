@@ -10,7 +10,7 @@ use crate::table::table;
 pub(super) fn of_all_variants(all: &[Claim], selected: &[Claim]) -> Result<Vec<Claim>, Failure> {
     let claims = with_variants(all, selected);
     if claims.is_empty() {
-        let what = "none of these claims has variants; a file of claims declares them with [[variant]]";
+        let what = "none of these claims has variants: leave out --variants, or declare some in a file of claims with [[variant]]";
         return Err(Failure::input(format!("{what}: docs/claims.md")));
     }
     Ok(claims)
