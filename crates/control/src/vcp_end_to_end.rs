@@ -79,7 +79,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         if self.noise.as_secs_f64() > LOAD_INTERVAL {
-            return Err("noise: write \"200 ms\" or less; above it every queue would count as an idle link".into());
+            return Err("noise: write \"200 ms\" or less: a longer queueing delay is not noise".into());
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use crate::table::table;
 pub(super) fn of_all_variants(all: &[Claim], selected: &[Claim]) -> Result<Vec<Claim>, Failure> {
     let claims = with_variants(all, selected);
     if claims.is_empty() {
-        let what = "none of these claims has variants: leave out --variants, or declare some in a file of claims with [[variant]]";
-        return Err(Failure::input(format!("{what}: docs/claims.md")));
+        let remedy = "leave out --variants, or declare variants in a file of claims with [[variant]] (docs/claims.md)";
+        return Err(Failure::input(format!("none of these claims has variants: {remedy}")));
     }
     Ok(claims)
 }
