@@ -98,18 +98,18 @@ mod tests {
 
     /// The estimate with a receipt every millisecond; packets and receipts are delayed by as many nanoseconds more.
     fn run(forward: impl Fn(u64) -> u64, reverse: impl Fn(u64) -> u64) -> Duration {
-        run_for(64, forward, reverse)
+        run_for(64, RTT, forward, reverse)
     }
 
-    /// The same with so many receipts.
-    fn run_for(receipts: u64, forward: impl Fn(u64) -> u64, reverse: impl Fn(u64) -> u64) -> Duration {
+    /// The same with so many receipts and this round-trip time.
+    fn run_for(receipts: u64, rtt: Duration, forward: impl Fn(u64) -> u64, reverse: impl Fn(u64) -> u64) -> Duration {
         let mut host_jitter = HostJitter::new(Duration::from_millis(1), MAX);
         for number in 0..receipts {
             let sent_at = Time::from_nanos(number * 1_000_000);
             let received_at = sent_at + Duration::from_nanos(DELAY + forward(number));
             let now = received_at + Duration::from_nanos(DELAY + reverse(number));
             let arrival = Arrival { number, bytes: Bytes::new(1000), sent_at, received_at, ecn: Ecn::NotEct };
-            host_jitter.on_arrival(now, &arrival, RTT);
+            host_jitter.on_arrival(now, &arrival, rtt);
         }
         host_jitter.estimate
     }
@@ -147,7 +147,17 @@ mod tests {
     fn a_queue_that_was_away_is_remembered_for_8_to_16_round_trips() {
         let queue = |n: u64| if n < 16 { 0 } else { alternately(4_000_000)(n) };
         for (receipts, estimate) in [(150, 0), (300, 0), (330, 4)] {
-            assert_eq!(run_for(receipts, queue, queue), Duration::from_millis(estimate), "{receipts}");
+            assert_eq!(run_for(receipts, RTT, queue, queue), Duration::from_millis(estimate), "{receipts}");
+        }
+    }
+
+    /// Sixteen of these round trips are the time of two spreads.
+    #[test]
+    fn a_queue_that_was_away_is_remembered_for_32_spreads() {
+        let queue = |n: u64| if n < 16 { 0 } else { alternately(4_000_000)(n) };
+        for (receipts, estimate) in [(64, 0), (272, 0), (280, 4)] {
+            let jitter = run_for(receipts, Duration::from_millis(1), queue, queue);
+            assert_eq!(jitter, Duration::from_millis(estimate), "{receipts}");
         }
     }
 
