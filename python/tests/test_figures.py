@@ -338,3 +338,12 @@ def test_the_package_has_the_scenarios_of_all_figures(tmp_path: Path, monkeypatc
     assert studies() == Path(package.__file__).parents[1] / "studies"
     for figure in FIGURES.values():
         assert all((studies() / scenario).is_file() for scenario in figure.scenarios)
+
+
+def test_figures_near_an_unknown_one_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["figure", "vcp.pluss"])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "no figure is called vcp.pluss; near it: vcp.plus" in capfd.readouterr().err

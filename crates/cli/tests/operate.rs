@@ -103,7 +103,7 @@ fn a_server_shows_its_state_and_logs_its_connections() {
 
 #[test]
 fn a_server_goes_on_when_nobody_reads_its_output() {
-    let workspace = Workspace::new("operate-unread");
+    let workspace = Workspace::new("operate_unread");
     let serving = serve(&workspace, &[]);
     let url = serving.url.replace("NAME", "small.toml");
     for copy in ["first", "second", "third"] {
