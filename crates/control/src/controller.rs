@@ -21,8 +21,8 @@ pub struct Path {
     pub idle_for: Option<Duration>,
     /// The router feedback in the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
-    /// The minimum time between packets that this host spaces one by one. Packets that would leave closer together may
-    /// leave as a *bunch*, at most this long at the sending rate. Zero where every packet leaves at its own time.
+    /// As many packets as the sending rate carries in this time may leave together, as a *bunch*: where that is one, or
+    /// where this is zero, every packet leaves at its own time.
     pub bunch: Duration,
 }
 

@@ -19,7 +19,10 @@ pub struct Update<'a> {
     pub delivered: Bytes,
     /// The packets that arrived, one by one.
     pub arrivals: &'a [Arrival],
-    /// A round-trip time measurement.
+    /// Several acknowledgements, one for each of `arrivals`, were combined: so windows grow for each of them. False where
+    /// acknowledgements are delayed, so that one grows windows once.
+    pub is_combined: bool,
+    /// A round-trip time measurement, of the last of `arrivals`.
     pub rtt: Option<Duration>,
     /// The loss that this feedback reveals, if any.
     pub loss: Option<UpdateLoss>,

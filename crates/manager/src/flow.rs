@@ -43,7 +43,7 @@ pub struct Sharing {
     /// How long the window of a macroflow may help later ones to the same destination start (Careful Resume, RFC 9959).
     /// `None`: not at all.
     pub careful_resume: Option<Duration>,
-    /// The time between packets below which controllers may send bunches of packets ([`rampmeter_control::Path`]).
+    /// The time whose packets controllers may send together ([`rampmeter_control::Path`]).
     pub bunch: Duration,
     /// The maximum number of flows that have a first window each, as TCP connections have; zero and one: all flows share
     /// one. For flows that take the place of TCP connections.

@@ -120,7 +120,7 @@ pub(crate) struct Macroflow<C> {
     half_life: HalfLife,
     /// Careful Resume, where it is on.
     resume: Option<Box<Resume>>,
-    /// The time between packets below which its controller may send bunches.
+    /// The time whose packets its controller may send together.
     bunch: Duration,
     /// Kept where feedback has times instead of packet numbers.
     send_times: Option<Box<SendTimes>>,

@@ -52,8 +52,7 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Controllers of macroflows that are opened from now on may send packets that would leave less than `bunch` apart
-    /// in bunches.
+    /// Controllers of macroflows that are opened from now on may send the packets of each `bunch` of time together.
     pub fn allow_bunches(&mut self, bunch: Duration) {
         self.sharing.bunch = bunch;
     }

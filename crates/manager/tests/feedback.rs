@@ -157,6 +157,7 @@ fn a_mark_reaches_the_controller_with_its_packet() {
             delivered: arrived_in_flight,
             arrivals,
             rtt: Some(RTT),
+            is_combined: false,
             loss: None,
             flight_size: PACKET * 4,
             recovering: true,
@@ -168,6 +169,24 @@ fn a_mark_reaches_the_controller_with_its_packet() {
     assert_eq!(update(100, &[arrival(0, Ecn::Ect0)]), 4);
     assert_eq!(update(101, &[arrival(1, Ecn::Ce), arrival(2, Ecn::Ect0)]), 2);
     assert_eq!(update(102, &[arrival(3, Ecn::Ce)]), 2, "of the same window");
+}
+
+#[test]
+fn a_combined_acknowledgement_grows_the_window_for_each_packet() {
+    let grown = |is_combined| {
+        let mut manager = manager();
+        let flow = open(&mut manager);
+        let before = window(&manager, flow);
+        send(&mut manager, at(0), flow, before);
+        let arrivals: Vec<_> =
+            (0..before).map(|number| Arrival { number, bytes: PACKET, ..Arrival::default() }).collect();
+        let delivered = PACKET * before;
+        let update =
+            Update { arrived_in_flight: delivered, delivered, arrivals: &arrivals, is_combined, ..Update::default() };
+        manager.update(at(100), flow, &update);
+        window(&manager, flow) - before
+    };
+    assert_eq!((grown(true), grown(false)), (4, 1), "slow start from four packets");
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn update(arrived_in_flight: u64) -> Update<'static> {
         lost: Bytes::ZERO,
         delivered: PACKET * arrived_in_flight,
         arrivals: &[],
+        is_combined: false,
         rtt: Some(RTT),
         loss: None,
         flight_size: PACKET * 10,

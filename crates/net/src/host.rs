@@ -43,9 +43,9 @@ const BATCHES_A_RUN: usize = 4;
 
 const MIN_SEND_BUFFER: usize = 4096;
 
-/// Packets that are due less than this apart may leave together: from 200 Mb/s on in packets of 1250 bytes. To space
-/// them one by one takes more time than everything else that a sender does.
-const BUNCH: Duration = Duration::from_micros(100);
+/// Packets that are due less than half of this apart may leave together, for this long at their rate: from 120 Mb/s on
+/// in packets of 1500 bytes. To space them one by one takes more time than everything else that a sender does.
+const BUNCH: Duration = Duration::from_micros(200);
 
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

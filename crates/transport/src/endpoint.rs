@@ -64,6 +64,7 @@ pub struct Endpoint<C, A> {
     packet_sizes: PacketSizes<A>,
     timers: Timers,
     control: VecDeque<u32>,
+    must_acknowledge: bool,
     events: VecDeque<Event>,
     resets: VecDeque<(A, Packet, ConnectionId)>,
     /// The latest resets, oldest first.
@@ -97,6 +98,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             packet_sizes: PacketSizes::new(),
             timers: Timers::default(),
             control: VecDeque::new(),
+            must_acknowledge: false,
             events: VecDeque::new(),
             resets: VecDeque::new(),
             past_resets: VecDeque::new(),
@@ -192,7 +194,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         if connection.state() == State::Closed(CloseReason::FalseFeedback) {
             let reset = connection.reset();
-            self.send_reset(from, reset, id);
+            self.send_reset(from, &reset, id);
         }
         if let Some(packet_feedback) = &outcome.feedback {
             self.search_packet_size(now, index, Some(packet_feedback));
@@ -256,6 +258,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             arrivals: &packet_feedback.change.arrivals,
             rtt: packet_feedback.rtt,
             loss: packet_feedback.loss,
+            is_combined: packet_feedback.is_combined,
             flight_size: packet_feedback.flight_size,
             recovering: packet_feedback.recovering,
             feedback,
@@ -281,6 +284,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.remove(now, index, reason);
             return;
         }
+        self.must_acknowledge |= slot.connection.receiver.must_acknowledge();
         if !slot.queued && slot.connection.wants_control(now) {
             slot.queued = true;
             self.control.push_back(index as u32);
@@ -328,7 +332,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             self.control.pop_front();
         }
+        self.must_acknowledge = false;
         None
+    }
+
+    /// Whether an acknowledgement has to leave before another packet is handled: call [`Endpoint::poll_control`] then.
+    /// Others may wait until all packets that were read together are handled, and report up to [`MAX_RECEIPTS`] of them.
+    pub fn must_acknowledge(&self) -> bool {
+        self.must_acknowledge
     }
 
     /// The next packet to send at `now`, if there is one.
@@ -415,9 +426,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.slots.get_mut(id.index())?.as_mut().filter(|slot| slot.id == id)
     }
 
-    fn send_reset(&mut self, to: A, reset: Packet, id: ConnectionId) {
-        self.resets.push_back((to, reset, id));
-        self.past_resets.push_back((to, reset, id));
+    fn send_reset(&mut self, to: A, reset: &Packet, id: ConnectionId) {
+        self.resets.push_back((to, *reset, id));
+        self.past_resets.push_back((to, *reset, id));
         if self.past_resets.len() > RESETS_KEPT {
             self.past_resets.pop_front();
         }

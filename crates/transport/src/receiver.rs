@@ -15,11 +15,17 @@ pub(crate) struct Fresh {
     pub(crate) len: usize,
 }
 
+/// The packets that a delayed acknowledgement acknowledges (RFC 5681 section 4.2).
+const MAX_DELAYED: u32 = 2;
+
 /// When the next acknowledgement is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckDue {
     Never,
     At(Time),
+    /// When the host has handled all packets that it read together.
+    Soon,
+    /// Before the host handles another packet.
     Now,
 }
 
@@ -139,10 +145,11 @@ impl Receiver {
         let first = start == 0;
         let urgent = !in_order || old || had_hole || packet.fin || first || packet.ping;
         // RFC 5681 section 4.2: at least every second packet, at once when it is out of order or fills a hole.
-        if urgent || self.delayed_ack == Duration::ZERO || self.unacknowledged >= MAX_RECEIPTS as u32 {
+        let combines = self.delayed_ack == Duration::ZERO;
+        if urgent || if combines { self.receipts.is_full() } else { self.unacknowledged >= MAX_DELAYED } {
             self.due = AckDue::Now;
         } else if self.due == AckDue::Never {
-            self.due = AckDue::At(now + self.delayed_ack);
+            self.due = if combines { AckDue::Soon } else { AckDue::At(now + self.delayed_ack) };
         }
         let (from, to) = fresh?;
         let to = to.min(payload_end);
@@ -151,8 +158,8 @@ impl Receiver {
 
     fn add_receipt(&mut self, number: u32, ecn: Ecn, received_at: Time) {
         if self.receipts.is_full() {
-            // Impossible while every second packet is acknowledged, unless the world takes packets from this host too
-            // slowly.
+            // Impossible while acknowledgements leave as they are due, unless the world takes packets from this host
+            // too slowly.
             let latest = self.receipts[MAX_RECEIPTS - 1];
             self.receipts.clear();
             self.receipts.push(latest);
@@ -210,14 +217,19 @@ impl Receiver {
         match self.due {
             AckDue::Never => false,
             AckDue::At(at) => at <= now,
-            AckDue::Now => true,
+            AckDue::Soon | AckDue::Now => true,
         }
+    }
+
+    /// Whether an acknowledgement is due before another packet is handled.
+    pub(crate) fn must_acknowledge(&self) -> bool {
+        self.due == AckDue::Now
     }
 
     pub(crate) fn deadline(&self) -> Time {
         match self.due {
             AckDue::At(at) => at,
-            AckDue::Never | AckDue::Now => Time::MAX,
+            AckDue::Never | AckDue::Soon | AckDue::Now => Time::MAX,
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct PacketFeedback {
     pub(crate) is_urgent: bool,
     /// All losses of the last recovery were spurious: the reaction to them is to be undone.
     pub(crate) is_undone: bool,
+    /// The peer acknowledges every packet, and has combined several acknowledgements.
+    pub(crate) is_combined: bool,
 }
 
 impl PacketFeedback {
@@ -326,8 +328,10 @@ impl Sender {
         // Up to the packet's arrival: a delay of the reading host is not a part of the path. Late receipts, which follow,
         // have no sample.
         feedback.rtt = feedback.change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
+        let measured = feedback.change.arrivals.len();
         self.on_receipts(packet, arrived_at, feedback);
         let change = &feedback.change;
+        feedback.is_combined = self.delayed_ack == Duration::ZERO && change.arrivals.len() == measured;
         if let Some(rtt) = feedback.rtt {
             self.rtt.sample(rtt);
         }

@@ -1,8 +1,10 @@
-//! Measurements of round trips and one-way delays end when a packet reaches a host, not when the host reads it.
+//! Measurements of round trips and one-way delays end when a packet reaches a host, not when the host reads it. Packets
+//! that a host reads together need one acknowledgement.
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-use rampmeter_units::{Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_wire::MAX_RECEIPTS;
 
 type Host = Endpoint<AnyController, u32>;
 
@@ -44,4 +46,54 @@ fn a_late_reading_of_a_receipt_does_not_lengthen_the_rtt() {
     assert!(statistics.data_packets > 10);
     assert_eq!(statistics.min_rtt, ONE_WAY * 2 + READ_DELAY);
     assert_eq!(statistics.smoothed_rtt, ONE_WAY * 2 + READ_DELAY);
+}
+
+#[test]
+fn packets_that_are_read_together_need_one_acknowledgement() {
+    const BYTES: u64 = 10_000;
+    let config = Config::default();
+    let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
+    let id = client.open(Time::ZERO, SERVER, &config).unwrap();
+    client.write(Time::ZERO, id, BYTES);
+    let mut now = carry(Time::ZERO, &mut client, CLIENT, &mut server);
+    now = carry(now, &mut server, SERVER, &mut client);
+    let sent = std::iter::from_fn(|| client.poll_transmit(now)).map(|transmit| transmit.packet);
+    let sent: Vec<_> = sent.filter(|packet| packet.payload > 0).collect();
+    let (first, others) = sent.split_first().unwrap();
+    assert_eq!(others.len(), MAX_RECEIPTS);
+    server.receive(now, CLIENT, first, Ecn::NotEct, now);
+    assert!(server.must_acknowledge(), "the first bytes");
+    let mut acknowledgements = vec![server.poll_transmit(now).unwrap().packet];
+    assert!(server.poll_transmit(now).is_none());
+    for (n, packet) in others.iter().enumerate() {
+        server.receive(now, CLIENT, packet, Ecn::NotEct, now);
+        assert_eq!(server.must_acknowledge(), n + 1 == MAX_RECEIPTS, "{n}");
+    }
+    acknowledgements.push(server.poll_transmit(now).unwrap().packet);
+    assert!(server.poll_transmit(now).is_none());
+    let numbers: Vec<_> = acknowledgements[1].receipts.iter().map(|receipt| receipt.number).collect();
+    assert_eq!(numbers, others.iter().map(|packet| packet.number).collect::<Vec<_>>());
+    for acknowledgement in &acknowledgements {
+        client.receive(now, SERVER, acknowledgement, Ecn::NotEct, now);
+    }
+    let connection = client.connection(id).unwrap();
+    assert_eq!((connection.acknowledged(), connection.in_flight()), (BYTES, Bytes::ZERO));
+}
+
+/// A hole is reported before the next packet may hide it.
+#[test]
+fn packets_after_a_hole_are_acknowledged_one_by_one() {
+    let config = Config::default();
+    let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
+    let id = client.open(Time::ZERO, SERVER, &config).unwrap();
+    client.write(Time::ZERO, id, 10_000);
+    let mut now = carry(Time::ZERO, &mut client, CLIENT, &mut server);
+    now = carry(now, &mut server, SERVER, &mut client);
+    let sent = std::iter::from_fn(|| client.poll_transmit(now)).map(|transmit| transmit.packet);
+    for packet in sent.filter(|packet| packet.payload > 0).skip(1) {
+        server.receive(now, CLIENT, &packet, Ecn::NotEct, now);
+        assert!(server.must_acknowledge());
+        assert_eq!(server.poll_transmit(now).unwrap().packet.receipts.len(), 1);
+        assert!(server.poll_transmit(now).is_none() && !server.must_acknowledge());
+    }
 }

@@ -252,6 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::MAX_RECEIPTS;
 
     fn any_packet() -> impl Strategy<Value = Packet> {
         let kind = prop_oneof![Just(Kind::Syn), Just(Kind::SynAck), Just(Kind::Data), Just(Kind::Reset)];
@@ -280,7 +281,7 @@ mod tests {
             any::<[u32; 5]>(),
             0u16..2000,
             any::<(bool, bool, bool)>(),
-            prop::collection::vec(receipt, 0..=2),
+            prop::collection::vec(receipt, 0..=MAX_RECEIPTS),
             prop::collection::vec(sack, 0..=3),
             (feedback.clone(), feedback, proof),
         )
@@ -327,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..250)) {
             let _ = decode(&bytes);
         }
 

@@ -141,7 +141,7 @@ pub struct Pcp {
     host_jitter: HostJitter,
     path_history: PathHistory,
     pacer: Pacer,
-    /// The time between packets below which they leave in bunches.
+    /// The time whose packets leave together.
     bunch: Duration,
     /// The number of packets that belong to the current bunch and have not left.
     rest_of_bunch: u64,

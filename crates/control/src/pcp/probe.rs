@@ -93,6 +93,8 @@ pub(crate) struct Probe {
     sent: usize,
     first_sent_at: Time,
     last_sent_at: Time,
+    /// When the last packet left, of the bunch that `last_sent_at` begins.
+    left_at: Time,
     /// Bytes sent before the last packet: what was sent from `first_sent_at` to `last_sent_at`.
     bytes: Bytes,
     last_bytes: Bytes,
@@ -175,6 +177,7 @@ impl Probe {
             self.last_sent_at = now;
             self.bytes += std::mem::take(&mut self.last_bytes);
         }
+        self.left_at = now;
         self.sent += 1;
         self.last_bytes += bytes;
     }
@@ -204,7 +207,7 @@ impl Probe {
     /// When that packet may leave. A bunch leaves after the one before, not in the same buffer: the kernel gives packets
     /// that arrive in one buffer one timestamp.
     pub(super) fn second_at(&self) -> Time {
-        if self.bunch == 1 { Time::ZERO } else { self.last_sent_at + Duration::from_nanos(1) }
+        if self.bunch == 1 { Time::ZERO } else { self.left_at + Duration::from_nanos(1) }
     }
 
     fn train_is_sent(&self) -> bool {

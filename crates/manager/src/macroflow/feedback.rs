@@ -45,8 +45,38 @@ impl<C: Controller> Macroflow<C> {
         }
         let &Update { delivered, rtt, arrivals, feedback, recovering, .. } = update;
         let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(update.flight_size) };
-        self.controller.on_ack(now, &ack);
+        if update.is_combined {
+            self.on_combined_ack(now, &ack);
+        } else {
+            self.controller.on_ack(now, &ack);
+        }
         self.resume_update(now, update);
+    }
+
+    /// The controller receives an acknowledgement for each packet, as if no others had been combined with it.
+    fn on_combined_ack(&mut self, now: Time, combined: &Ack<'_>) {
+        let mut rest = *combined;
+        while let ([arrival, later @ ..], Some(last)) = (rest.arrivals, combined.arrivals.last()) {
+            if later.is_empty() {
+                break;
+            }
+            let delivered = arrival.bytes.min(rest.delivered);
+            let left = rest.delivered - delivered;
+            self.controller.on_ack(
+                now,
+                &Ack {
+                    delivered,
+                    in_flight: combined.in_flight + left,
+                    rtt: combined.rtt.map(|rtt| rtt + last.sent_at.since(arrival.sent_at)),
+                    arrivals: &rest.arrivals[..1],
+                    feedback: RouterFeedback::None,
+                    ..rest
+                },
+            );
+            let flight_size = rest.flight_size.saturating_sub(delivered);
+            rest = Ack { delivered: left, arrivals: later, flight_size, ..rest };
+        }
+        self.controller.on_ack(now, &rest);
     }
 
     /// An acknowledgement of nothing, with the state of the macroflow.

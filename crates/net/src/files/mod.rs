@@ -14,13 +14,14 @@
 //!
 //! The cost of a client to a server is bounded: `server/` has places and a queue for connections, budgets for rates and
 //! for hashing, a quota for uploads, and timeouts for clients that make no progress. Threads read and write files, so
-//! that a slow disk stops no packets.
+//! that a slow disk stops no packets; what the kernel has in memory is read without them (`page_cache`).
 
 mod changes;
 mod client;
 mod directory;
 mod error;
 mod hashes;
+mod page_cache;
 mod part;
 mod pool;
 mod progress;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::hashes::{FileState, Hashes};
+use super::page_cache::read_cached;
 use super::protocol::{Hash, Modified};
 
 /// The bytes that are read and hashed at once: some tens of microseconds of work.
@@ -85,6 +86,24 @@ impl Source {
         Ok(())
     }
 
+    /// Reads a piece that is in memory, or its beginning, without hashing. False if another thread has to read the next
+    /// bytes.
+    pub(crate) fn read_cached(&mut self, buffer: &mut Vec<u8>) -> bool {
+        if self.known_hash().is_none() || self.is_at_end() {
+            return false;
+        }
+        let len = self.size.saturating_sub(self.at).min(PIECE as u64) as usize;
+        buffer.clear();
+        self.at += read_cached(&self.file, len, buffer) as u64;
+        if buffer.len() < len {
+            buffer.shrink_to_fit(); // a send buffer counts the bytes that it keeps, not their memory
+        }
+        if self.is_at_end() && self.end().is_err() {
+            self.was_unchanged = false;
+        }
+        !buffer.is_empty()
+    }
+
     /// The last byte was read.
     fn end(&mut self) -> io::Result<()> {
         let now = self.file.metadata()?;
@@ -155,6 +174,27 @@ mod tests {
         assert!(!source.was_unchanged);
         let mut source = open();
         assert_eq!((source.known_hash(), read_all(&mut source)), (None, *blake3::hash(&vec![7; 2 * PIECE]).as_bytes()));
+    }
+
+    #[test]
+    fn only_a_file_whose_hash_is_known_is_read_without_a_thread() {
+        let (file, metadata) = file();
+        let hashes = Arc::<Hashes>::default();
+        let open = || Source::of_whole(file.reopen().unwrap(), &metadata, &hashes);
+        let mut buffer = Vec::new();
+        assert!(!open().read_cached(&mut buffer), "its hash is not known");
+        hashes.insert(FileState::of(&metadata), [1; 32]);
+        let mut source = open();
+        let mut bytes = 0;
+        while source.read_cached(&mut buffer) {
+            assert!(buffer.len() <= PIECE && buffer.iter().all(|&byte| byte == 7));
+            bytes += buffer.len();
+        }
+        if bytes == 0 {
+            return eprintln!("SKIPPED: this file system cannot tell what is in memory");
+        }
+        read_all(&mut source); // what another program has removed from memory
+        assert_eq!((source.was_unchanged, source.at), (true, 2 * PIECE as u64));
     }
 
     #[test]

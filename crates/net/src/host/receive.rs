@@ -29,10 +29,8 @@ impl<C: Controller> Host<C> {
                 for bytes in packets {
                     self.received_bytes += bytes.len() as u64;
                     self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
-                    // An acknowledgement has space for few receipts: it is encoded before the next packet is
-                    // processed, even if the kernel returned many packets at once.
-                    self.acknowledge(now);
                 }
+                self.acknowledge(now);
                 if self.outgoing.is_full() {
                     self.transmit(clock);
                 }
@@ -73,6 +71,9 @@ impl<C: Controller> Host<C> {
     fn on_packet(&mut self, now: Time, from: Peer, ecn: Ecn, arrived_at: Time, packet: &Packet, payload: &[u8]) {
         self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
         let accepted = self.endpoint.receive(now, from, packet, ecn, arrived_at);
+        if self.endpoint.must_acknowledge() {
+            self.acknowledge(now);
+        }
         self.collect(now); // a packet may open the connection that its payload is for
         if packet.kind == Kind::Syn {
             return;

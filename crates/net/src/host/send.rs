@@ -4,7 +4,7 @@ use rampmeter_control::Controller;
 use rampmeter_session::{MAX_OVERHEAD, MIN_HELLO_BYTES, Sessions};
 use rampmeter_transport::Transmit;
 use rampmeter_units::{Ecn, Time};
-use rampmeter_wire::{Kind, cm_encode, encode, encoded_len};
+use rampmeter_wire::{Kind, MAX_RECEIPTS, cm_encode, encode, encoded_len};
 
 use super::{BATCHES_A_RUN, Host};
 use crate::clock::Clock;
@@ -14,11 +14,17 @@ use crate::socket::SendResult;
 /// The maximum size of acknowledgements in one datagram, which every path of QUIC carries (RFC 9000 section 14).
 const MAX_ACKS: usize = MIN_HELLO_BYTES - MAX_OVERHEAD;
 
+/// The packets that one datagram reports. If two in a row are lost, the proof in the next acknowledgement, of 64 packets,
+/// still covers all of theirs.
+const MAX_REPORTED: usize = 3 * MAX_RECEIPTS;
+
 /// Acknowledgements for one peer, encoded, which leave in one datagram.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     to: Option<Peer>,
     bytes: Vec<u8>,
+    /// The receipts in them.
+    receipts: usize,
 }
 
 impl<C: Controller> Host<C> {
@@ -57,10 +63,12 @@ impl<C: Controller> Host<C> {
                 continue;
             }
             let len = self.acks.bytes.len() + encoded_len(&transmit.packet);
-            if self.acks.to != Some(transmit.to) || len > MAX_ACKS {
+            let receipts = self.acks.receipts + transmit.packet.receipts.len();
+            if self.acks.to != Some(transmit.to) || len > MAX_ACKS || receipts > MAX_REPORTED {
                 self.seal_acks(now);
             }
             self.acks.to = Some(transmit.to);
+            self.acks.receipts += transmit.packet.receipts.len();
             encode(&transmit.packet, &mut self.acks.bytes);
         }
     }
@@ -78,6 +86,7 @@ impl<C: Controller> Host<C> {
             })
         });
         self.acks.bytes.clear();
+        self.acks.receipts = 0;
     }
 
     fn push_next(&mut self, now: Time) -> bool {

@@ -163,6 +163,20 @@ fn bunches_take_the_place_of_packets() {
     assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Accepted(TEST.scale(4.0)));
 }
 
+/// A bunch of more packets than one buffer takes leaves in two.
+#[test]
+fn a_pairs_second_bunch_leaves_after_all_of_the_first() {
+    let mut probe = Probe::new(3, 0.0);
+    probe.start(Time::ZERO, BASE, TEST, 3);
+    probe.set_bunch(2);
+    probe.add_pair();
+    for (number, micros) in [0, 5, 1000, 1005, 2000, 2005].into_iter().enumerate() {
+        probe.on_sent(Time::ZERO + Duration::from_micros(micros), number as u64, PACKET);
+    }
+    assert!(probe.wants_second() && probe.second_at() > Time::ZERO + Duration::from_micros(2005));
+    assert_eq!((probe.last_sent_at, probe.bytes), (Time::ZERO + Duration::from_micros(2000), PACKET * 4));
+}
+
 #[test]
 fn a_pair_whose_first_packet_waited_has_little_weight() {
     let mut probe = Probe::new(3, 0.0);

@@ -15,6 +15,10 @@ use crate::files::pool::Pool;
 use crate::files::protocol::Refusal;
 use crate::host::Host;
 
+/// Pieces of files that the thread itself reads in a turn, if the kernel has them in memory: some tenths of a
+/// millisecond, during which packets wait.
+const READS_A_TURN: u32 = 4;
+
 /// What all connections of a thread use.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -23,9 +27,20 @@ pub(super) struct Shared {
     pub(super) policy: ControllerPolicy,
     /// The macroflow of each session.
     pub(super) macroflows: BTreeMap<SessionId, Macroflow>,
+    /// Pieces that the thread itself may still read in this turn.
+    pub(super) reads_left: u32,
 }
 
 impl Shared {
+    pub(super) fn new(common: Arc<Common>, pool: Pool<ConnectionId, Outcome>, policy: ControllerPolicy) -> Self {
+        Self { common, pool, policy, macroflows: BTreeMap::new(), reads_left: 0 }
+    }
+
+    /// All connections have had their turn, and packets have been handled since.
+    pub(super) fn begin_turn(&mut self) {
+        self.reads_left = READS_A_TURN;
+    }
+
     /// A connection of `session` was accepted. It joins the macroflow of the session's others. Returns its controller.
     pub(super) fn join(
         &mut self,

@@ -93,7 +93,7 @@ impl Worker {
         let alarm = net.alarm()?;
         let pool = Pool::new(DISK_THREADS, &alarm)?;
         common.admission.set_alarm(number, alarm);
-        let shared = Shared { common: Arc::clone(&common), pool, policy, macroflows: BTreeMap::new() };
+        let shared = Shared::new(Arc::clone(&common), pool, policy);
         Ok(Self { number, common, net, host, clients: BTreeMap::new(), shared })
     }
 
@@ -278,6 +278,7 @@ impl Worker {
 
     /// Does a piece of work for each client that has work.
     fn advance(&mut self) {
+        self.shared.begin_turn();
         let now = self.net.now();
         for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.due <= now) {
             let now = self.net.now();

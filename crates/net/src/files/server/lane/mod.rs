@@ -10,9 +10,9 @@
 //!
 //! `requests` starts the work of a request, `outcomes` answers with what a job found, `upload` has the course of a put.
 //!
-//! Nothing here reads or writes files: that is the work of jobs in other threads. A lane has at most one job, and at
-//! most a piece of a file and 64 kB of requests in memory beside the connection's own buffers. It reads no further
-//! requests while it cannot send its answers.
+//! Nothing here waits for a disk: jobs in other threads read and write files, except for a few pieces in each turn that
+//! the kernel has in memory. A lane has at most one job, and at most a piece of a file and 64 kB of requests in memory
+//! beside the connection's own buffers. It reads no further requests while it cannot send its answers.
 
 mod outcomes;
 mod requests;
@@ -289,10 +289,17 @@ impl Lane {
                         cx.host.notify_writable(cx.id);
                         return Next::Wait;
                     }
-                    let Some(source) = source.take() else { return Next::Failed };
-                    let buffer = std::mem::take(&mut self.buffer);
-                    self.submit(cx, Class::Urgent, || jobs::read(source, buffer));
-                    Next::Wait
+                    let Some(mut source) = source.take() else { return Next::Failed };
+                    let mut buffer = std::mem::take(&mut self.buffer);
+                    if cx.shared.reads_left > 0 && source.read_cached(&mut buffer) {
+                        cx.shared.reads_left -= 1;
+                        self.stage = Stage::Ready;
+                        self.send(cx, source, buffer);
+                        Next::More
+                    } else {
+                        self.submit(cx, Class::Urgent, || jobs::read(source, buffer));
+                        Next::Wait
+                    }
                 }
                 Stage::Listing(listing) => {
                     let Some(listing) = listing.take() else { return Next::Failed };

@@ -93,7 +93,7 @@ impl Lane {
     }
 
     /// Sends bytes of a file that were just read, and its end after the last ones.
-    fn send(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, source: Source, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             let len = bytes.len() as u64;
             Piece::Bytes(bytes.len() as u32).encode(&mut self.output);
