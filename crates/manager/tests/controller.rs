@@ -206,6 +206,34 @@ fn each_macroflow_hears_of_its_own_packets() {
     assert_eq!((old, new), ((vec![], 2), (vec![last(acked(1, &[3]))], 1)));
 }
 
+/// Packets are sent 1 ms apart. Four bytes more, which no receipt names, count with the last one.
+#[test]
+fn a_combined_acknowledgement_is_one_for_each_packet() {
+    let calls_of = |is_combined, feedback| {
+        let mut manager = manager();
+        let flow = open(&mut manager, Recorder::default());
+        (0..5).for_each(|number| assert_eq!(send(&mut manager, at(number), flow), number));
+        calls(&manager, flow);
+        let mut arrivals = arrivals(&[0, 1, 2, 3]);
+        arrivals.iter_mut().for_each(|arrival| arrival.sent_at = at(arrival.number));
+        let delivered = PACKET * 4 + Bytes::new(4);
+        let update = Update { delivered, arrivals: &arrivals, rtt: Some(RTT), is_combined, feedback, ..update(4) };
+        manager.update(at(30), flow, &update);
+        calls(&manager, flow)
+    };
+    let ack = |delivered, numbers: &[u64], late_ms, feedback| {
+        let rtt = Some(RTT + Duration::from_millis(late_ms));
+        Call::Ack(Acked { delivered, rtt, feedback, ..acked(0, numbers) })
+    };
+    let all = PACKET * 4 + Bytes::new(4);
+    let none = RouterFeedback::None;
+    let each = [(PACKET, 3), (PACKET, 2), (PACKET, 1), (PACKET + Bytes::new(4), 0)];
+    let each = each.into_iter().zip(0..).map(|((bytes, late), number)| ack(bytes, &[number], late, none));
+    assert_eq!(calls_of(true, none), each.collect::<Vec<_>>());
+    assert_eq!(calls_of(false, none), [ack(all, &[0, 1, 2, 3], 0, none)]);
+    assert_eq!(calls_of(true, SHARE), [ack(all, &[0, 1, 2, 3], 0, SHARE)], "routers answered once");
+}
+
 #[test]
 fn without_packet_numbers_bytes_arrive_in_the_order_sent() {
     let [old, new] = divide(update(3));

@@ -337,7 +337,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// Whether an acknowledgement has to leave before another packet is handled: call [`Endpoint::poll_control`] then.
-    /// Others may wait until all packets that were read together are handled, and report up to [`MAX_RECEIPTS`] of them.
+    /// Others may wait until all packets that were read together are handled, and report up to [`rampmeter_wire::MAX_RECEIPTS`].
     pub fn must_acknowledge(&self) -> bool {
         self.must_acknowledge
     }

@@ -160,9 +160,8 @@ impl Receiver {
         if self.receipts.is_full() {
             // Impossible while acknowledgements leave as they are due, unless the world takes packets from this host
             // too slowly.
-            let latest = self.receipts[MAX_RECEIPTS - 1];
-            self.receipts.clear();
-            self.receipts.push(latest);
+            let full = std::mem::take(&mut self.receipts);
+            full[1..].iter().for_each(|&receipt| self.receipts.push(receipt));
         }
         self.receipts.push(Receipt { number, ecn, received_at });
         if let Some(proofs) = &mut self.proofs {

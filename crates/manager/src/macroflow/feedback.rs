@@ -45,31 +45,33 @@ impl<C: Controller> Macroflow<C> {
         }
         let &Update { delivered, rtt, arrivals, feedback, recovering, .. } = update;
         let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(update.flight_size) };
-        if update.is_combined {
-            self.on_combined_ack(now, &ack);
+        // What routers wrote into the packets is one sum or one answer.
+        if update.is_combined && feedback == RouterFeedback::None {
+            self.on_combined_ack(now, &ack, update.arrived_in_flight);
         } else {
             self.controller.on_ack(now, &ack);
         }
         self.resume_update(now, update);
     }
 
-    /// The controller receives an acknowledgement for each packet, as if no others had been combined with it.
-    fn on_combined_ack(&mut self, now: Time, combined: &Ack<'_>) {
+    /// The controller receives an acknowledgement for each packet, as if no others had been combined with it. So many
+    /// bytes of them were in flight.
+    fn on_combined_ack(&mut self, now: Time, combined: &Ack<'_>, in_flight: Bytes) {
         let mut rest = *combined;
         while let ([arrival, later @ ..], Some(last)) = (rest.arrivals, combined.arrivals.last()) {
             if later.is_empty() {
                 break;
             }
+            let later_by = (last.sent_at.since(arrival.sent_at), arrival.sent_at.since(last.sent_at));
             let delivered = arrival.bytes.min(rest.delivered);
             let left = rest.delivered - delivered;
             self.controller.on_ack(
                 now,
                 &Ack {
                     delivered,
-                    in_flight: combined.in_flight + left,
-                    rtt: combined.rtt.map(|rtt| rtt + last.sent_at.since(arrival.sent_at)),
+                    in_flight: combined.in_flight + left.min(in_flight),
+                    rtt: combined.rtt.map(|rtt| (rtt + later_by.0).saturating_sub(later_by.1)),
                     arrivals: &rest.arrivals[..1],
-                    feedback: RouterFeedback::None,
                     ..rest
                 },
             );
