@@ -161,7 +161,9 @@ impl Receiver {
             // Impossible while acknowledgements leave as they are due, unless the world takes packets from this host
             // too slowly.
             let full = std::mem::take(&mut self.receipts);
-            full[1..].iter().for_each(|&receipt| self.receipts.push(receipt));
+            for &receipt in &full[1..] {
+                self.receipts.push(receipt);
+            }
         }
         self.receipts.push(Receipt { number, ecn, received_at });
         if let Some(proofs) = &mut self.proofs {

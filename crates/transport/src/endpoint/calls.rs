@@ -85,7 +85,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
-    /// Replaces the controller of this connection's macroflow ([`Manager::replace`]).
+    /// Replaces the controller of this connection's macroflow ([`rampmeter_manager::Manager::replace`]).
     pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
         if let Some(flow) = self.flow(id) {
             self.manager.replace(now, flow, controller);
