@@ -215,7 +215,9 @@ fn a_combined_acknowledgement_is_one_for_each_packet() {
         (0..5).for_each(|number| assert_eq!(send(&mut manager, at(number), flow), number));
         calls(&manager, flow);
         let mut arrivals = arrivals(&[0, 1, 2, 3]);
-        arrivals.iter_mut().for_each(|arrival| arrival.sent_at = at(arrival.number));
+        for arrival in &mut arrivals {
+            arrival.sent_at = at(arrival.number);
+        }
         let delivered = PACKET * 4 + Bytes::new(4);
         let update = Update { delivered, arrivals: &arrivals, rtt: Some(RTT), is_combined, feedback, ..update(4) };
         manager.update(at(30), flow, &update);
