@@ -9,7 +9,7 @@ pub(crate) const MIN_RATE: Rate = Rate::from_bps(1);
 ///
 /// A world's timers are sometimes late. A packet that was sent less than one packet time late does not delay later
 /// packets. Delay beyond one packet time is not made up for, so a burst never follows a stall. Where timers are known to
-/// be late by more, they have some slack ([`Pacer::set_slack`]).
+/// be late by more, they have some slack (`Pacer::set_slack`).
 ///
 /// Where the rate may rise a thousandfold while a packet waits, [`Pacer::next_at`] and [`Pacer::sent_at`] apply the new
 /// rate to the wait.

@@ -57,10 +57,10 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// not increase it (RFC 3168 section 6.1.2), and receivers echo a mark until a packet reports the reaction.
     const STOPS_AFTER_MARKS: bool = true;
 
-    /// The ECN code of its packets, if it needs one ([`Controller::ecn`]).
+    /// The ECN code of its packets, if it needs one ([`crate::Controller::ecn`]).
     const ECN: Option<Ecn> = None;
 
-    /// See [`Algorithm::NEEDS`].
+    /// See [`crate::Algorithm::NEEDS`].
     const NEEDS: Option<&'static str> = None;
 
     /// The rules at the start of a path.

@@ -26,7 +26,7 @@ pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("RAMPMETER_
 
 /// Carries jobs to workers and replies back.
 pub trait Cluster: Sync {
-    /// Runs `job`, a [`Job`] in JSON. Calls `deliver` with each reply as soon as it is there, in any order, and gives up
+    /// Runs `job`, a `Job` in JSON. Calls `deliver` with each reply as soon as it is there, in any order, and gives up
     /// if that fails or soon after `stop` is set. An error says what is wrong and how to mend it.
     fn run(
         &self,

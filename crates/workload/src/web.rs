@@ -14,8 +14,8 @@
 //!
 //! *Sources.* Web Almanac 2024 (HTTP Archive), "Page Weight": the median page of desktop browsers has 71 requests, 2652 KB
 //! and a document of 18 KB. Web Almanac 2019: 74 requests in the median page and 179 in the 90th percentile, the spread
-//! of a lognormal distribution with [`OBJECTS_SIGMA`]. Pries, Magyari, Tran-Gia, "An HTTP web traffic model based on the
-//! top one million visited web pages", NGI 2012: sizes of objects are lognormal with [`SIZE_SIGMA`], 8 MB at most. The
+//! of a lognormal distribution with `OBJECTS_SIGMA`. Pries, Magyari, Tran-Gia, "An HTTP web traffic model based on the
+//! top one million visited web pages", NGI 2012: sizes of objects are lognormal with `SIZE_SIGMA`, 8 MB at most. The
 //! median size of an object is such that the median page has 2652 KB.
 //!
 //! *A judgement*: the graph. Each object is named by any of those before it with equal probability, if that is at most

@@ -6,7 +6,7 @@
 //!   delay    some blocks arrive at their repetition only, and later ones wait for them
 //! ```
 //!
-//! The efficiency is that of a [fading channel](super::channel), reported every 5 ms. Link adaptation aims at 10% of lost
+//! The efficiency is that of a fading channel (`channel.rs`), reported every 5 ms. Link adaptation aims at 10% of lost
 //! blocks (3GPP TS 36.213, section 7.2.3). A lost block is repeated after 8 ms (HARQ in FDD), and RLC delivers in order, so
 //! blocks arrive in bursts. In the uplink a terminal requests before it sends: bytes are chosen when they are requested,
 //! and leave with the grant, four subframes after the request was answered (TS 36.213, section 8).
