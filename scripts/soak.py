@@ -53,6 +53,16 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)  # of the failed commands, without their numbers
 
 
+def free_port() -> int:
+    """Return a port that no other socket gets while the server is killed: below those that the kernel assigns."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(lowest // 2, lowest), 100):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"no port below {lowest} is free")
+
+
 class Server:
     """A `rampmeter serve` process, which can be killed and started again."""
 
@@ -67,9 +77,7 @@ class Server:
         enter: tuple[str, ...] = (),
     ) -> None:
         """Start it on a free port, with the command `enter` before it."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._command = [*enter, str(program), "serve", str(directory), "--listen", f"{host}:{self.port}"]
         self._command += ["--identity", str(home / "server-key"), "--clients", str(clients), *options]
         self._log = (home / f"server-{self.port}.log").open("w+")
