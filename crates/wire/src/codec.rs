@@ -252,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::MAX_RECEIPTS;
+    use crate::{List, MAX_RECEIPTS};
 
     fn any_packet() -> impl Strategy<Value = Packet> {
         let kind = prop_oneof![Just(Kind::Syn), Just(Kind::SynAck), Just(Kind::Data), Just(Kind::Reset)];
@@ -399,10 +399,16 @@ mod tests {
         };
         data.receipts.push(Receipt { number: 299, ecn: Ecn::Ce, received_at: Time::from_nanos(1 << 40) });
         data.sacks.push(Sack { start: 100, end: 200 });
+        let mut acknowledgement = Packet { payload: 0, fin: false, receipts: List::default(), ..data };
+        for number in 300..300 + MAX_RECEIPTS as u32 {
+            acknowledgement.receipts.push(Receipt { number, ..data.receipts[0] });
+        }
+        assert!(acknowledgement.receipts.is_full());
         for (name, packet) in [
             ("syn", Packet { kind: Kind::Syn, number: 5, sequence: 77, feedback: share, ..Packet::default() }),
             ("syn_ack", Packet { kind: Kind::SynAck, connection: 5, number: 9, sequence: 1, ..Packet::default() }),
             ("data", data),
+            ("acknowledgement", acknowledgement),
             ("xcp", Packet { connection: 9, number: 301, payload: 3, feedback: xcp, ..Packet::default() }),
             ("ping", Packet { connection: 9, ping: true, ..Packet::default() }),
             ("probe", Packet { connection: 9, number: 302, probe: true, ..Packet::default() }),
