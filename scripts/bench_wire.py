@@ -96,17 +96,17 @@ def measure(peers: list[Peer], tools: Tools, network: Network, size: int, repeat
                 with serving(peer, tools, network, ("taskset", "--cpu-list", ours)) as server:
                     unknown = fetch(peer, tools, network, size, LIMIT, prefix=("taskset", "--cpu-list", theirs))
                     before = processor_seconds(server)
-                    result = fetch(peer, tools, network, size, LIMIT, prefix=("taskset", "--cpu-list", theirs))
+                    known = fetch(peer, tools, network, size, LIMIT, prefix=("taskset", "--cpu-list", theirs))
                     after = processor_seconds(server)
             except PeerError as error:
                 progress(str(error))
-                unknown = result = None
-            if unknown is None or result is None:
+                unknown = known = None
+            if unknown is None or known is None:
                 progress(f"{turn + 1} of {repeats}, {peer.name}: unfinished")
                 continue
             first[peer.name].append(8 * size / unknown.seconds)
-            rates[peer.name].append(8 * size / result.seconds)
-            costs[peer.name].append((1e9 * (after - before) / size, 1e9 * result.processor_seconds / size))
+            rates[peer.name].append(8 * size / known.seconds)
+            costs[peer.name].append((1e9 * (after - before) / size, 1e9 * known.processor_seconds / size))
             both = f"{first[peer.name][-1] / 1e9:.2f}, then {rates[peer.name][-1] / 1e9:.2f} Gb/s"
             progress(f"{turn + 1} of {repeats}, {peer.name}: {both}")
     return [

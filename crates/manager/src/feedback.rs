@@ -19,8 +19,8 @@ pub struct Update<'a> {
     pub delivered: Bytes,
     /// The packets that arrived, one by one.
     pub arrivals: &'a [Arrival],
-    /// Several acknowledgements, one for each of `arrivals`, were combined: so windows grow for each of them. False where
-    /// acknowledgements are delayed, so that one grows windows once.
+    /// Several acknowledgements, one for each of `arrivals`, were combined: so windows grow for each of them. False
+    /// where acknowledgements are delayed, so that one grows windows once.
     pub is_combined: bool,
     /// A round-trip time measurement, of the last of `arrivals`.
     pub rtt: Option<Duration>,

@@ -176,15 +176,15 @@ fn a_combined_acknowledgement_grows_the_window_for_each_packet() {
     let grown = |is_combined| {
         let mut manager = manager();
         let flow = open(&mut manager);
-        let before = window(&manager, flow);
-        send(&mut manager, at(0), flow, before);
+        let packets = window(&manager, flow);
+        send(&mut manager, at(0), flow, packets);
         let arrivals: Vec<_> =
-            (0..before).map(|number| Arrival { number, bytes: PACKET, ..Arrival::default() }).collect();
-        let delivered = PACKET * before;
+            (0..packets).map(|number| Arrival { number, bytes: PACKET, ..Arrival::default() }).collect();
+        let delivered = PACKET * packets;
         let update =
             Update { arrived_in_flight: delivered, delivered, arrivals: &arrivals, is_combined, ..Update::default() };
         manager.update(at(100), flow, &update);
-        window(&manager, flow) - before
+        window(&manager, flow) - packets
     };
     assert_eq!((grown(true), grown(false)), (4, 1), "slow start from four packets");
 }

@@ -64,6 +64,7 @@ pub struct Endpoint<C, A> {
     packet_sizes: PacketSizes<A>,
     timers: Timers,
     control: VecDeque<u32>,
+    /// A connection in `control` has an acknowledgement that must leave before another packet is handled.
     must_acknowledge: bool,
     events: VecDeque<Event>,
     resets: VecDeque<(A, Packet, ConnectionId)>,
@@ -337,7 +338,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// Whether an acknowledgement has to leave before another packet is handled: call [`Endpoint::poll_control`] then.
-    /// Others may wait until all packets that were read together are handled, and report up to [`rampmeter_wire::MAX_RECEIPTS`].
+    /// Others may wait until all packets that were read together are handled, and report up to
+    /// [`rampmeter_wire::MAX_RECEIPTS`] of them.
     pub fn must_acknowledge(&self) -> bool {
         self.must_acknowledge
     }

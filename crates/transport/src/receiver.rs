@@ -146,7 +146,8 @@ impl Receiver {
         let urgent = !in_order || old || had_hole || packet.fin || first || packet.ping;
         // RFC 5681 section 4.2: at least every second packet, at once when it is out of order or fills a hole.
         let combines = self.delayed_ack == Duration::ZERO;
-        if urgent || if combines { self.receipts.is_full() } else { self.unacknowledged >= MAX_DELAYED } {
+        let is_full = if combines { self.receipts.is_full() } else { self.unacknowledged >= MAX_DELAYED };
+        if urgent || is_full {
             self.due = AckDue::Now;
         } else if self.due == AckDue::Never {
             self.due = if combines { AckDue::Soon } else { AckDue::At(now + self.delayed_ack) };

@@ -2,9 +2,9 @@
 //! that a host reads together need one acknowledgement.
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_transport::{Config, Endpoint, EndpointConfig};
+use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
-use rampmeter_wire::MAX_RECEIPTS;
+use rampmeter_wire::{MAX_RECEIPTS, Packet};
 
 type Host = Endpoint<AnyController, u32>;
 
@@ -48,17 +48,33 @@ fn a_late_reading_of_a_receipt_does_not_lengthen_the_rtt() {
     assert_eq!(statistics.smoothed_rtt, ONE_WAY * 2 + READ_DELAY);
 }
 
+/// An open connection, and the first packets of the client's stream, which have just left.
+struct First {
+    client: Host,
+    server: Host,
+    id: ConnectionId,
+    now: Time,
+    sent: Vec<Packet>,
+}
+
+impl First {
+    fn of(bytes: u64) -> Self {
+        let config = Config::default();
+        let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
+        let id = client.open(Time::ZERO, SERVER, &config).unwrap();
+        client.write(Time::ZERO, id, bytes);
+        let mut now = carry(Time::ZERO, &mut client, CLIENT, &mut server);
+        now = carry(now, &mut server, SERVER, &mut client);
+        let sent = std::iter::from_fn(|| client.poll_transmit(now)).map(|transmit| transmit.packet);
+        let sent = sent.filter(|packet| packet.payload > 0).collect();
+        Self { client, server, id, now, sent }
+    }
+}
+
 #[test]
 fn packets_that_are_read_together_need_one_acknowledgement() {
     const BYTES: u64 = 10_000;
-    let config = Config::default();
-    let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
-    let id = client.open(Time::ZERO, SERVER, &config).unwrap();
-    client.write(Time::ZERO, id, BYTES);
-    let mut now = carry(Time::ZERO, &mut client, CLIENT, &mut server);
-    now = carry(now, &mut server, SERVER, &mut client);
-    let sent = std::iter::from_fn(|| client.poll_transmit(now)).map(|transmit| transmit.packet);
-    let sent: Vec<_> = sent.filter(|packet| packet.payload > 0).collect();
+    let First { mut client, mut server, id, now, sent } = First::of(BYTES);
     let (first, others) = sent.split_first().unwrap();
     assert_eq!(others.len(), MAX_RECEIPTS);
     server.receive(now, CLIENT, first, Ecn::NotEct, now);
@@ -83,15 +99,9 @@ fn packets_that_are_read_together_need_one_acknowledgement() {
 /// A hole is reported before the next packet may hide it.
 #[test]
 fn packets_after_a_hole_are_acknowledged_one_by_one() {
-    let config = Config::default();
-    let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
-    let id = client.open(Time::ZERO, SERVER, &config).unwrap();
-    client.write(Time::ZERO, id, 10_000);
-    let mut now = carry(Time::ZERO, &mut client, CLIENT, &mut server);
-    now = carry(now, &mut server, SERVER, &mut client);
-    let sent = std::iter::from_fn(|| client.poll_transmit(now)).map(|transmit| transmit.packet);
-    for packet in sent.filter(|packet| packet.payload > 0).skip(1) {
-        server.receive(now, CLIENT, &packet, Ecn::NotEct, now);
+    let First { mut server, now, sent, .. } = First::of(10_000);
+    for packet in &sent[1..] {
+        server.receive(now, CLIENT, packet, Ecn::NotEct, now);
         assert!(server.must_acknowledge());
         assert_eq!(server.poll_transmit(now).unwrap().packet.receipts.len(), 1);
         assert!(server.poll_transmit(now).is_none() && !server.must_acknowledge());

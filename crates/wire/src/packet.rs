@@ -5,8 +5,8 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 /// The maximum number of selective-acknowledgement blocks in a packet, as in TCP with timestamps (RFC 2018 section 3).
 pub const MAX_SACKS: usize = 3;
 
-/// The maximum number of receipts in a packet. An acknowledgement reports so many packets that a host has read together;
-/// a delayed acknowledgement reports two.
+/// The maximum number of receipts in a packet. An acknowledgement reports so many packets that a host has read
+/// together; a delayed acknowledgement reports two.
 pub const MAX_RECEIPTS: usize = 8;
 
 /// The type of a packet.

@@ -57,12 +57,9 @@ impl<C: Controller> Macroflow<C> {
     /// The controller receives an acknowledgement for each packet, as if no others had been combined with it. So many
     /// bytes of them were in flight.
     fn on_combined_ack(&mut self, now: Time, combined: &Ack<'_>, in_flight: Bytes) {
+        let arrived_at = combined.arrived_at(now);
         let mut rest = *combined;
-        while let ([arrival, later @ ..], Some(last)) = (rest.arrivals, combined.arrivals.last()) {
-            if later.is_empty() {
-                break;
-            }
-            let later_by = (last.sent_at.since(arrival.sent_at), arrival.sent_at.since(last.sent_at));
+        while let [arrival, _, ..] = rest.arrivals {
             let delivered = arrival.bytes.min(rest.delivered);
             let left = rest.delivered - delivered;
             self.controller.on_ack(
@@ -70,13 +67,13 @@ impl<C: Controller> Macroflow<C> {
                 &Ack {
                     delivered,
                     in_flight: combined.in_flight + left.min(in_flight),
-                    rtt: combined.rtt.map(|rtt| (rtt + later_by.0).saturating_sub(later_by.1)),
+                    rtt: combined.rtt.map(|_| arrived_at.since(arrival.sent_at)),
                     arrivals: &rest.arrivals[..1],
                     ..rest
                 },
             );
             let flight_size = rest.flight_size.saturating_sub(delivered);
-            rest = Ack { delivered: left, arrivals: later, flight_size, ..rest };
+            rest = Ack { delivered: left, arrivals: &rest.arrivals[1..], flight_size, ..rest };
         }
         self.controller.on_ack(now, &rest);
     }

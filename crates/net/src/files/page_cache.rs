@@ -31,7 +31,7 @@ mod tests {
         let mut read = Vec::new();
         while read_cached(&file, 30_000, &mut read) > 0 {}
         if read.is_empty() {
-            eprintln!("SKIPPED: this file system cannot tell what is in memory");
+            eprintln!("skipped: this file system cannot tell which bytes are in memory");
         }
         file.read_to_end(&mut read).unwrap();
         assert!(read == bytes, "{} bytes", read.len());

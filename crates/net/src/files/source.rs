@@ -62,6 +62,11 @@ impl Source {
         self.whole.as_ref().and_then(|whole| whole.known)
     }
 
+    /// The length of the next piece, which ends at `end` at the latest.
+    fn piece_until(&self, end: u64) -> usize {
+        end.saturating_sub(self.at).min(PIECE as u64) as usize
+    }
+
     /// Reads the next piece, and hashes it, into `buffer`, whose old contents are lost.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         self.read_until(self.size, buffer)
@@ -69,8 +74,7 @@ impl Source {
 
     /// The same, but nothing from `end` on.
     pub(crate) fn read_until(&mut self, end: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let rest = usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        let len = rest.min(PIECE);
+        let len = self.piece_until(end);
         buffer.clear();
         buffer.reserve_exact(len);
         if (&mut self.file).take(len as u64).read_to_end(buffer)? < len {
@@ -92,7 +96,7 @@ impl Source {
         if self.known_hash().is_none() || self.is_at_end() {
             return false;
         }
-        let len = self.size.saturating_sub(self.at).min(PIECE as u64) as usize;
+        let len = self.piece_until(self.size);
         buffer.clear();
         self.at += read_cached(&self.file, len, buffer) as u64;
         if buffer.len() < len {
@@ -191,7 +195,7 @@ mod tests {
             bytes += buffer.len();
         }
         if bytes == 0 {
-            return eprintln!("SKIPPED: this file system cannot tell what is in memory");
+            return eprintln!("skipped: this file system cannot tell which bytes are in memory");
         }
         read_all(&mut source); // what another program has removed from memory
         assert_eq!((source.was_unchanged, source.at), (true, 2 * PIECE as u64));

@@ -14,8 +14,8 @@ use crate::socket::SendResult;
 /// The maximum size of acknowledgements in one datagram, which every path of QUIC carries (RFC 9000 section 14).
 const MAX_ACKS: usize = MIN_HELLO_BYTES - MAX_OVERHEAD;
 
-/// The packets that one datagram reports. If two in a row are lost, the proof in the next acknowledgement, of 64 packets,
-/// still covers all of theirs.
+/// The packets that one datagram reports. If two in a row are lost, the proof in the next acknowledgement, of 64
+/// packets, still covers all of theirs.
 const MAX_REPORTED: usize = 3 * MAX_RECEIPTS;
 
 /// Acknowledgements for one peer, encoded, which leave in one datagram.
