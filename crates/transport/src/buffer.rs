@@ -94,6 +94,11 @@ impl ReceiveBuffer {
             return;
         }
         let at = (offset + skip as u64 - self.start) as usize;
+        if at >= self.bytes.len() {
+            self.bytes.resize(at, 0);
+            self.bytes.extend(bytes); // without zeros first: most packets arrive in order
+            return;
+        }
         if self.bytes.len() < at + bytes.len() {
             self.bytes.resize(at + bytes.len(), 0);
         }

@@ -1,5 +1,8 @@
-//! The scenario of this crate, in the worlds that this machine can run.
+//! The scenario of this crate, in the worlds that this machine can run, and the evaluation of its controller.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -40,4 +43,39 @@ fn real_packets_keep_the_queue_short_and_the_link_busy() {
     // that as a queue. The test in the simulator checks the performance. This one checks that the controller runs and
     // does not fill the buffer of about 160 packets, as a controller that ignores delay would.
     assert!(busy > 0.05 && queue < 60.0, "busy {busy}, queue {queue}");
+}
+
+/// A `cargo` that has built this crate's program already: it checks its arguments and runs that.
+const BUILT: &str = r#"#!/bin/sh
+[ "$1 $2 $3 $4 $5 $6" = "run --release --quiet --manifest-path $CRATE/Cargo.toml --" ] || exit 9
+shift 6
+CARGO_MANIFEST_DIR=$CRATE exec "$PROGRAM" "$@"
+"#;
+
+#[test]
+fn evaluate_builds_a_crate_and_asks_about_its_controller() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evaluate");
+    std::fs::create_dir_all(&directory).unwrap();
+    let cargo = directory.join("cargo");
+    std::fs::write(&cargo, BUILT).unwrap();
+    std::fs::set_permissions(&cargo, Permissions::from_mode(0o755)).unwrap();
+    let (program, package) = (env!("CARGO_BIN_EXE_my-controller"), env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(program);
+    command.args(["evaluate", "--crate", package, "--quick", "--only", "start-loss", "--seeds", "1"]);
+    command.args(["--against", "newreno", "--json", "--out"]).arg(&directory);
+    command.env("PATH", &directory).env("PROGRAM", program).env("CRATE", package);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let questions: Vec<&Value> = result["evaluation"]["sections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|section| section["questions"].as_array().unwrap())
+        .collect();
+    let [question] = questions[..] else { panic!("{questions:?}") };
+    let schemes: Vec<&Value> = question["answers"].as_array().unwrap().iter().map(|answer| &answer["scheme"]).collect();
+    assert_eq!(schemes, ["steady", "newreno"]);
+    let page = std::fs::read_to_string(directory.join("index.html")).unwrap();
+    assert!(page.contains(&format!("cargo run --release --quiet --manifest-path {package}/Cargo.toml -- run")));
 }

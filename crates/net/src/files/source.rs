@@ -80,32 +80,34 @@ impl Source {
         if (&mut self.file).take(len as u64).read_to_end(buffer)? < len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if self.known_hash().is_none() {
-            self.hasher.update(buffer);
-        }
-        self.at += buffer.len() as u64;
-        if self.is_at_end() {
-            self.end()?;
-        }
-        Ok(())
+        self.take(buffer)
     }
 
-    /// Reads a piece that is in memory, or its beginning, without hashing. False if another thread has to read the next
+    /// Reads a piece that is in memory, or its beginning, and hashes it. False if another thread has to read the next
     /// bytes.
     pub(crate) fn read_cached(&mut self, buffer: &mut Vec<u8>) -> bool {
-        if self.known_hash().is_none() || self.is_at_end() {
+        let len = self.piece_until(self.size);
+        if len == 0 {
             return false;
         }
-        let len = self.piece_until(self.size);
         buffer.clear();
-        self.at += read_cached(&self.file, len, buffer) as u64;
+        read_cached(&self.file, len, buffer);
         if buffer.len() < len {
             buffer.shrink_to_fit(); // a send buffer counts the bytes that it keeps, not their memory
         }
-        if self.is_at_end() && self.end().is_err() {
+        if self.take(buffer).is_err() {
             self.was_unchanged = false;
         }
         !buffer.is_empty()
+    }
+
+    /// The next bytes were read.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.known_hash().is_none() {
+            self.hasher.update(bytes);
+        }
+        self.at += bytes.len() as u64;
+        if self.is_at_end() { self.end() } else { Ok(()) }
     }
 
     /// The last byte was read.
@@ -181,24 +183,26 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_whose_hash_is_known_is_read_without_a_thread() {
+    fn a_file_in_memory_is_read_and_hashed_without_a_thread() {
         let (file, metadata) = file();
         let hashes = Arc::<Hashes>::default();
-        let open = || Source::of_whole(file.reopen().unwrap(), &metadata, &hashes);
-        let mut buffer = Vec::new();
-        assert!(!open().read_cached(&mut buffer), "its hash is not known");
-        hashes.insert(FileState::of(&metadata), [1; 32]);
-        let mut source = open();
-        let mut bytes = 0;
-        while source.read_cached(&mut buffer) {
-            assert!(buffer.len() <= PIECE && buffer.iter().all(|&byte| byte == 7));
-            bytes += buffer.len();
-        }
-        if bytes == 0 {
-            return eprintln!("skipped: this file system cannot tell which bytes are in memory");
-        }
-        read_all(&mut source); // what another program has removed from memory
-        assert_eq!((source.was_unchanged, source.at), (true, 2 * PIECE as u64));
+        let read = || {
+            let mut source = Source::of_whole(file.reopen().unwrap(), &metadata, &hashes);
+            let (mut buffer, mut bytes) = (Vec::new(), 0);
+            while source.read_cached(&mut buffer) {
+                assert!(buffer.len() <= PIECE && buffer.iter().all(|&byte| byte == 7));
+                bytes += buffer.len();
+            }
+            if bytes == 0 {
+                eprintln!("skipped: this file system cannot tell which bytes are in memory");
+            }
+            let hash = read_all(&mut source); // what another program has removed from memory
+            assert_eq!((source.was_unchanged, source.at), (true, 2 * PIECE as u64));
+            hash
+        };
+        assert_eq!(read(), *blake3::hash(&vec![7; 2 * PIECE]).as_bytes());
+        hashes.insert(FileState::of(&metadata), [1; 32]); // none that hashing gives
+        assert_eq!(read(), [1; 32]);
     }
 
     #[test]

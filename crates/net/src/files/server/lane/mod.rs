@@ -260,6 +260,7 @@ impl Lane {
 
     /// Does the next piece of work.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Next {
+        let mut has_read = false;
         for _ in 0..REQUESTS_A_TURN {
             let rates = cx.shared.common.rates();
             if let Some(until) = rates.and_then(|mut rates| rates.wait_to_move(cx.now, self.ip)) {
@@ -289,10 +290,15 @@ impl Lane {
                         cx.host.notify_writable(cx.id);
                         return Next::Wait;
                     }
+                    // The next bytes are probably in memory, too. A lane that finds nothing left reads by a thread.
+                    if has_read && cx.shared.reads_left == 0 {
+                        return Next::More;
+                    }
                     let Some(mut source) = source.take() else { return Next::Failed };
                     let mut buffer = std::mem::take(&mut self.buffer);
                     if cx.shared.reads_left > 0 && source.read_cached(&mut buffer) {
                         cx.shared.reads_left -= 1;
+                        has_read = true;
                         self.stage = Stage::Ready;
                         self.send(cx, source, buffer);
                         Next::More
