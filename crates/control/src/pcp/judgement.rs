@@ -4,7 +4,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
+    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLVED, TRAIN_PER_JITTER,
 };
 use super::probe::{ProbeResult, RESOLUTION};
 use super::queue::WaitCount;
@@ -83,9 +83,9 @@ impl Pcp {
         Compensation::pressure(&self.config, &self.view, self.target(base), self.ceiling(base), min_rtt)
     }
 
-    /// The jitter without a queue.
+    /// The jitter without a queue, and what a host that cannot space single packets does not resolve.
     pub(super) fn noise(&self) -> Duration {
-        self.view.noise.max(self.host_jitter.estimate)
+        self.view.noise.max(self.host_jitter.estimate).max(self.bunch.scale(RESOLVED))
     }
 
     /// The target queue of a flow of `rate`.
