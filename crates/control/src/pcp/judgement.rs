@@ -4,7 +4,8 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLVED, TRAIN_PER_JITTER,
+    BUSY_WAIT, MAX_BUNCH, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLVED,
+    TRAIN_PER_JITTER,
 };
 use super::probe::{ProbeResult, RESOLUTION};
 use super::queue::WaitCount;
@@ -72,8 +73,11 @@ impl Pcp {
         self.queue.count_waits(self.min_busy_wait()).and(others)
     }
 
+    /// The wait above which a packet has met other traffic. Where it leaves in a bunch, the host needs up to the time of
+    /// a bunch to encrypt and send `MAX_BUNCH` packets, and the first one waits for the others.
     fn min_busy_wait(&self) -> Duration {
-        self.packet_time(Rate::ZERO).scale(BUSY_WAIT).max(self.noise())
+        let own_bunch = self.bunch.scale(self.bunch_at(self.base) as f64 / MAX_BUNCH as f64);
+        self.packet_time(Rate::ZERO).scale(BUSY_WAIT).max(self.noise() + own_bunch)
     }
 
     /// The share of its rate that a flow of `base` should give up; negative where more rate is available.
