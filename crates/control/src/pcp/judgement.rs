@@ -115,11 +115,11 @@ impl Pcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Arrival;
     use crate::pcp::Config;
     use crate::pcp::tests::World;
     use crate::pcp::tests::reactions::known_path;
     use crate::testing::RTT;
+    use crate::{Arrival, History};
 
     fn us(n: u64) -> Duration {
         Duration::from_micros(n)
@@ -244,6 +244,21 @@ mod tests {
         assert_near(world.sender.target(rate), (1.0 + 0.75 * 3.0_f64.ln()) * packet);
         world.sender.bunch = Duration::from_millis(2); // two packets at 10 Mb/s
         assert_near(world.sender.packet_time(rate), 2.0 * packet);
+    }
+
+    #[test]
+    fn where_a_host_sends_bunches_short_waits_are_its_own() {
+        let rate = Rate::from_bps(10_000_000_000); // a packet in 0.8 us
+        let mut world = World::with(&Config::default(), Some(History { capacity: rate, ..History::new(rate, RTT) }));
+        world.sender.base = Rate::from_bps(1_000_000_000);
+        assert_near(world.sender.min_busy_wait(), 0.48e-3);
+        world.sender.bunch = us(200); // 25 packets
+        assert_near(world.sender.noise(), 0.02);
+        assert_near(world.sender.min_busy_wait(), 0.02 + 0.2 * 25.0 / 88.0);
+        world.sender.base = Rate::from_bps(10_000_000); // single packets
+        assert_near(world.sender.min_busy_wait(), 0.02 + 0.2 / 88.0);
+        world.sender.host_jitter.estimate = us(30);
+        assert_near(world.sender.noise(), 0.03);
     }
 
     #[test]
