@@ -50,6 +50,7 @@ test-conditions: setup ## two schemes over every condition of the library, simul
 
 .PHONY: lint
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests, words, dependencies
+	cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml # so that all licences are known
 	$(PYTHON) scripts/dependencies.py
 	$(PYTHON) -m doctest scripts/dependencies.py
 	$(PYTHON) scripts/links.py
