@@ -53,7 +53,7 @@ CARGO_MANIFEST_DIR=$CRATE exec "$PROGRAM" "$@"
 "#;
 
 #[test]
-fn evaluate_builds_a_crate_and_asks_about_its_controller() {
+fn evaluate_runs_a_crate_by_cargo_and_finds_its_controller() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evaluate");
     std::fs::create_dir_all(&directory).unwrap();
     let cargo = directory.join("cargo");

@@ -95,10 +95,10 @@ pub(super) const OUTLIER: f64 = 4.0;
 /// over 100 Mb/s sends 6 to 11% of the time nothing although a packet is due.
 pub(super) const TIMER_SLACK: u64 = 2;
 
-/// Waits up to this share of the time of a bunch, 20 us, are the host's: the first packet after a pause needs some 7 us
-/// more to be encrypted and sent than one of many. A flow on 10 Gb/s that took them for waits behind other traffic
-/// needed 0.4 s from 50 to 500 Mb/s.
-pub(super) const RESOLVED: f64 = 0.1;
+/// The delay that a real host causes itself, as a share of the time of a bunch: 20 us. The first packet after a pause
+/// needs some 7 us more to be encrypted and sent than one of many. A flow on 10 Gb/s that took this for waits behind
+/// other traffic needed 0.4 s from 50 to 500 Mb/s.
+pub(super) const HOST_DELAY: f64 = 0.1;
 
 /// The maximum number of packets in a bunch: at 1500 bytes, what two buffers carry to the kernel.
 pub(super) const MAX_BUNCH: u64 = 88;

@@ -26,7 +26,8 @@
 //! many`; `docs/pcp.md` has the designs).
 //!
 //! *Deviation*: with noise above `BUSY_WAIT` packet times only longer waits count (`min_busy_wait`), and the
-//! utilization is too low: 0.87 instead of 0.95 from waits of two packet times.
+//! utilization is too low: 0.87 instead of 0.95 from waits of two packet times. On real hosts this is so from some 300
+//! Mb/s on, as they delay packets by 20 us themselves (`HOST_DELAY`).
 //!
 //! *What the queue shows.* Where a queue stands, all packets wait and the results of trains are chance. Then the test
 //! rate is the pressure on the flow, which is negative where more rate is available (see `compensation`).

@@ -4,7 +4,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, MAX_BUNCH, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLVED,
+    BUSY_WAIT, HOST_DELAY, MAX_BUNCH, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
     TRAIN_PER_JITTER,
 };
 use super::probe::{ProbeResult, RESOLUTION};
@@ -44,7 +44,9 @@ impl Pcp {
     /// The maximum that a train may be granted, whatever its test rate was.
     fn max_grant(&self) -> Rate {
         let Some(capacity) = self.path_history.capacity() else { return Rate::MAX };
-        let waits = self.count_waits(self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait()));
+        let waits = self.count_waits(
+            self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait(self.probe.rate())),
+        );
         let grew = self.rise.since(self.probe.started, self.rtt, self.base);
         let growth = growth::factor(waits, grew, self.base, capacity) - 1.0;
         let max = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
@@ -70,13 +72,13 @@ impl Pcp {
 
     /// The packets that waited behind other flows' packets, of the last round trip and `others`.
     pub(super) fn count_waits(&self, others: WaitCount) -> WaitCount {
-        self.queue.count_waits(self.min_busy_wait()).and(others)
+        self.queue.count_waits(self.min_busy_wait(self.base)).and(others)
     }
 
-    /// The wait above which a packet has met other traffic. Where it leaves in a bunch, the host needs up to the time of
-    /// a bunch to encrypt and send `MAX_BUNCH` packets, and the first one waits for the others.
-    fn min_busy_wait(&self) -> Duration {
-        let own_bunch = self.bunch.scale(self.bunch_at(self.base) as f64 / MAX_BUNCH as f64);
+    /// The wait above which a packet that was sent at `rate` has met other traffic. A real host may need the time of a
+    /// bunch to encrypt and send `MAX_BUNCH` packets, and the first one of a bunch waits for the others.
+    fn min_busy_wait(&self, rate: Rate) -> Duration {
+        let own_bunch = self.bunch.scale(self.bunch_at(rate) as f64 / MAX_BUNCH as f64);
         self.packet_time(Rate::ZERO).scale(BUSY_WAIT).max(self.noise() + own_bunch)
     }
 
@@ -87,9 +89,9 @@ impl Pcp {
         Compensation::pressure(&self.config, &self.view, self.target(base), self.ceiling(base), min_rtt)
     }
 
-    /// The jitter without a queue, and what a host that cannot space single packets does not resolve.
+    /// The jitter without a queue; on real hosts at least the delay that they cause themselves.
     pub(super) fn noise(&self) -> Duration {
-        self.view.noise.max(self.host_jitter.estimate).max(self.bunch.scale(RESOLVED))
+        self.view.noise.max(self.host_jitter.estimate).max(self.bunch.scale(HOST_DELAY))
     }
 
     /// The target queue of a flow of `rate`.
@@ -235,10 +237,10 @@ mod tests {
         assert_near(world.sender.ceiling(rate), 3.3 * target + 2.5 * packet);
         let many = 1.0 + 3.0 * 50.0_f64.ln();
         assert_near(world.sender.ceiling_of_many_flows(), (3.3 * many + 2.5) * packet);
-        assert_near(world.sender.min_busy_wait(), 0.6 * packet);
+        assert_near(world.sender.min_busy_wait(rate), 0.6 * packet);
         world.sender.view.noise = us(300);
         assert_near(world.sender.target(rate), target + 0.3);
-        assert_near(world.sender.min_busy_wait(), 0.3);
+        assert_near(world.sender.min_busy_wait(rate), 0.3);
         world.sender.view.noise = Duration::ZERO;
         world.sender.view.buffer = Some(us(800)); // three packets, of which the target has a quarter
         assert_near(world.sender.target(rate), (1.0 + 0.75 * 3.0_f64.ln()) * packet);
@@ -250,13 +252,13 @@ mod tests {
     fn where_a_host_sends_bunches_short_waits_are_its_own() {
         let rate = Rate::from_bps(10_000_000_000); // a packet in 0.8 us
         let mut world = World::with(&Config::default(), Some(History { capacity: rate, ..History::new(rate, RTT) }));
-        world.sender.base = Rate::from_bps(1_000_000_000);
-        assert_near(world.sender.min_busy_wait(), 0.48e-3);
-        world.sender.bunch = us(200); // 25 packets
+        let (slow, fast) = (Rate::from_bps(10_000_000), Rate::from_bps(1_000_000_000));
+        world.sender.base = slow;
+        assert_near(world.sender.min_busy_wait(fast), 0.48e-3);
+        world.sender.bunch = us(200); // 25 packets of a fast train, one of a slow one
         assert_near(world.sender.noise(), 0.02);
-        assert_near(world.sender.min_busy_wait(), 0.02 + 0.2 * 25.0 / 88.0);
-        world.sender.base = Rate::from_bps(10_000_000); // single packets
-        assert_near(world.sender.min_busy_wait(), 0.02 + 0.2 / 88.0);
+        assert_near(world.sender.min_busy_wait(fast), 0.02 + 0.2 * 25.0 / 88.0);
+        assert_near(world.sender.min_busy_wait(slow), 0.02 + 0.2 / 88.0);
         world.sender.host_jitter.estimate = us(30);
         assert_near(world.sender.noise(), 0.03);
     }

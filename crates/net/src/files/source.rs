@@ -80,7 +80,7 @@ impl Source {
         if (&mut self.file).take(len as u64).read_to_end(buffer)? < len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.take(buffer)
+        self.on_read(buffer)
     }
 
     /// Reads a piece that is in memory, or its beginning, and hashes it. False if another thread has to read the next
@@ -95,14 +95,14 @@ impl Source {
         if buffer.len() < len {
             buffer.shrink_to_fit(); // a send buffer counts the bytes that it keeps, not their memory
         }
-        if self.take(buffer).is_err() {
+        if self.on_read(buffer).is_err() {
             self.was_unchanged = false;
         }
         !buffer.is_empty()
     }
 
     /// The next bytes were read.
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn on_read(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.known_hash().is_none() {
             self.hasher.update(bytes);
         }

@@ -15,8 +15,8 @@ use crate::files::pool::Pool;
 use crate::files::protocol::Refusal;
 use crate::host::Host;
 
-/// Pieces of files that the thread itself reads in a turn, if the kernel has them in memory: some tenths of a
-/// millisecond, during which packets wait.
+/// Pieces of files that the thread itself reads and hashes in a turn, if the kernel has them in memory: some tenths of
+/// a millisecond, during which packets wait.
 const READS_A_TURN: u32 = 4;
 
 /// What all connections of a thread use.

@@ -290,7 +290,8 @@ impl Lane {
                         cx.host.notify_writable(cx.id);
                         return Next::Wait;
                     }
-                    // The next bytes are probably in memory, too. A lane that finds nothing left reads by a thread.
+                    // This lane has had its reads of this turn. One that got none uses a thread, so that lanes before it
+                    // in every turn cannot starve it.
                     if has_read && cx.shared.reads_left == 0 {
                         return Next::More;
                     }
