@@ -67,6 +67,12 @@ impl Source {
         end.saturating_sub(self.at).min(PIECE as u64) as usize
     }
 
+    /// Makes room for the next piece in `buffer`, whose old contents are lost.
+    pub(crate) fn reserve(&self, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        buffer.reserve_exact(self.piece_until(self.size));
+    }
+
     /// Reads the next piece, and hashes it, into `buffer`, whose old contents are lost.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         self.read_until(self.size, buffer)
@@ -90,7 +96,7 @@ impl Source {
         if len == 0 {
             return false;
         }
-        buffer.clear();
+        self.reserve(buffer);
         read_cached(&self.file, len, buffer);
         if buffer.len() < len {
             buffer.shrink_to_fit(); // a send buffer counts the bytes that it keeps, not their memory

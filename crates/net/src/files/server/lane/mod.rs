@@ -304,6 +304,8 @@ impl Lane {
                         self.send(cx, source, buffer);
                         Next::More
                     } else {
+                        // This thread will free it. Memory that another one allocates could not be used for its reads.
+                        source.reserve(&mut buffer);
                         self.submit(cx, Class::Urgent, || jobs::read(source, buffer));
                         Next::Wait
                     }
