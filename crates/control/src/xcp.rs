@@ -173,8 +173,9 @@ impl Controller for Xcp {
                 if increased && self.pacing == Pacing::Increases {
                     self.paced_until = now + self.smoothed_rtt;
                 }
-                if !self.app_limited {
-                    self.unanswered = 0; // an application-limited packet requests 0, which may return unchanged
+                // A packet sent while the flow was application-limited requested 0, which may return unchanged.
+                if change != 0 {
+                    self.unanswered = 0;
                 }
             }
             _ => {
@@ -363,8 +364,10 @@ mod tests {
         }
         sender.on_ack(Time::ZERO, &feedback_ack(UNLIMITED));
         assert!(sender.degraded_reason().is_some());
-        sender.on_ack(Time::ZERO, &Ack { app_limited: true, ..feedback_ack(0) });
-        assert!(sender.degraded_reason().is_some(), "no increase was requested");
+        for app_limited in [true, false] {
+            sender.on_ack(Time::ZERO, &Ack { app_limited, ..feedback_ack(0) });
+            assert!(sender.degraded_reason().is_some(), "no increase was requested");
+        }
         sender.on_ack(Time::ZERO, &feedback_ack(1));
         assert_eq!(sender.degraded_reason(), None);
     }
