@@ -62,7 +62,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { send_buffer: 4 << 20, unsent: usize::MAX, peer_timeout: Duration::from_secs(10) }
+        Self { send_buffer: 16 << 20, unsent: 1 << 20, peer_timeout: Duration::from_secs(10) }
     }
 }
 

@@ -14,6 +14,7 @@
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
 //! shares     how clients share places and memory
+//! receive_window  grows as far as a path needs it
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
@@ -34,6 +35,7 @@ mod layout;
 pub mod monitor;
 mod peer;
 mod ready;
+mod receive_window;
 mod shares;
 mod socket;
 mod steering;

@@ -282,6 +282,21 @@ fn connections_with_one_budget_for_hashing_take_turns() {
 }
 
 #[test]
+fn a_megabyte_at_most_is_read_in_advance_of_a_client() {
+    let from = tempfile::tempdir().unwrap();
+    fs::File::create(from.path().join("f")).unwrap().set_len(20_000_000).unwrap();
+    let server = TestServer::start(from.path(), at_fixed_rate("1 Mb/s"));
+    let mut raw = RawClient::new(server.address);
+    let id = raw.open(b"RMF3\0\x01\0\x01f\0\0\0\0\0\0\0\0");
+    raw.run(Duration::from_millis(500));
+    let now = raw.net.now();
+    raw.net.host_mut(raw.host).unwrap().abort(now, id);
+    raw.run(Duration::from_millis(50)); // sends the reset
+    let report = server.next_served();
+    assert!((900_000..1_400_000).contains(&report.bytes), "{}", report.bytes);
+}
+
+#[test]
 fn a_damaged_upload_never_gets_its_name() {
     let to = tempfile::tempdir().unwrap();
     let server = TestServer::start(to.path(), |options| options.writers = Writers::Anyone);

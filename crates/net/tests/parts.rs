@@ -88,6 +88,11 @@ fn a_changed_file_restarts_and_a_grown_one_resumes() {
 
     fs::write(&part, "short").unwrap();
     assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 5, "all of it was here");
+
+    fs::write(&part, "short").unwrap();
+    fs::write(from.path().join("f"), "").unwrap();
+    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 0);
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), b"", "it is empty now");
 }
 
 #[test]

@@ -25,17 +25,18 @@ pub(crate) struct Source {
     /// Whether the file still had its size and its time after the last byte was read.
     pub(crate) was_unchanged: bool,
     hasher: Box<blake3::Hasher>,
-    whole: Option<Box<Whole>>,
+    /// The hash of the whole file, if none of it has to be hashed.
+    known: Option<Hash>,
+    shared: Option<Box<Shared>>,
 }
 
-/// A file that is read whole, and whose hash may be known.
+/// A file whose hash other readers may know, or use.
 #[derive(Debug)]
-struct Whole {
+struct Shared {
     hashes: Arc<Hashes>,
     /// The file's state when it was opened, and the time of that.
     state: FileState,
     opened: SystemTime,
-    known: Option<Hash>,
 }
 
 fn modified(metadata: &Metadata) -> Modified {
@@ -46,20 +47,31 @@ impl Source {
     /// The file is hashed from its beginning.
     pub(crate) fn new(file: File, metadata: &Metadata) -> Self {
         let (size, modified) = (metadata.len(), modified(metadata));
-        Self { file, size, modified, at: 0, was_unchanged: false, hasher: Box::default(), whole: None }
+        Self { file, size, modified, at: 0, was_unchanged: false, hasher: Box::default(), known: None, shared: None }
+    }
+
+    /// The same. Who reads the whole file later needs no hashing, and neither does this reader after a [rewind].
+    ///
+    /// [rewind]: Self::rewind
+    pub(crate) fn of_part(file: File, metadata: &Metadata, hashes: &Arc<Hashes>) -> Self {
+        let (hashes, state, opened) = (Arc::clone(hashes), FileState::of(metadata), SystemTime::now());
+        Self { shared: Some(Box::new(Shared { hashes, state, opened })), ..Self::new(file, metadata) }
     }
 
     /// The file is hashed only if `hashes` does not have its hash.
     pub(crate) fn of_whole(file: File, metadata: &Metadata, hashes: &Arc<Hashes>) -> Self {
-        let state = FileState::of(metadata);
-        let known = hashes.find(&state);
-        let whole = Whole { hashes: Arc::clone(hashes), state, opened: SystemTime::now(), known };
-        Self { whole: Some(Box::new(whole)), ..Self::new(file, metadata) }
+        let mut source = Self::of_part(file, metadata, hashes);
+        source.look_up();
+        source
+    }
+
+    fn look_up(&mut self) {
+        self.known = self.shared.as_ref().and_then(|shared| shared.hashes.find(&shared.state));
     }
 
     /// The hash of the whole file, if it is known before the file is read.
     pub(crate) fn known_hash(&self) -> Option<Hash> {
-        self.whole.as_ref().and_then(|whole| whole.known)
+        self.known
     }
 
     /// The length of the next piece, which ends at `end` at the latest.
@@ -109,7 +121,7 @@ impl Source {
 
     /// The next bytes were read.
     fn on_read(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.known_hash().is_none() {
+        if self.known.is_none() {
             self.hasher.update(bytes);
         }
         self.at += bytes.len() as u64;
@@ -120,20 +132,23 @@ impl Source {
     fn end(&mut self) -> io::Result<()> {
         let now = self.file.metadata()?;
         self.was_unchanged = (now.len(), modified(&now)) == (self.size, self.modified);
-        let Some(whole) = &self.whole else { return Ok(()) };
-        let is_same = FileState::of(&now) == whole.state;
-        if whole.known.is_some() {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let is_same = FileState::of(&now) == shared.state;
+        if self.known.is_some() {
             self.was_unchanged &= is_same; // nobody has hashed what was read
-        } else if is_same && whole.state.has_settled(whole.opened) {
-            whole.hashes.insert(whole.state, self.hash());
+        } else if is_same && shared.state.has_settled(shared.opened) {
+            shared.hashes.insert(shared.state, self.hash());
         }
         Ok(())
     }
 
+    /// Reads the file from its beginning, again.
     pub(crate) fn rewind(&mut self) -> io::Result<()> {
         self.hasher.reset();
+        self.look_up();
         self.at = 0;
-        self.file.seek(SeekFrom::Start(0)).map(|_| ())
+        self.file.seek(SeekFrom::Start(0))?;
+        if self.is_at_end() { self.end() } else { Ok(()) }
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -142,7 +157,7 @@ impl Source {
 
     /// The hash of the bytes read so far.
     pub(crate) fn hash(&self) -> Hash {
-        self.known_hash().unwrap_or_else(|| *self.hasher.finalize().as_bytes())
+        self.known.unwrap_or_else(|| *self.hasher.finalize().as_bytes())
     }
 }
 
@@ -212,6 +227,18 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_part_is_hashed_and_then_the_known_hash_is_used() {
+        let (file, metadata) = file();
+        let hashes = Arc::<Hashes>::default();
+        hashes.insert(FileState::of(&metadata), [1; 32]); // none that hashing gives
+        let mut source = Source::of_part(file.reopen().unwrap(), &metadata, &hashes);
+        source.read_until(1000, &mut Vec::new()).unwrap();
+        assert_eq!(source.hash(), *blake3::hash(&[7; 1000]).as_bytes());
+        source.rewind().unwrap();
+        assert_eq!((read_all(&mut source), source.was_unchanged), ([1; 32], true));
+    }
+
+    #[test]
     fn the_hash_of_a_new_file_is_not_kept() {
         let (file, metadata) = file();
         let hashes = Arc::<Hashes>::default();
@@ -219,7 +246,7 @@ mod tests {
         read_all(&mut source);
         assert!(source.was_unchanged && hashes.find(&FileState::of(&metadata)).is_none());
         source.rewind().unwrap();
-        source.whole.as_mut().unwrap().opened += std::time::Duration::from_secs(100);
+        source.shared.as_mut().unwrap().opened += std::time::Duration::from_secs(100);
         read_all(&mut source);
         assert!(hashes.find(&FileState::of(&metadata)).is_some(), "it had settled");
     }

@@ -1,7 +1,5 @@
-//! One stream at the engine: moves bytes between its pipe and its connection, and raises its receive window.
-//!
-//! The window starts small and doubles while the application reads more than half of it in a round trip, as Linux's TCP
-//! does, up to the path's need. So streams that nobody reads hold little memory, and the sum of all windows has a limit.
+//! One stream at the engine: moves bytes between its pipe and its connection, and raises its receive window. The sum of
+//! all windows has a limit.
 
 use std::sync::Arc;
 
@@ -9,18 +7,16 @@ use rampmeter_control::AnyController;
 use rampmeter_manager::Share;
 use rampmeter_session::SessionId;
 use rampmeter_transport::{ConnectionId, State};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Time};
 
 use super::error::StreamEnd;
 use super::pipe::{CAPACITY, Pipe};
 use crate::host::Host;
+use crate::receive_window::ReceiveWindow;
 use crate::shares::{Owner, Shares};
 
 /// The first receive window of a stream.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
-
-/// The largest receive window of a stream: 1 Gb/s over 130 ms.
-const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
 /// The receive windows of all streams. The clients of a server share them.
 #[derive(Debug)]
@@ -57,9 +53,7 @@ pub(super) struct Entry {
     pub(super) session: SessionId,
     owner: Option<Owner>,
     pub(super) pipe: Arc<Pipe>,
-    window: Bytes,
-    /// Bytes read since this time.
-    read: (u64, Time),
+    window: ReceiveWindow,
     finished: bool,
     /// Why its session has ended.
     session_end: Option<StreamEnd>,
@@ -67,7 +61,8 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(now: Time, session: SessionId, owner: Option<Owner>, pipe: Arc<Pipe>) -> Self {
-        Self { session, owner, pipe, window: FIRST_WINDOW, read: (0, now), finished: false, session_end: None }
+        let window = ReceiveWindow::new(now, FIRST_WINDOW);
+        Self { session, owner, pipe, window, finished: false, session_end: None }
     }
 
     /// Moves what can be moved. `class` has the streams of its session.
@@ -123,21 +118,12 @@ impl Entry {
         windows: &mut Windows,
         moved: u64,
     ) {
-        self.read.0 += moved;
-        let Some(rtt) = host.endpoint().connection(id).map(|connection| connection.statistics().smoothed_rtt) else {
-            return;
-        };
-        let elapsed = now.since(self.read.1);
-        if moved == 0 || elapsed < rtt.max(Duration::from_micros(100)) {
-            return;
+        let Some(connection) = host.endpoint().connection(id) else { return };
+        let (rtt, size) = (connection.statistics().smoothed_rtt, self.window.size());
+        if self.window.on_read(now, moved, rtt) && windows.take(self.owner, size) {
+            self.window.raise(size * 2);
+            host.endpoint_mut().raise_receive_window(id, size * 2);
         }
-        let in_a_round_trip = self.read.0 as f64 * (rtt.as_secs_f64() / elapsed.as_secs_f64());
-        let wants_more = in_a_round_trip * 2.0 > self.window.as_u64() as f64;
-        if wants_more && self.window < MAX_WINDOW && windows.take(self.owner, self.window) {
-            self.window = self.window * 2;
-            host.endpoint_mut().raise_receive_window(id, self.window);
-        }
-        self.read = (0, now);
     }
 
     /// Whether its owner has dropped it, all that it has written is delivered, and the peer still writes.
@@ -169,7 +155,7 @@ impl Entry {
         let woken = state.woken();
         drop(state);
         woken.wake();
-        windows.give_back(self.owner, self.window);
+        windows.give_back(self.owner, self.window.size());
     }
 
     /// Its session has ended; its connection ends next, once what has arrived is in the pipe.

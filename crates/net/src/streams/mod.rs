@@ -83,7 +83,7 @@ pub fn default_transport() -> Config {
 
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
-    Limits { send_buffer: 16 << 20, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+    Limits { unsent: 256 * 1024, peer_timeout: Duration::MAX, ..Limits::default() }
 }
 
 /// The minimum idle time of a session after which its controller starts over: Linux's minimum retransmission timeout. Over

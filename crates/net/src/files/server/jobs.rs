@@ -36,9 +36,9 @@ pub(crate) enum Outcome {
 }
 
 /// Opens a file of which a client has a part.
-pub(super) fn open(directory: &Directory, name: &str) -> Outcome {
+pub(super) fn open(directory: &Directory, hashes: &Arc<Hashes>, name: &str) -> Outcome {
     match directory.file(name) {
-        Ok((file, metadata)) => Outcome::Opened(Source::new(file, &metadata), Vec::new()),
+        Ok((file, metadata)) => Outcome::Opened(Source::of_part(file, &metadata, hashes), Vec::new()),
         Err(reason) => Outcome::Refused(reason),
     }
 }

@@ -186,7 +186,7 @@ impl Worker {
         let write = options.writers.allow(key);
         let access = Access { write, overwrite: write && options.overwrite };
         let controller = self.shared.join(now, host, session, id);
-        let lane = Lane::new(peer.ip(), access, &controller);
+        let lane = Lane::new(now, peer.ip(), access, &controller);
         let client =
             Client { peer, session, key, lane, started_at: now, due: now, is_queued: false, progress: (now, 0) };
         self.clients.insert(id, client);

@@ -33,6 +33,7 @@ use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Refusal, Request, Rights};
 use crate::files::source::Source;
 use crate::host::Host;
+use crate::receive_window::ReceiveWindow;
 
 /// Requests that have arrived and wait for their turn are read up to this size; the rest stays in the connection, whose
 /// window the client cannot exceed.
@@ -44,7 +45,7 @@ const _: () = assert!(MAX_INPUT > MAX_MESSAGE);
 /// The first receive window of a connection: some hundred requests.
 pub(super) const REQUEST_WINDOW: Bytes = Bytes::new(64 * 1024);
 
-/// The window of a connection that uploads, if there is memory for it: 1 Gb/s over 33 ms.
+/// The first window of a connection that uploads, if there is memory for it: 1 Gb/s over 33 ms.
 const UPLOAD_WINDOW: Bytes = Bytes::new(4 << 20);
 
 /// Requests that are answered before other clients are served.
@@ -132,15 +133,14 @@ pub(super) struct Lane {
     pub(super) piece_left: usize,
     /// A buffer for the next job.
     buffer: Vec<u8>,
-    /// The receive window of the connection.
-    window: Bytes,
+    window: ReceiveWindow,
     pub(super) done: Done,
     /// Bytes of requests and files handled, as a measure of progress.
     pub(super) handled: u64,
 }
 
 impl Lane {
-    pub(super) fn new(ip: IpAddr, access: Access, controller: &str) -> Self {
+    pub(super) fn new(now: Time, ip: IpAddr, access: Access, controller: &str) -> Self {
         Self {
             stage: Stage::Greeting,
             ip,
@@ -155,7 +155,7 @@ impl Lane {
             has_place: false,
             piece_left: 0,
             buffer: Vec::new(),
-            window: REQUEST_WINDOW,
+            window: ReceiveWindow::new(now, REQUEST_WINDOW),
             done: Done::default(),
             handled: 0,
         }
@@ -163,23 +163,33 @@ impl Lane {
 
     /// The bytes of the receive window beyond those that each connection has.
     pub(super) fn more_window(&self) -> u64 {
-        (self.window - REQUEST_WINDOW).as_u64()
+        (self.window.size() - REQUEST_WINDOW).as_u64()
     }
 
     /// Raises the receive window for an upload: as far as the client's share of the server's memory allows. The window
     /// stays for later uploads, since a connection never takes it back.
-    fn raise_window(&mut self, cx: &mut Context<'_>) {
-        if self.window >= UPLOAD_WINDOW {
-            return;
-        }
-        let mut windows = cx.shared.common.windows();
+    fn open_window(&mut self, cx: &mut Context<'_>) {
         let mut wanted = UPLOAD_WINDOW;
-        while wanted > self.window {
-            if windows.take(self.ip, (wanted - self.window).as_u64()) {
-                self.window = wanted;
-                cx.host.endpoint_mut().raise_receive_window(cx.id, wanted);
-            }
+        while wanted > self.window.size() {
+            self.raise_window(cx, wanted);
             wanted = wanted / 2;
+        }
+    }
+
+    /// Raises the receive window, if there is memory.
+    fn raise_window(&mut self, cx: &mut Context<'_>, wanted: Bytes) {
+        let more = (wanted - self.window.size()).as_u64();
+        if cx.shared.common.windows().take(self.ip, more) {
+            self.window.raise(wanted);
+            cx.host.endpoint_mut().raise_receive_window(cx.id, wanted);
+        }
+    }
+
+    /// Bytes of an upload were read.
+    fn measure_window(&mut self, cx: &mut Context<'_>, bytes: usize) {
+        let Some(connection) = cx.host.endpoint().connection(cx.id) else { return };
+        if self.window.on_read(cx.now, bytes as u64, connection.statistics().smoothed_rtt) {
+            self.raise_window(cx, self.window.size() * 2);
         }
     }
 
@@ -238,6 +248,9 @@ impl Lane {
         if room > 0 {
             let count = cx.host.read_up_to(cx.now, cx.id, room, &mut self.input);
             self.on_moved(cx, count);
+            if matches!(self.stage, Stage::Receiving(_)) {
+                self.measure_window(cx, count);
+            }
         }
     }
 

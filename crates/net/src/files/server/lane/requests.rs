@@ -47,7 +47,7 @@ impl Lane {
             }
             Request::Get { offset, prefix, .. } => {
                 self.stage = Stage::Checking { source: None, prefix, until: offset };
-                self.submit(cx, Class::Urgent, move || jobs::open(&directory, &name));
+                self.submit(cx, Class::Urgent, move || jobs::open(&directory, &hashes, &name));
             }
             Request::Hash { size, .. } => {
                 self.stage = Stage::Hashing(None);

@@ -129,7 +129,7 @@ impl Lane {
             }
             return Next::More;
         }
-        self.raise_window(cx);
+        self.open_window(cx);
         let may_overwrite = self.access.overwrite;
         self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open) });
         self.submit(cx, Class::Urgent, move || open(&directory, &name, size, flags, may_overwrite));
