@@ -58,7 +58,7 @@ mod tests {
         let mut now = Time::ZERO;
         let mut window = ReceiveWindow::new(now, Bytes::new(1000));
         let mut grows = |window: &mut ReceiveWindow, bytes, elapsed| {
-            now = now + elapsed;
+            now += elapsed;
             window.on_read(now, bytes, RTT)
         };
         assert!(!grows(&mut window, 900, RTT / 2), "not yet a round trip");

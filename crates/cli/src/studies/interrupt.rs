@@ -3,9 +3,11 @@
 //! The first Ctrl-C or SIGTERM stops the sweep; runs that are in progress are finished unless they stop immediately.
 //! The second signal ends the process. Finished runs are on disk by then.
 
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_study::{Progress, RunningPoints};
@@ -14,6 +16,9 @@ use signal_hook::iterator::Signals;
 
 /// The steps of the bar for each run.
 const STEPS: f64 = 1000.0;
+
+/// The time between two lines about the progress, where there is no terminal for a bar: in a log.
+const LINES: Duration = Duration::from_secs(30);
 
 /// Handles signals from its creation on.
 #[derive(Debug)]
@@ -55,28 +60,35 @@ impl Interrupts {
         let style = ProgressStyle::with_template("{bar:20} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = bar.with_style(style);
         *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = Some((bar.clone(), kept.to_owned()));
-        Bar { bar, has_announced: false }
+        let last_line = (!hidden && !io::stderr().is_terminal()).then(Instant::now);
+        Bar { drawn: bar, last_line, has_announced: false }
     }
 }
 
 pub(crate) struct Bar {
-    bar: ProgressBar,
+    drawn: ProgressBar,
+    /// Where there is no terminal, the time of the last line.
+    last_line: Option<Instant>,
     has_announced: bool,
 }
 
 impl Bar {
     pub(crate) fn show(&mut self, progress: Progress) {
-        self.bar.set_length((progress.total as f64 * STEPS) as u64);
-        self.bar.set_position(((progress.done as f64 + progress.running_points.part) * STEPS) as u64);
-        self.bar.set_message(describe(progress));
+        self.drawn.set_length((progress.total as f64 * STEPS) as u64);
+        self.drawn.set_position(((progress.done as f64 + progress.running_points.part) * STEPS) as u64);
+        self.drawn.set_message(describe(progress));
+        if let Some(last) = self.last_line.as_mut().filter(|last| last.elapsed() >= LINES) {
+            *last = Instant::now();
+            eprintln!("rampmeter: {}", describe(progress));
+        }
         if progress.finishing && !self.has_announced {
             self.has_announced = true;
-            self.bar.suspend(|| eprintln!("rampmeter: finishing the current runs; Ctrl-C again stops at once"));
+            self.drawn.suspend(|| eprintln!("rampmeter: finishing the current runs; Ctrl-C again stops at once"));
         }
     }
 
     pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
+        self.drawn.finish_and_clear();
     }
 }
 
