@@ -91,7 +91,7 @@ pub struct Xcp {
     pacer: Pacer,
     /// Packets are spread until this time.
     paced_until: Time,
-    /// The number of acknowledgements in a row without an answer of a router.
+    /// The number of acknowledgements in a row without an answer of a router. Those with a change of 0 do not count.
     unanswered: u32,
 }
 

@@ -96,7 +96,7 @@ impl<'a> Endpoints<'a> {
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
-        let limits = Limits { peer_timeout: Duration::MAX, ..Limits::default() };
+        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, ..Limits::default() };
         let id = self.wire.add(Host::in_clear(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())

@@ -28,7 +28,7 @@ use log::Log;
 use rampmeter_control::Controller;
 use rampmeter_manager::Share;
 use rampmeter_session::{PublicKey, SessionId, Sessions};
-use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, Event as TransportEvent};
+use rampmeter_transport::{Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Duration, Time};
 use send::Acks;
 use sessions::SESSION_SWEEP;
@@ -36,7 +36,7 @@ use sessions::SESSION_SWEEP;
 use crate::clock::Clock;
 use crate::peer::Peer;
 use crate::socket::{SendBatch, Socket};
-use crate::stream::{Arrivals, Stream, min_write_space, send_space};
+use crate::stream::{Arrivals, Stream, min_write_space};
 
 /// The maximum number of batches that a host sends or receives before other hosts run.
 const BATCHES_A_RUN: usize = 4;
@@ -62,7 +62,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { send_buffer: 16 << 20, unsent: 1 << 20, peer_timeout: Duration::from_secs(10) }
+        Self { send_buffer: 4 << 20, unsent: 1 << 20, peer_timeout: Duration::from_secs(10) }
     }
 }
 
@@ -163,7 +163,7 @@ impl<C: Controller> Host<C> {
             Peer::Clear(address) => Some(address),
             Peer::Session(session, _) => self.sessions.as_ref().and_then(|sessions| sessions.address(session)),
         };
-        self.streams.insert(id.number(), Stream::new(now, id, peer, address));
+        self.streams.insert(id.number(), Stream::new(now, id, peer, address, self.limits.send_buffer));
         if self.limits.peer_timeout < Duration::MAX {
             self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
         }
@@ -190,9 +190,21 @@ impl<C: Controller> Host<C> {
 
     /// The number of bytes that the connection takes now.
     pub fn send_space(&self, id: ConnectionId) -> usize {
-        let buffered = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
-        let unsent = self.endpoint.connection(id).map(Connection::unsent);
-        buffered.zip(unsent).map_or(0, |(buffered, unsent)| send_space(&self.limits, buffered, unsent))
+        let stream = self.streams.get(&id.number()).zip(self.endpoint.connection(id));
+        stream.map_or(0, |(stream, connection)| stream.send_space(connection, &self.limits))
+    }
+
+    /// Whether the send buffer has too little space for [`Event::Writable`], so that the bytes in it limit the rate.
+    pub(crate) fn is_full(&self, id: ConnectionId) -> bool {
+        let stream = self.streams.get(&id.number());
+        stream.is_some_and(|stream| stream.buffer_space() < self.limits.min_write_space())
+    }
+
+    /// Makes the send buffer of a connection larger by `more` bytes.
+    pub(crate) fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
+        if let Some(stream) = self.streams.get_mut(&id.number()) {
+            stream.send_buffer += more;
+        }
     }
 
     /// Whether the free space is large enough for [`Event::Writable`].

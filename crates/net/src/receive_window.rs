@@ -5,8 +5,8 @@
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// The largest window: 1 Gb/s over 130 ms.
-const MAX: Bytes = Bytes::new(16 << 20);
+/// The largest window, and the largest send buffer: 1 Gb/s over 130 ms.
+pub(crate) const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
 /// The shortest time over which reading is measured.
 const MIN_ELAPSED: Duration = Duration::from_micros(100);
@@ -38,10 +38,10 @@ impl ReceiveWindow {
         }
         let in_a_round_trip = self.read as f64 * (rtt.as_secs_f64() / elapsed.as_secs_f64());
         (self.read, self.since) = (0, now);
-        in_a_round_trip * 2.0 > self.size.as_u64() as f64 && self.size < MAX
+        in_a_round_trip * 2.0 > self.size.as_u64() as f64 && self.size < MAX_WINDOW
     }
 
-    /// There was memory for it.
+    /// Raises the window to `size`. It never shrinks.
     pub(crate) fn raise(&mut self, size: Bytes) {
         self.size = self.size.max(size);
     }
@@ -68,7 +68,7 @@ mod tests {
         assert!(!grows(&mut window, 1500, RTT * 2), "750 bytes in a round trip");
         assert!(grows(&mut window, 1001, RTT));
         assert_eq!(window.size(), Bytes::new(2000), "there was no memory");
-        window.raise(MAX);
+        window.raise(MAX_WINDOW);
         assert!(!grows(&mut window, 1 << 30, RTT));
     }
 }

@@ -14,12 +14,6 @@ pub(crate) fn min_write_space(capacity: usize) -> usize {
     (64 * 1024).min(capacity / 2)
 }
 
-/// The number of bytes that a connection takes: its send buffer has space for them, and few enough have not been sent.
-pub(crate) fn send_space(limits: &Limits, buffered: usize, unsent: u64) -> usize {
-    let unsent = usize::try_from(unsent).unwrap_or(usize::MAX);
-    limits.send_buffer.saturating_sub(buffered).min(limits.unsent.saturating_sub(unsent))
-}
-
 /// The receiver's packet counts, from which it estimates loss: packets with payload that arrived, and packets sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrivals {
@@ -44,6 +38,8 @@ pub(crate) struct Stream {
     pub(crate) address: Option<SocketAddr>,
     pub(crate) opened_at: Time,
     pub(crate) outgoing: SendBuffer,
+    /// Its size.
+    pub(crate) send_buffer: usize,
     pub(crate) incoming: ReceiveBuffer,
     /// Bytes of the peer's stream received in order.
     pub(crate) arrived: u64,
@@ -64,13 +60,20 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(now: Time, id: ConnectionId, peer: Peer, address: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(
+        now: Time,
+        id: ConnectionId,
+        peer: Peer,
+        address: Option<SocketAddr>,
+        send_buffer: usize,
+    ) -> Self {
         Self {
             id,
             peer,
             address,
             opened_at: now,
             outgoing: SendBuffer::default(),
+            send_buffer,
             incoming: ReceiveBuffer::default(),
             arrived: 0,
             consumed: 0,
@@ -101,12 +104,27 @@ impl Stream {
         let (arrived, ended) = (connection.arrived(), connection.is_received());
         let more = arrived > self.arrived || (ended && !self.ended);
         (self.arrived, self.ended) = (arrived, ended);
-        let space = send_space(limits, self.outgoing.len(), connection.unsent());
         let readable = more && !self.reported_readable;
-        let writable = self.wants_space && space >= limits.min_write_space();
         self.reported_readable |= readable;
+        [readable.then_some(Event::Readable(self.id)), self.writable(connection, limits)]
+    }
+
+    /// The event for an application that waits for space, if there is enough now.
+    pub(crate) fn writable(&mut self, connection: &Connection, limits: &Limits) -> Option<Event> {
+        let writable = self.wants_space && self.send_space(connection, limits) >= limits.min_write_space();
         self.wants_space &= !writable;
-        [readable.then_some(Event::Readable(self.id)), writable.then_some(Event::Writable(self.id))]
+        writable.then_some(Event::Writable(self.id))
+    }
+
+    /// The bytes for which the send buffer has space.
+    pub(crate) fn buffer_space(&self) -> usize {
+        self.send_buffer.saturating_sub(self.outgoing.len())
+    }
+
+    /// The bytes that the connection takes: its send buffer has space for them, and few enough have not been sent.
+    pub(crate) fn send_space(&self, connection: &Connection, limits: &Limits) -> usize {
+        let unsent = usize::try_from(connection.unsent()).unwrap_or(usize::MAX);
+        self.buffer_space().min(limits.unsent.saturating_sub(unsent))
     }
 
     /// Counts a packet with its place among those that its sender has sent.

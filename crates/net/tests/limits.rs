@@ -49,6 +49,17 @@ impl RawClient {
         self.net.host_mut(self.host).unwrap().write(now, id, bytes);
     }
 
+    /// Requests the file `f`, and runs until its first bytes are here.
+    fn begin_get(&mut self) -> ConnectionId {
+        let id = self.open(b"RMF3\0\x01\0\x01f\0\0\0\0\0\0\0\0");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.read(id).is_empty() {
+            assert!(Instant::now() < deadline, "nothing has arrived");
+            self.run(Duration::from_millis(1));
+        }
+        id
+    }
+
     /// Sends `count` openers of connections and does not answer the answers.
     fn send_openers(&mut self, count: usize) {
         let now = self.net.now();
@@ -287,13 +298,54 @@ fn a_megabyte_at_most_is_read_in_advance_of_a_client() {
     fs::File::create(from.path().join("f")).unwrap().set_len(20_000_000).unwrap();
     let server = TestServer::start(from.path(), at_fixed_rate("1 Mb/s"));
     let mut raw = RawClient::new(server.address);
-    let id = raw.open(b"RMF3\0\x01\0\x01f\0\0\0\0\0\0\0\0");
+    let id = raw.begin_get();
     raw.run(Duration::from_millis(500));
     let now = raw.net.now();
     raw.net.host_mut(raw.host).unwrap().abort(now, id);
     raw.run(Duration::from_millis(50)); // sends the reset
     let report = server.next_served();
     assert!((900_000..1_400_000).contains(&report.bytes), "{}", report.bytes);
+}
+
+/// A client that disappears: what was sent until then is as much as the send buffer holds.
+#[test]
+fn send_buffers_grow_with_the_path_while_there_is_memory() {
+    let from = tempfile::tempdir().unwrap();
+    fs::File::create(from.path().join("f")).unwrap().set_len(20_000_000).unwrap();
+    let sent = |memory| {
+        let server = TestServer::start(from.path(), |options| {
+            at_fixed_rate("40 Mb/s")(options);
+            options.memory = Bytes::new(memory);
+            let peer_timeout = rampmeter_units::Duration::from_secs(1);
+            options.limits = Limits { send_buffer: 64 * 1024, unsent: 64 * 1024, peer_timeout };
+        });
+        let mut raw = RawClient::new(server.address);
+        raw.begin_get();
+        drop(raw);
+        server.next_served().bytes
+    };
+    let (least, most) = (sent(0), sent(1 << 20));
+    assert!(least < 400_000, "64 kB, and two pieces of 128 kB: {least}");
+    assert!((least * 3 / 2..1_500_000).contains(&most), "{most}");
+}
+
+/// All acknowledgements are late: a writer goes on as packets leave.
+#[test]
+fn writers_go_on_when_packets_leave() {
+    let from = tempfile::tempdir().unwrap();
+    fs::File::create(from.path().join("f")).unwrap().set_len(20_000_000).unwrap();
+    let server = TestServer::start(from.path(), |options| {
+        at_fixed_rate("40 Mb/s")(options);
+        options.limits = Limits { unsent: 64 * 1024, ..options.limits };
+    });
+    let mut raw = RawClient::new(server.address);
+    let id = raw.begin_get();
+    std::thread::sleep(Duration::from_millis(400));
+    let now = raw.net.now();
+    raw.net.host_mut(raw.host).unwrap().abort(now, id);
+    raw.run(Duration::from_millis(50)); // sends the reset
+    let report = server.next_served();
+    assert!(report.bytes > 600_000, "{}", report.bytes);
 }
 
 #[test]

@@ -50,9 +50,8 @@ impl Source {
         Self { file, size, modified, at: 0, was_unchanged: false, hasher: Box::default(), known: None, shared: None }
     }
 
-    /// The same. Who reads the whole file later needs no hashing, and neither does this reader after a [rewind].
-    ///
-    /// [rewind]: Self::rewind
+    /// The same. If all of it is read, later readers need no hashing. After [`rewind`](Self::rewind) a known hash is
+    /// used.
     pub(crate) fn of_part(file: File, metadata: &Metadata, hashes: &Arc<Hashes>) -> Self {
         let (hashes, state, opened) = (Arc::clone(hashes), FileState::of(metadata), SystemTime::now());
         Self { shared: Some(Box::new(Shared { hashes, state, opened })), ..Self::new(file, metadata) }

@@ -72,6 +72,7 @@ use crate::contact::ContactError;
 use crate::files::{fresh_seed, os_random};
 use crate::host::Limits;
 use crate::peer::Peer;
+use crate::receive_window::MAX_WINDOW;
 
 /// The default port of servers of streams.
 pub const DEFAULT_PORT: u16 = crate::contact::STREAMS_PORT;
@@ -83,7 +84,7 @@ pub fn default_transport() -> Config {
 
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
-    Limits { unsent: 256 * 1024, peer_timeout: Duration::MAX, ..Limits::default() }
+    Limits { send_buffer: MAX_WINDOW.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
 }
 
 /// The minimum idle time of a session after which its controller starts over: Linux's minimum retransmission timeout. Over

@@ -14,6 +14,7 @@ use crate::files::error::NetError;
 use crate::files::protocol::check_controller;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
+use crate::receive_window::MAX_WINDOW;
 use crate::socket::Socket;
 
 /// The maximum wait for the last acknowledgements once everything is done.
@@ -79,7 +80,8 @@ impl<'a> Link<'a> {
         let make = move || factory(Stream::from_seed(fresh_seed()));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
         let socket = Socket::connect(address).map_err(|reason| ContactError::reach(address, reason))?;
-        let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
+        let send_buffer = MAX_WINDOW.as_u64() as usize;
+        let limits = Limits { send_buffer, peer_timeout: options.peer_timeout, ..Limits::default() };
         let mut net = EventLoop::new(max_datagram(&options.transport))?;
         let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
         let mut host = Host::new(endpoint, sessions, socket, limits);

@@ -28,8 +28,8 @@ pub(super) struct Common {
     has_rates: bool,
     budgets: Mutex<Budgets>,
     quota: Mutex<Quota>,
-    /// What the receive windows of uploads may be larger than those of requests.
-    windows: Mutex<Shares>,
+    /// Bytes of memory for larger receive windows and send buffers than each connection has.
+    memory: Mutex<Shares>,
     /// Whether a thread has ended.
     has_ended: AtomicBool,
 }
@@ -53,7 +53,7 @@ impl Common {
             has_rates: options.rate.is_some() || options.client_rate.is_some(),
             budgets: Mutex::new(Budgets::new(now, &options)),
             quota: Mutex::new(quota),
-            windows: Mutex::new(Shares::new(options.memory.as_u64())),
+            memory: Mutex::new(Shares::new(options.memory.as_u64())),
             has_ended: AtomicBool::new(false),
             options,
         })
@@ -73,8 +73,8 @@ impl Common {
         self.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn windows(&self) -> MutexGuard<'_, Shares> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn memory(&self) -> MutexGuard<'_, Shares> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All threads are to end.

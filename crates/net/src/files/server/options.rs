@@ -68,8 +68,8 @@ pub struct ServeOptions {
     pub max_size: Option<Bytes>,
     /// The size of all files in the directory, beyond which uploads are refused.
     pub quota: Option<Bytes>,
-    /// The maximum sum of what the receive windows of uploads have beyond 64 kB each. Clients share it as they share
-    /// places.
+    /// The maximum sum of what receive windows of uploads have beyond 64 kB each, and send buffers beyond that of
+    /// `limits`. Clients share it as they share places.
     pub memory: Bytes,
     /// The rate of all clients together, in bytes of their streams in both directions.
     pub rate: Option<Rate>,

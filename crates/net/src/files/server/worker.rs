@@ -201,7 +201,7 @@ impl Worker {
         statistics: &Statistics,
     ) {
         self.common.admission.close(self.number, id, client.peer.ip(), client.lane.has_place);
-        self.common.windows().give_back(client.peer.ip(), client.lane.more_window());
+        self.common.memory().give_back(client.peer.ip(), client.lane.more_memory());
         client.lane.charge_hashing(now, &self.common);
         self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {

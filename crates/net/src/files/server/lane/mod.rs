@@ -33,7 +33,7 @@ use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Greeting, Hash, MAX_MESSAGE, Refusal, Request, Rights};
 use crate::files::source::Source;
 use crate::host::Host;
-use crate::receive_window::ReceiveWindow;
+use crate::receive_window::{MAX_WINDOW, ReceiveWindow};
 
 /// Requests that have arrived and wait for their turn are read up to this size; the rest stays in the connection, whose
 /// window the client cannot exceed.
@@ -134,6 +134,8 @@ pub(super) struct Lane {
     /// A buffer for the next job.
     buffer: Vec<u8>,
     window: ReceiveWindow,
+    /// Bytes by which its send buffer is larger than at first.
+    more_to_send: u64,
     pub(super) done: Done,
     /// Bytes of requests and files handled, as a measure of progress.
     pub(super) handled: u64,
@@ -156,14 +158,29 @@ impl Lane {
             piece_left: 0,
             buffer: Vec::new(),
             window: ReceiveWindow::new(now, REQUEST_WINDOW),
+            more_to_send: 0,
             done: Done::default(),
             handled: 0,
         }
     }
 
-    /// The bytes of the receive window beyond those that each connection has.
-    pub(super) fn more_window(&self) -> u64 {
-        (self.window.size() - REQUEST_WINDOW).as_u64()
+    /// The bytes of the receive window and of the send buffer beyond those that each connection has.
+    pub(super) fn more_memory(&self) -> u64 {
+        (self.window.size() - REQUEST_WINDOW).as_u64() + self.more_to_send
+    }
+
+    /// Whether more may be written. A send buffer that limits the rate becomes larger, if there is memory.
+    fn has_room(&mut self, cx: &mut Context<'_>) -> bool {
+        while cx.host.is_full(cx.id) {
+            let send_buffer = cx.shared.common.options.limits.send_buffer as u64 + self.more_to_send;
+            let more = send_buffer.min(MAX_WINDOW.as_u64().saturating_sub(send_buffer));
+            if more == 0 || !cx.shared.common.memory().take(self.ip, more) {
+                break;
+            }
+            self.more_to_send += more;
+            cx.host.extend_send_buffer(cx.id, more as usize);
+        }
+        cx.host.is_writable(cx.id)
     }
 
     /// Raises the receive window for an upload: as far as the client's share of the server's memory allows. The window
@@ -179,7 +196,7 @@ impl Lane {
     /// Raises the receive window, if there is memory.
     fn raise_window(&mut self, cx: &mut Context<'_>, wanted: Bytes) {
         let more = (wanted - self.window.size()).as_u64();
-        if cx.shared.common.windows().take(self.ip, more) {
+        if cx.shared.common.memory().take(self.ip, more) {
             self.window.raise(wanted);
             cx.host.endpoint_mut().raise_receive_window(cx.id, wanted);
         }
@@ -292,6 +309,10 @@ impl Lane {
             if self.has_job {
                 return Next::Wait;
             }
+            if matches!(self.stage, Stage::Sending(_)) && !self.has_room(cx) {
+                cx.host.notify_writable(cx.id);
+                return Next::Wait;
+            }
             let next = match &mut self.stage {
                 Stage::Greeting => self.read_greeting(cx),
                 Stage::Receiving(upload) if upload.is_unhashed() => self.hash_part(cx),
@@ -299,10 +320,6 @@ impl Lane {
                 Stage::Changing | Stage::Ended => Next::Wait,
                 Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),
                 Stage::Sending(source) => {
-                    if !cx.host.is_writable(cx.id) {
-                        cx.host.notify_writable(cx.id);
-                        return Next::Wait;
-                    }
                     // This lane has had its reads of this turn. One that got none uses a thread, so that lanes before it
                     // in every turn cannot starve it.
                     if has_read && cx.shared.reads_left == 0 {
