@@ -98,6 +98,20 @@ fn a_directory_arrives_complete_and_only_once() {
     assert!(report.complete > 100 && read_tree(&to.path().join("part")) == read_tree(&from.path().join("d1")));
 }
 
+/// In memory, if there is a file system there: each file is written to the disk before it has its name.
+#[test]
+fn ten_thousand_files_arrive_by_one_request() {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let (from, to) = (tempfile::tempdir_in(&root).unwrap(), tempfile::tempdir_in(&root).unwrap());
+    write_tree(from.path(), 10_000);
+    let server = TestServer::start(from.path(), listed);
+    let out = to.path().join("out");
+    let report = get(&options(server.address, "", &out)).unwrap();
+    assert_eq!((report.complete, report.failed), (10_001, 0), "{:?}", failures(&report));
+    assert!(read_tree(&out) == read_tree(from.path()));
+}
+
 #[test]
 fn several_names_keep_their_names_below_the_output() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
