@@ -50,7 +50,8 @@ const BUNCH: Duration = Duration::from_micros(200);
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged.
+    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged. A server of files makes those
+    /// larger that limit a rate ([`ServeOptions::memory`](crate::files::ServeOptions::memory)).
     pub send_buffer: usize,
     /// The maximum number of bytes of a connection that are written and not sent. With few of them, what the
     /// application writes next leaves soon.

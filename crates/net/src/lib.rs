@@ -14,7 +14,7 @@
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
 //! shares     how clients share places and memory
-//! receive_window  grows as far as a path needs it
+//! receive_window  grows as far as the path needs it
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!

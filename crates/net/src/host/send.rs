@@ -119,6 +119,10 @@ impl<C: Controller> Host<C> {
             (Peer::Clear(_), Some(_)) => None,
             (Peer::Session(session, _), sessions) => sessions.as_mut()?.seal(now, session, bytes, write),
         });
+        if len == 0 {
+            return;
+        }
+        // Fewer bytes are unsent now. The next packet of the peer may be a round trip away.
         let waiting = self.streams.get_mut(&transmit.connection.number()).filter(|stream| stream.wants_space);
         if let Some((stream, connection)) = waiting.zip(self.endpoint.connection(transmit.connection)) {
             self.events.extend(stream.writable(connection, &self.limits));
