@@ -13,7 +13,6 @@
 //! keys       files of keys                peer       the other host of a connection
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
-//! shares     how clients share places and memory
 //! receive_window  grows as far as the path needs it
 //! clock      precise time and waits      ready   readiness of sockets
 //! ```
@@ -36,7 +35,6 @@ pub mod monitor;
 mod peer;
 mod ready;
 mod receive_window;
-mod shares;
 mod socket;
 mod steering;
 mod stream;

@@ -17,10 +17,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::datagram::{FINISH, SEALED};
-use crate::key::PublicKey;
-use crate::networks::{FairRate, Network, Places};
+use crate::fair_rate::FairRate;
 use crate::session::SessionId;
 use crate::sessions::{Budget, HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND, RESETS_A_SECOND};
+use crate::shares::Used;
 
 /// The first bytes of the datagrams that begin with the id of their receiver's session.
 pub const WITH_ID: [u8; 2] = [FINISH, SEALED];
@@ -43,10 +43,10 @@ pub(crate) struct Shared {
     pub(crate) hellos: FairRate,
     pub(crate) hellos_with_cookie: FairRate,
     pub(crate) resets: Budget,
-    /// The places of sessions that other hosts have opened.
-    pub(crate) networks: Places<Network>,
+    /// The places of sessions that other hosts have opened, by address.
+    pub(crate) addresses: Used,
     /// The same, by key, if only listed keys are served.
-    pub(crate) keys: Places<PublicKey>,
+    pub(crate) keys: Used,
     /// All sessions.
     pub(crate) sessions: usize,
 }
@@ -85,8 +85,8 @@ impl Member {
             hellos: FairRate::new(HELLOS_A_SECOND),
             hellos_with_cookie: FairRate::new(HELLOS_WITH_COOKIE_A_SECOND),
             resets: Budget::new(RESETS_A_SECOND),
-            networks: Places::new(),
-            keys: Places::new(),
+            addresses: Used::default(),
+            keys: Used::default(),
             sessions: 0,
         }))
     }

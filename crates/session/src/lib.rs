@@ -16,7 +16,7 @@
 //! - `seal`: keys, nonces, renewal          `replay`: packets that have arrived already
 //! - `stateless`: cookies and resets, which need no state
 //! - `group`: hosts that share a port and limits
-//! - `networks`: how networks of other hosts share handshakes and places
+//! - `shares`: how other hosts share places     `fair_rate`: and handshakes
 //!
 //! **Nothing changes before a datagram is authentic**: no state of the transport, of the manager or of a session.
 //! A datagram of an address that has not proved itself is answered with fewer bytes than it had.
@@ -25,15 +25,16 @@
 //! 8.1 (cookies; there, Retry), 9 (change of address) and 10.3 (stateless reset); RFC 6479 (replay window).
 
 mod datagram;
+mod fair_rate;
 mod frame;
 pub mod group;
 mod handshake;
 mod key;
-mod networks;
 mod replay;
 mod seal;
 mod session;
 mod sessions;
+pub mod shares;
 mod stateless;
 
 pub use datagram::{MAX_OVERHEAD, MIN_HELLO_BYTES, SESSION_VERSION};

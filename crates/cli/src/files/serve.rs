@@ -68,6 +68,9 @@ pub(crate) struct ServeArgs {
     /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits
     #[arg(long, value_name = "RATE", value_parser = rate)]
     client_rate: Option<Rate>,
+    /// The rate of each network, all its clients together: of 24 bits of IPv4, or 48 of IPv6
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    network_rate: Option<Rate>,
     /// Disconnect a client that takes and sends no bytes for this time
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = timeout)]
     timeout: Duration,
@@ -142,6 +145,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         quota: args.quota,
         rate: args.rate,
         client_rate: args.client_rate,
+        network_rate: args.network_rate,
         max_idle: args.timeout,
         max_clients: args.clients,
         threads: args.threads.unwrap_or_else(default_threads),

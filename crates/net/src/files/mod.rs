@@ -42,7 +42,6 @@ use rampmeter_wire::UDP_BYTES;
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
-pub use crate::shares::has_place;
 pub use client::{
     ClientOptions, FileReport, FileResult, GetOptions, PutOptions, Report, SyncOptions, get, parse_hash, put, sync,
 };
@@ -51,6 +50,7 @@ pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
 pub use progress::{Progress, ProgressHandler};
 pub use protocol::Refusal;
+pub use rampmeter_session::shares::has_place;
 #[cfg(feature = "tunnel")]
 pub(crate) use server::ControllerPolicy;
 pub use server::{

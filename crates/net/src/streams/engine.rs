@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rampmeter_control::AnyController;
+use rampmeter_session::shares::Owner;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
 use rampmeter_transport::{Config, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
@@ -31,7 +32,6 @@ use crate::contact::ContactError;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
 use crate::monitor::Monitor;
-use crate::shares::Owner;
 
 /// The interval of checks that no event causes.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -262,7 +262,7 @@ impl Engine {
         let owner = match self.settings.owners {
             Owners::One => None,
             Owners::Networks => Some(peer.into()),
-            Owners::Keys => Some(Owner::key(key)),
+            Owners::Keys => Some(Owner::from(key)),
         };
         let (ended, end) = watch::channel(None);
         let (answers, answering) = watch::channel(true);

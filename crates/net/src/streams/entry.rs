@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rampmeter_control::AnyController;
 use rampmeter_manager::Share;
 use rampmeter_session::SessionId;
+use rampmeter_session::shares::{Owner, Shares};
 use rampmeter_transport::{ConnectionId, State};
 use rampmeter_units::{Bytes, Time};
 
@@ -13,7 +14,6 @@ use super::error::StreamEnd;
 use super::pipe::{CAPACITY, Pipe};
 use crate::host::Host;
 use crate::receive_window::ReceiveWindow;
-use crate::shares::{Owner, Shares};
 
 /// The first receive window of a stream.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);

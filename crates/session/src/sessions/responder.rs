@@ -1,18 +1,18 @@
 //! Sessions that other hosts open, and what limits them.
 //!
 //! A handshake costs a fraction of a millisecond and, until its opener has answered, a place among the half-open
-//! sessions. So a `Hello` is read only if the network that it comes from is within its part of the rate
-//! ([`FairRate`](crate::networks::FairRate)):
+//! sessions. So a `Hello` is read only if the address that it comes from, and its network, are within their parts of
+//! the rate ([`FairRate`](crate::fair_rate::FairRate)):
 //!
 //! - without a cookie, its address may be forged: few are read;
 //! - with a cookie, its address is genuine;
 //! - others cost one hash and are answered with a cookie, or not at all.
 //!
-//! When there are too many half-open sessions, the oldest one of the network with the most of them is discarded. Open
-//! sessions are shared by networks and, if only listed keys are served, by keys.
+//! When there are too many half-open sessions, the oldest one is discarded of the client with the most, in the network
+//! with the most. Open sessions are [shared](crate::shares) by addresses and, if only listed keys are served, by keys.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::{AddAssign, Range};
 
 use rampmeter_units::Time;
@@ -23,9 +23,9 @@ use crate::datagram::{self, Pattern, Token};
 use crate::frame::{Frame, Goodbye};
 use crate::handshake::{Answered, Handshake, draw};
 use crate::key::PublicKey;
-use crate::networks::Network;
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
+use crate::shares::{Name, Owner};
 use crate::stateless::CookieCheck;
 
 /// Handshakes a second without a cookie. Each takes two X25519 operations or more, a fifth of a millisecond together.
@@ -62,7 +62,7 @@ pub struct Openers {
     pub accepted: u64,
     /// Answered with a cookie.
     pub cookies: u64,
-    /// Ignored: with a valid cookie, but beyond the part of their network, or with a forged one.
+    /// Ignored: with a valid cookie, but beyond the part of their address or network, or with a forged one.
     pub over_rate: u64,
     /// Refused: they expect another key.
     pub other_key: u64,
@@ -119,7 +119,7 @@ impl Sessions {
             return None;
         };
         let peer_key = handshake.peer_key();
-        let refusal = self.refusal(Network::of(from), peer_key, known);
+        let refusal = self.refusal(from.ip(), peer_key, known);
         if let Some(refusal) = refusal {
             self.count_refusal(from, peer_key, refusal);
             if pattern == Pattern::Xx {
@@ -166,13 +166,12 @@ impl Sessions {
 
     /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has a valid or a forged one.
     fn may_read(&mut self, now: Time, from: SocketAddr, hello: u64, cookie: &Token) -> bool {
-        let network = Network::of(from);
         let has_room = self.half_open.len() <= self.config.max_half_open / 2;
-        if has_room && self.member.shared().hellos.take(now, network) {
+        if has_room && self.member.shared().hellos.take(now, from.ip()) {
             return true;
         }
         match self.stateless.check(now, cookie, from, hello, &mut *self.random) {
-            CookieCheck::Valid => self.may_compute(now, network),
+            CookieCheck::Valid => self.may_compute(now, from.ip()),
             CookieCheck::Retry(cookie) => {
                 self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
                 self.openers.cookies += 1;
@@ -186,14 +185,14 @@ impl Sessions {
     }
 
     /// Whether a host with a genuine address may cause another handshake.
-    fn may_compute(&mut self, now: Time, network: Network) -> bool {
-        let is_permitted = self.member.shared().hellos_with_cookie.take(now, network);
+    fn may_compute(&mut self, now: Time, ip: IpAddr) -> bool {
+        let is_permitted = self.member.shared().hellos_with_cookie.take(now, ip);
         self.openers.over_rate += u64::from(!is_permitted);
         is_permitted
     }
 
     /// Why a session is refused, if it is: a new one, or `known`, which has a place already.
-    fn refusal(&mut self, network: Network, key: Option<PublicKey>, known: Option<SessionId>) -> Option<Refusal> {
+    fn refusal(&mut self, ip: IpAddr, key: Option<PublicKey>, known: Option<SessionId>) -> Option<Refusal> {
         if key.is_some_and(|key| !self.config.clients.allow(key)) {
             return Some(Refusal::NotAuthorized);
         }
@@ -202,8 +201,8 @@ impl Sessions {
         let left = self.places_left() + usize::from(known.is_some());
         let charged = self.charged(key).filter(|_| known.is_none_or(|known| known.charged_key != key));
         let shared = self.member.shared();
-        let has_place = known.is_some() || shared.networks.permits(&network, left);
-        let may_charge = charged.is_none_or(|key| shared.keys.permits(&key, left));
+        let has_place = known.is_some() || shared.addresses.permits(ip.into(), 1, left as u64);
+        let may_charge = charged.is_none_or(|key| shared.keys.permits(key.into(), 1, left as u64));
         drop(shared);
         if left == 0 {
             self.events.push_back(Event::Full);
@@ -229,12 +228,12 @@ impl Sessions {
     /// Keeps a session, in the place of `known` if there is one.
     fn place(&mut self, mut session: Session, known: Option<SessionId>) {
         session.charged_key = self.charged(session.peer_key);
-        let (id, network) = (session.id, Network::of(session.first_address));
+        let (id, ip) = (session.id, session.first_address.ip());
         let mut shared = self.member.shared();
         if let Some(key) = session.charged_key {
-            shared.keys.take(key);
+            shared.keys.take(key.into(), 1);
         }
-        shared.networks.take(network);
+        shared.addresses.take(ip.into(), 1);
         drop(shared);
         if known.is_some() {
             if let Some(before) = self.slot_mut(id).map(|place| std::mem::replace(place, session)) {
@@ -251,21 +250,23 @@ impl Sessions {
     /// Gives the places back of a session that another host opened.
     pub(super) fn release(&self, session: &Session) {
         let mut shared = self.member.shared();
-        shared.networks.give_back(&Network::of(session.first_address));
+        shared.addresses.give_back(session.first_address.ip().into(), 1);
         if let Some(key) = session.charged_key {
-            shared.keys.give_back(&key);
+            shared.keys.give_back(key.into(), 1);
         }
     }
 
-    /// Discards the oldest half-open session of the network that has the most.
+    /// Discards the oldest half-open session of the client with the most, in the network with the most.
     fn displace(&mut self) {
-        let network = |id: &SessionId| self.slot(*id).map(|session| Network::of(session.first_address));
-        let mut counts: BTreeMap<Option<Network>, usize> = BTreeMap::new();
-        for id in &self.half_open {
-            *counts.entry(network(id)).or_default() += 1;
+        let owner = |id: &SessionId| self.slot(*id).map(|session| Owner::from(session.first_address.ip()));
+        let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
+        for Owner { network, client } in self.half_open.iter().filter_map(owner) {
+            *counts.entry(network).or_default() += 1;
+            *counts.entry(client).or_default() += 1;
         }
-        let most = counts.values().copied().max();
-        let oldest = self.half_open.iter().copied().find(|id| counts.get(&network(id)).copied() == most);
+        let count = |id: &SessionId| owner(id).map(|owner| (counts[&owner.network], counts[&owner.client]));
+        let most = self.half_open.iter().map(count).max();
+        let oldest = self.half_open.iter().copied().find(|id| Some(count(id)) == most);
         if let Some(oldest) = oldest {
             self.discard(oldest);
             self.openers.displaced += 1;
@@ -280,7 +281,7 @@ impl Sessions {
             return Some(());
         }
         // Its opener can send many, each of which fails late.
-        if !self.may_compute(now, Network::of(from)) {
+        if !self.may_compute(now, from.ip()) {
             return None;
         }
         let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut()?;
@@ -290,14 +291,14 @@ impl Sessions {
         let (sealer, opener) = answered.handshake.split();
         session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
         let key = session.peer_key?;
-        let refusal = self.refusal(Network::of(from), Some(key), Some(id));
+        let refusal = self.refusal(from.ip(), Some(key), Some(id));
         if let Some(refusal) = refusal {
             self.count_refusal(from, Some(key), refusal);
             self.goodbye(id, refusal.goodbye());
             return None;
         }
         if let Some(key) = self.charged(Some(key)) {
-            self.member.shared().keys.take(key);
+            self.member.shared().keys.take(key.into(), 1);
             self.slot_mut(id)?.charged_key = Some(key);
         }
         Some(())

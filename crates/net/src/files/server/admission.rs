@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rampmeter_session::shares::Shares;
 use rampmeter_transport::ConnectionId;
 
 use crate::driver::Alarm;
-use crate::shares::Shares;
 
 /// A connection that waits for a place.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,11 @@
 //!
 //! | | one client | one network | all |
 //! |---|---|---|---|
-//! | bytes that are moved | `client_rate` | | `rate` |
+//! | bytes that are moved | `client_rate` | `network_rate` | `rate` |
 //! | bytes that are hashed | `hashing` | four times `hashing` | |
 //!
-//! Clients and networks are those of [`shares`](crate::shares). Hashing has a limit by network, because its cost is
-//! this host's, and one customer of a provider may have the addresses of 65536 clients. Bytes that are moved have none:
-//! the operator chooses the rate of each client, and a network may be a campus with hundreds of them.
+//! Clients and networks are those of [`shares`](rampmeter_session::shares). Hashing always has a limit by network,
+//! because its cost is this host's, and one customer of a provider may have the addresses of 65536 clients.
 //!
 //! A budget may go into debt: a piece of work is done as a whole if anything is left, and the next one waits until the
 //! debt is paid. So pieces may be of any size, and the mean rate is exact.
@@ -15,12 +14,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use rampmeter_manager::Destination;
-use rampmeter_transport::network;
+use rampmeter_session::shares::{Name, Owner};
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::options::ServeOptions;
-use crate::shares::client;
 
 /// What a network may have hashed, in multiples of what a client may.
 const HASHING_CLIENTS: u64 = 4;
@@ -72,7 +69,7 @@ struct Each {
     rate: Rate,
     depth: Duration,
     /// Those that were used and may not be full yet.
-    budgets: BTreeMap<Destination, Budget>,
+    budgets: BTreeMap<Name, Budget>,
 }
 
 impl Each {
@@ -80,12 +77,12 @@ impl Each {
         Self { rate, depth, budgets: BTreeMap::new() }
     }
 
-    fn wait(&mut self, now: Time, owner: Destination) -> Option<Time> {
-        self.budgets.get_mut(&owner)?.wait(now)
+    fn wait(&mut self, now: Time, name: Name) -> Option<Time> {
+        self.budgets.get_mut(&name)?.wait(now)
     }
 
-    fn take(&mut self, now: Time, owner: Destination, amount: u64) {
-        let budget = self.budgets.entry(owner).or_insert_with(|| Budget::new(self.rate, self.depth, now));
+    fn take(&mut self, now: Time, name: Name, amount: u64) {
+        let budget = self.budgets.entry(name).or_insert_with(|| Budget::new(self.rate, self.depth, now));
         budget.take(now, amount);
     }
 
@@ -103,6 +100,7 @@ impl Each {
 pub(crate) struct Budgets {
     moving: Option<Budget>,
     moving_of_clients: Option<Each>,
+    moving_of_networks: Option<Each>,
     hashing_of_clients: Each,
     hashing_of_networks: Each,
 }
@@ -110,9 +108,11 @@ pub(crate) struct Budgets {
 impl Budgets {
     pub(crate) fn new(now: Time, options: &ServeOptions) -> Self {
         let of_network = Rate::from_bps(options.hashing.as_bps().saturating_mul(HASHING_CLIENTS));
+        let moving_of_each = |rate: Option<Rate>| rate.map(|rate| Each::new(rate, SENDING_DEPTH));
         Self {
             moving: options.rate.map(|rate| Budget::new(rate, SENDING_DEPTH, now)),
-            moving_of_clients: options.client_rate.map(|rate| Each::new(rate, SENDING_DEPTH)),
+            moving_of_clients: moving_of_each(options.client_rate),
+            moving_of_networks: moving_of_each(options.network_rate),
             hashing_of_clients: Each::new(options.hashing, HASHING_DEPTH),
             hashing_of_networks: Each::new(of_network, HASHING_DEPTH),
         }
@@ -120,9 +120,11 @@ impl Budgets {
 
     /// The time at which bytes may be moved again for the client at `ip`, if not now.
     pub(crate) fn wait_to_move(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
+        let owner = Owner::from(ip);
         let all = self.moving.as_mut().and_then(|budget| budget.wait(now));
-        let own = self.moving_of_clients.as_mut().and_then(|each| each.wait(now, client(ip)));
-        all.max(own)
+        let network = self.moving_of_networks.as_mut().and_then(|each| each.wait(now, owner.network));
+        let own = self.moving_of_clients.as_mut().and_then(|each| each.wait(now, owner.client));
+        all.max(network).max(own)
     }
 
     /// The client at `ip` was sent, or has sent, so many bytes.
@@ -130,26 +132,33 @@ impl Budgets {
         if let Some(budget) = &mut self.moving {
             budget.take(now, bytes);
         }
-        if let Some(each) = &mut self.moving_of_clients {
-            each.take(now, client(ip), bytes);
+        let owner = Owner::from(ip);
+        for (each, name) in [(&mut self.moving_of_clients, owner.client), (&mut self.moving_of_networks, owner.network)]
+        {
+            if let Some(each) = each {
+                each.take(now, name, bytes);
+            }
         }
     }
 
     /// The time at which bytes may be hashed again for the client at `ip`, if not now.
     pub(crate) fn wait_to_hash(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        let own = self.hashing_of_clients.wait(now, client(ip));
-        own.max(self.hashing_of_networks.wait(now, network(ip.into())))
+        let owner = Owner::from(ip);
+        let own = self.hashing_of_clients.wait(now, owner.client);
+        own.max(self.hashing_of_networks.wait(now, owner.network))
     }
 
     /// Bytes were hashed for the client at `ip` that were neither sent nor received for it.
     pub(crate) fn on_hashed(&mut self, now: Time, ip: IpAddr, bytes: u64) {
-        self.hashing_of_clients.take(now, client(ip), bytes);
-        self.hashing_of_networks.take(now, network(ip.into()), bytes);
+        let owner = Owner::from(ip);
+        self.hashing_of_clients.take(now, owner.client, bytes);
+        self.hashing_of_networks.take(now, owner.network, bytes);
     }
 
     pub(crate) fn sweep(&mut self, now: Time) {
         let hashing = [&mut self.hashing_of_clients, &mut self.hashing_of_networks];
-        self.moving_of_clients.iter_mut().chain(hashing).for_each(|each| each.sweep(now));
+        let moving = self.moving_of_clients.iter_mut().chain(&mut self.moving_of_networks);
+        moving.chain(hashing).for_each(|each| each.sweep(now));
     }
 }
 
@@ -193,6 +202,17 @@ mod tests {
         let mut all = budgets(Some(1_500_000), Some(1_000_000));
         let moved: u64 = move_pieces(&mut all, &["10.0.0.1", "10.0.0.2", "10.0.0.3"], 10_000).iter().sum();
         assert!((14_900_000..15_300_000).contains(&moved), "{moved}");
+    }
+
+    #[test]
+    fn a_network_gets_its_rate_and_shares_it() {
+        let rate = |bytes: u64| Some(Rate::from_bps(bytes * 8));
+        let options = ServeOptions { client_rate: rate(800_000), network_rate: rate(1_000_000), ..Default::default() };
+        let mut budgets = Budgets::new(Time::ZERO, &options);
+        let moved = move_pieces(&mut budgets, &["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.1.1"], 10_000);
+        let network: u64 = moved[..3].iter().sum();
+        assert!((9_900_000..10_300_000).contains(&network), "{moved:?}");
+        assert!((7_900_000..8_300_000).contains(&moved[3]), "one alone has the rate of a client: {moved:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rampmeter_session::shares::Shares;
 use rampmeter_units::{Bytes, Time};
 
 use super::admission::Admission;
@@ -14,7 +15,6 @@ use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::hashes::Hashes;
 use crate::history::HistoryFile;
-use crate::shares::Shares;
 
 /// What threads share.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Common {
             hashes: Arc::default(),
             admission: Admission::new(threads, options.max_connections(), options.max_clients),
             histories,
-            has_rates: options.rate.is_some() || options.client_rate.is_some(),
+            has_rates: options.rate.or(options.client_rate).or(options.network_rate).is_some(),
             budgets: Mutex::new(Budgets::new(now, &options)),
             quota: Mutex::new(quota),
             memory: Mutex::new(Shares::new(options.memory.as_u64())),

@@ -75,6 +75,8 @@ pub struct ServeOptions {
     pub rate: Option<Rate>,
     /// The same of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
     pub client_rate: Option<Rate>,
+    /// The same of each network, all its clients together: of 24 bits of IPv4, or 48 of IPv6.
+    pub network_rate: Option<Rate>,
     /// The rate at which files are hashed for each client, to resume and to compare them. Unused, it is kept for five
     /// seconds. A network (24 bits of IPv4, 48 of IPv6) has four times as much.
     pub hashing: Rate,
@@ -130,6 +132,7 @@ impl Default for ServeOptions {
             memory: Bytes::new(256 << 20),
             rate: None,
             client_rate: None,
+            network_rate: None,
             hashing: Rate::from_bps(1_600_000_000),
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),

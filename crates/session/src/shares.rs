@@ -1,4 +1,4 @@
-//! How clients share what a server has a limited amount of: places, bytes of memory.
+//! How clients share what a host has a limited amount of: places, bytes of memory.
 //!
 //! A client is an address, in a network that most likely is one customer of a provider:
 //!
@@ -8,53 +8,53 @@
 //! | IPv6 | 48 bits | 64 bits |
 //! | a listed key | the key | the key |
 //!
-//! A network may have at most [`SHARE`] times as much as is then left; the last place is for one without any. So one network
-//! has at most four fifths, a second one four fifths of the rest, and so on (dynamic thresholds: Choudhury and Hahne,
-//! 1998, for the buffers of switches). The clients of a network share what it may have in the same way: one has at most
-//! 16 parts of 25 of everything.
+//! A network may have at most four times as much as is then left; the last place is for one without any. So one
+//! network has at most four fifths, a second one four fifths of the rest, and so on (dynamic thresholds: Choudhury and
+//! Hahne, 1998, for the buffers of switches). The clients of a network share what it may have in the same way: one has
+//! at most 16 parts of 25 of everything.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use rampmeter_manager::Destination;
-use rampmeter_session::PublicKey;
-use rampmeter_transport::network;
+use crate::key::PublicKey;
 
 /// What a network or a client may have for each unit that is left.
 const SHARE: u64 = 4;
 
-/// A network or a client.
+/// A network or a client. Addresses are those of IPv6 (RFC 4291 section 2.5.5.2), without the bits that do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Name {
-    Addresses(Destination),
+pub enum Name {
+    /// A network.
+    Network(u128),
+    /// A client.
+    Client(u128),
+    /// A client with a listed key, wherever it is.
     Key(PublicKey),
 }
 
 /// A client that has a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
-    network: Name,
-    client: Name,
+pub struct Owner {
+    /// Its network.
+    pub network: Name,
+    /// The client itself.
+    pub client: Name,
 }
 
-impl Owner {
-    #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "for streams"))]
-    pub(crate) fn key(key: PublicKey) -> Self {
+impl From<PublicKey> for Owner {
+    fn from(key: PublicKey) -> Self {
         Self { network: Name::Key(key), client: Name::Key(key) }
     }
 }
 
 impl From<IpAddr> for Owner {
     fn from(ip: IpAddr) -> Self {
-        Self { network: Name::Addresses(network(ip.into())), client: Name::Addresses(client(ip)) }
-    }
-}
-
-/// The client that has the address `ip`.
-pub(crate) fn client(ip: IpAddr) -> Destination {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => IpAddr::V4(ip).into(),
-        IpAddr::V6(ip) => Destination(ip.to_bits() >> 64 << 64),
+        let (bits, in_network, in_client) = match ip.to_canonical() {
+            IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), 8, 0),
+            IpAddr::V6(ip) => (ip.to_bits(), 80, 64),
+        };
+        let prefix = |host_bits| bits >> host_bits << host_bits;
+        Self { network: Name::Network(prefix(in_network)), client: Name::Client(prefix(in_client)) }
     }
 }
 
@@ -63,13 +63,6 @@ pub(crate) fn client(ip: IpAddr) -> Destination {
 struct Network {
     sum: u64,
     clients: BTreeMap<Name, u64>,
-}
-
-/// An amount, and who has parts of it.
-#[derive(Debug)]
-pub(crate) struct Shares {
-    left: u64,
-    networks: BTreeMap<Name, Network>,
 }
 
 /// Whether a client that has `client` of a network's `network` may take `amount` of what is `left`.
@@ -82,41 +75,68 @@ fn permits(amount: u64, left: u64, network: u64, client: u64) -> bool {
     amount <= left.min(room) && (is_first_place || client + amount <= SHARE.saturating_mul(room - amount))
 }
 
-impl Shares {
-    pub(crate) fn new(all: u64) -> Self {
-        Self { left: all, networks: BTreeMap::new() }
+/// Who has parts of an amount.
+#[derive(Debug, Default)]
+pub(crate) struct Used(BTreeMap<Name, Network>);
+
+impl Used {
+    /// Whether `owner` may take `amount` of what is `left`.
+    pub(crate) fn permits(&self, owner: Owner, amount: u64, left: u64) -> bool {
+        let network = self.0.get(&owner.network);
+        let client = network.and_then(|network| network.clients.get(&owner.client)).copied().unwrap_or(0);
+        permits(amount, left, network.map_or(0, |network| network.sum), client)
     }
 
-    /// Takes `amount` for `owner`, if it may have it.
-    pub(crate) fn take(&mut self, owner: impl Into<Owner>, amount: u64) -> bool {
+    pub(crate) fn take(&mut self, owner: Owner, amount: u64) {
+        let network = self.0.entry(owner.network).or_default();
+        network.sum += amount;
+        *network.clients.entry(owner.client).or_default() += amount;
+    }
+
+    /// Gives back `amount`, or what `owner` has if that is less. Returns how much.
+    pub(crate) fn give_back(&mut self, owner: Owner, amount: u64) -> u64 {
+        let Some(network) = self.0.get_mut(&owner.network) else { return 0 };
+        let Some(client) = network.clients.get_mut(&owner.client) else { return 0 };
+        let amount = amount.min(*client);
+        *client -= amount;
+        network.sum -= amount;
+        if *client == 0 {
+            network.clients.remove(&owner.client);
+        }
+        if network.sum == 0 {
+            self.0.remove(&owner.network);
+        }
+        amount
+    }
+}
+
+/// An amount, and who has parts of it.
+#[derive(Debug)]
+pub struct Shares {
+    left: u64,
+    used: Used,
+}
+
+impl Shares {
+    /// Nothing of `all` is taken yet.
+    pub fn new(all: u64) -> Self {
+        Self { left: all, used: Used::default() }
+    }
+
+    /// Takes `amount` for `owner`, if it may have it. Returns whether it may.
+    pub fn take(&mut self, owner: impl Into<Owner>, amount: u64) -> bool {
         let owner = owner.into();
-        let network = self.networks.get(&owner.network);
-        let client = network.and_then(|network| network.clients.get(&owner.client)).copied().unwrap_or(0);
-        let is_permitted = permits(amount, self.left, network.map_or(0, |network| network.sum), client);
+        let is_permitted = self.used.permits(owner, amount, self.left);
         if is_permitted {
             self.left -= amount;
-            let network = self.networks.entry(owner.network).or_default();
-            network.sum += amount;
-            *network.clients.entry(owner.client).or_default() += amount;
+            self.used.take(owner, amount);
         }
         is_permitted
     }
 
     /// Gives back `amount` that was taken for `owner`.
-    pub(crate) fn give_back(&mut self, owner: impl Into<Owner>, amount: u64) {
-        let owner = owner.into();
-        let Some(network) = self.networks.get_mut(&owner.network) else { return };
-        let Some(client) = network.clients.get_mut(&owner.client) else { return };
-        let amount = amount.min(*client);
-        *client -= amount;
-        network.sum -= amount;
-        self.left += amount;
-        if *client == 0 {
-            network.clients.remove(&owner.client);
-        }
-        if network.sum == 0 {
-            self.networks.remove(&owner.network);
-        }
+    pub fn give_back(&mut self, owner: impl Into<Owner>, amount: u64) {
+        self.left += self.used.give_back(owner.into(), amount);
     }
 }
 
@@ -153,7 +173,7 @@ mod tests {
         for ip in taken {
             shares.give_back(ip, 1);
         }
-        assert_eq!((shares.left, shares.networks.len()), (all as u64, 0));
+        assert_eq!((shares.left, shares.used.0.len()), (all as u64, 0));
         counts
     }
 
