@@ -2,6 +2,7 @@
 //! generic code of the transport again.
 
 mod common;
+mod disks;
 #[cfg(feature = "tunnel")]
 mod false_servers;
 mod files;

@@ -145,24 +145,3 @@ fn pipes_and_links_are_not_replaced() {
     let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
     assert!(error.contains("odd.part: is not a regular file"), "{error}");
 }
-
-#[test]
-fn a_full_disk_is_reported_and_the_part_is_kept() {
-    use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
-    let server = TestServer::start(from.path(), |_| {});
-    // A small file system that only this thread sees.
-    let none: Option<&str> = None;
-    let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
-        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
-        .and_then(|()| mount(Some("none"), to.path(), Some("tmpfs"), MsFlags::empty(), Some("size=1m")));
-    if let Err(error) = small {
-        eprintln!("skipped: mounting a small file system needs root ({error})");
-        return;
-    }
-    let error = fetch(server.address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::DiskFull(_)), "{error}");
-    assert!(fs::metadata(to.path().join("f.part")).unwrap().len() > 500_000);
-}

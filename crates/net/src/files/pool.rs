@@ -2,12 +2,13 @@
 //!
 //! A job returns a value, which the loop receives with the job's key after its alarm was rung. Each key should have
 //! at most one job at a time; then the queue is as long as there are keys, and each key gets its turn. Background jobs
-//! run on half of the threads only: hashing a large file never takes the last thread from those who read.
+//! run on half of the threads only: hashing a large file never takes the last thread from those who read. If no thread
+//! takes jobs any more, because a disk does not answer, those who wait get threads of their own.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::Alarm;
 
@@ -22,6 +23,9 @@ pub(crate) enum Class {
     Background,
 }
 
+/// The maximum number of threads that help when the others are blocked.
+const MAX_HELPERS: usize = 256;
+
 /// A pool of threads.
 pub(crate) struct Pool<K, R> {
     shared: Arc<Shared<K, R>>,
@@ -29,16 +33,53 @@ pub(crate) struct Pool<K, R> {
 }
 
 struct Shared<K, R> {
-    queue: Mutex<Queue<K, R>>,
+    queues: Mutex<Queues<K, R>>,
     changed: Condvar,
     threads: usize,
+    sender: Sender<(K, R)>,
+    alarm: Alarm,
 }
 
-struct Queue<K, R> {
-    urgent: VecDeque<(K, Job<R>)>,
-    background: VecDeque<(K, Job<R>)>,
+struct Queues<K, R> {
+    urgent: Queue<K, R>,
+    background: Queue<K, R>,
     background_running: usize,
+    helpers: usize,
     is_closed: bool,
+}
+
+/// The jobs of a class that wait.
+struct Queue<K, R> {
+    jobs: VecDeque<(K, Job<R>)>,
+    /// How many were taken from here so far.
+    taken: u64,
+    /// The same at the last look, if jobs waited then.
+    taken_before: Option<u64>,
+}
+
+impl<K, R> Queue<K, R> {
+    const EMPTY: Self = Self { jobs: VecDeque::new(), taken: 0, taken_before: None };
+
+    fn take(&mut self) -> Option<(K, Job<R>)> {
+        self.taken += u64::from(!self.jobs.is_empty());
+        self.jobs.pop_front()
+    }
+
+    /// The number of jobs that wait, if some have waited since the last look and none was taken.
+    fn look(&mut self) -> usize {
+        let taken = (!self.jobs.is_empty()).then_some(self.taken);
+        let before = std::mem::replace(&mut self.taken_before, taken);
+        if taken.is_some() && before == taken { self.jobs.len() } else { 0 }
+    }
+}
+
+impl<K, R> Queues<K, R> {
+    fn of(&mut self, class: Class) -> &mut Queue<K, R> {
+        match class {
+            Class::Urgent => &mut self.urgent,
+            Class::Background => &mut self.background,
+        }
+    }
 }
 
 impl<K, R> fmt::Debug for Pool<K, R> {
@@ -51,25 +92,30 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
     /// Starts `threads` threads, at least two.
     pub(crate) fn new(threads: usize, alarm: &Alarm) -> std::io::Result<Self> {
         let threads = threads.max(2);
-        let queue =
-            Queue { urgent: VecDeque::new(), background: VecDeque::new(), background_running: 0, is_closed: false };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new(), threads });
+        let queues = Queues {
+            urgent: Queue::EMPTY,
+            background: Queue::EMPTY,
+            background_running: 0,
+            helpers: 0,
+            is_closed: false,
+        };
         let (sender, results) = channel();
+        let (queues, changed, alarm) = (Mutex::new(queues), Condvar::new(), alarm.clone());
+        let pool = Self { shared: Arc::new(Shared { queues, changed, threads, sender, alarm }), results };
         for _ in 0..threads {
-            let (shared, sender, alarm) = (Arc::clone(&shared), sender.clone(), alarm.clone());
-            std::thread::Builder::new().name("rampmeter-disk".into()).spawn(move || shared.work(&sender, &alarm))?;
+            pool.spawn(Shared::work)?;
         }
-        Ok(Self { shared, results })
+        Ok(pool)
+    }
+
+    fn spawn(&self, work: impl FnOnce(&Shared<K, R>) + Send + 'static) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        std::thread::Builder::new().name("rampmeter-disk".into()).spawn(move || work(&shared)).map(drop)
     }
 
     /// Runs `job` in a thread.
     pub(crate) fn submit(&self, key: K, class: Class, job: impl FnOnce() -> R + Send + 'static) {
-        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        match class {
-            Class::Urgent => queue.urgent.push_back((key, Box::new(job))),
-            Class::Background => queue.background.push_back((key, Box::new(job))),
-        }
-        drop(queue);
+        self.shared.queues().of(class).jobs.push_back((key, Box::new(job)));
         self.shared.changed.notify_one();
     }
 
@@ -77,51 +123,84 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
     pub(crate) fn poll(&self) -> Option<(K, R)> {
         self.results.try_recv().ok()
     }
+
+    /// Starts a thread for each job that has waited since the last call, if no job of its class was taken since then:
+    /// a disk does not answer, and others may. To be called at times that are longer than a job takes.
+    pub(crate) fn relieve(&self) {
+        for class in [Class::Urgent, Class::Background] {
+            let mut queues = self.shared.queues();
+            let helpers = queues.of(class).look().min(MAX_HELPERS - queues.helpers);
+            queues.helpers += helpers;
+            drop(queues);
+            for _ in 0..helpers {
+                if self.spawn(move |shared| shared.help(class)).is_err() {
+                    self.shared.queues().helpers -= 1;
+                }
+            }
+        }
+    }
 }
 
 impl<K, R> Drop for Pool<K, R> {
     /// Ends the threads. They are not waited for: one may be blocked by a disk that does not answer.
     fn drop(&mut self) {
-        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.is_closed = true;
-        queue.urgent.clear();
-        queue.background.clear();
-        drop(queue);
+        let mut queues = self.shared.queues();
+        queues.is_closed = true;
+        queues.urgent.jobs.clear();
+        queues.background.jobs.clear();
+        drop(queues);
         self.shared.changed.notify_all();
     }
 }
 
 impl<K, R> Shared<K, R> {
-    fn work(&self, results: &Sender<(K, R)>, alarm: &Alarm) {
+    fn queues(&self) -> MutexGuard<'_, Queues<K, R>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
         while let Some((key, job, class)) = self.next() {
             let result = job();
             if class == Class::Background {
-                self.queue.lock().unwrap_or_else(PoisonError::into_inner).background_running -= 1;
+                self.queues().background_running -= 1;
                 self.changed.notify_one();
             }
-            if results.send((key, result)).is_err() {
-                return;
-            }
-            alarm.ring();
+            self.report(key, result);
         }
     }
 
+    /// Does one job beside the pool's own threads.
+    fn help(&self, class: Class) {
+        let taken = self.queues().of(class).take();
+        if let Some((key, job)) = taken {
+            let result = job();
+            self.report(key, result);
+        }
+        self.queues().helpers -= 1;
+    }
+
+    fn report(&self, key: K, result: R) {
+        // Nobody is left to receive it after the end of the pool.
+        let _ = self.sender.send((key, result));
+        self.alarm.ring();
+    }
+
     fn next(&self) -> Option<(K, Job<R>, Class)> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues();
         loop {
-            if queue.is_closed {
+            if queues.is_closed {
                 return None;
             }
-            if let Some((key, job)) = queue.urgent.pop_front() {
+            if let Some((key, job)) = queues.urgent.take() {
                 return Some((key, job, Class::Urgent));
             }
-            if queue.background_running < self.threads / 2 {
-                if let Some((key, job)) = queue.background.pop_front() {
-                    queue.background_running += 1;
+            if queues.background_running < self.threads / 2 {
+                if let Some((key, job)) = queues.background.take() {
+                    queues.background_running += 1;
                     return Some((key, job, Class::Background));
                 }
             }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queues = self.changed.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -145,6 +224,16 @@ mod tests {
         panic!("no result in five seconds");
     }
 
+    fn wait_until(condition: impl Fn() -> bool) {
+        for _ in 0..5000 {
+            if condition() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("not in five seconds");
+    }
+
     #[test]
     fn blocked_background_jobs_leave_threads_for_urgent_ones() {
         let mut net = EventLoop::<NewReno>::new(1500).unwrap();
@@ -166,5 +255,38 @@ mod tests {
             release.send(()).unwrap();
             assert_eq!(next(&pool), (key, key), "background jobs end in their order");
         }
+    }
+    #[test]
+    fn blocked_threads_get_help_and_busy_ones_none() {
+        let mut net = EventLoop::<NewReno>::new(1500).unwrap();
+        let pool = Pool::new(2, &net.alarm().unwrap()).unwrap();
+        let (release, blocked) = channel::<()>();
+        let blocked = Arc::new(Mutex::new(blocked));
+        for key in 0..5 {
+            let blocked = Arc::clone(&blocked);
+            pool.submit(key, Class::Urgent, move || {
+                let _ = blocked.lock().unwrap().recv();
+                key
+            });
+        }
+        let taken = || pool.shared.queues().urgent.taken;
+        wait_until(|| taken() == 2);
+        pool.relieve();
+        release.send(()).unwrap();
+        next(&pool);
+        wait_until(|| taken() == 3);
+        pool.relieve();
+        assert_eq!(pool.shared.queues().helpers, 0, "a job was taken since the last call");
+        pool.relieve();
+        wait_until(|| taken() == 5);
+        for class in [Class::Urgent, Class::Background] {
+            pool.submit(100, class, || 101);
+        }
+        pool.relieve();
+        assert_eq!(pool.poll(), None);
+        pool.relieve();
+        assert_eq!([next(&pool), next(&pool)], [(100, 101); 2]);
+        drop(release);
+        wait_until(|| pool.shared.queues().helpers == 0);
     }
 }
