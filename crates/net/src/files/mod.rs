@@ -21,6 +21,7 @@ mod client;
 mod directory;
 mod error;
 mod hashes;
+mod locked;
 mod page_cache;
 mod part;
 mod pool;

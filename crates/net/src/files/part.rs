@@ -4,12 +4,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{AT_FDCWD, Flock};
 
 use super::error::NetError;
+use super::locked::open_locked;
 use super::protocol::Hash;
 
 /// The name of standard output. A file of this name is `./-`.
@@ -158,49 +159,13 @@ impl Output {
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
         let path = PathBuf::from(name);
-        loop {
-            let file = open_part(&path).map_err(|reason| NetError::file(&path, reason))?;
-            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
-            let file = lock.map_err(|_| NetError::PartInUse(path.clone()))?;
-            if is_at(&file, &path) {
-                return Ok(Self::Part { file, path });
-            }
+        // Another user with access to the directory could have put a link to one of this user's files here.
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        match open_locked(AT_FDCWD, &path, || how.open(&path)) {
+            Ok(file) => Ok(Self::Part { file, path }),
+            Err(reason) if reason.kind() == io::ErrorKind::WouldBlock => Err(NetError::PartInUse(path)),
+            Err(reason) => Err(NetError::file(&path, reason)),
         }
-    }
-}
-
-fn open_part(path: &Path) -> io::Result<File> {
-    // Another user with access to the directory could have put a link to one of this user's files here.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
-}
-
-/// Whether `path` is still the name of `file`. Between opening and locking, another download may have completed it and
-/// given it its last name: its bytes must stay as they are.
-fn is_at(file: &File, path: &Path) -> bool {
-    let name = |found: fs::Metadata| (found.dev(), found.ino());
-    file.metadata().map(name).ok() == fs::metadata(path).map(name).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_that_another_download_completed_is_not_reused() {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, target) = (directory.path().join("f.part"), directory.path().join("f"));
-        let file = open_part(&path).unwrap();
-        assert!(is_at(&file, &path));
-        fs::rename(&path, &target).unwrap();
-        assert!(!is_at(&file, &path), "it has no part file any more");
-        let next = open_part(&path).unwrap();
-        assert!(!is_at(&file, &path) && is_at(&next, &path), "it is another file");
     }
 }

@@ -5,14 +5,15 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{Mode, fstatat};
+use nix::fcntl::{Flock, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::changes::{Place, set_time};
 use super::directory::{Directory, PART_SUFFIX};
+use super::locked::open_locked;
 use super::protocol::{Hash, Modified};
 
 /// The longest name of a file in Linux.
@@ -55,25 +56,13 @@ impl Sink {
     pub(crate) fn open(directory: &Directory, name: &str) -> io::Result<Self> {
         let place = directory.place(name, true)?;
         let part = part_name(&place.base);
-        loop {
-            let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-            let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
-            let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o666)).resolve(resolve);
-            let file = File::from(openat2(&place.parent, part.as_str(), how)?);
-            let opened = file.metadata()?;
-            if !opened.is_file() {
-                return Err(io::Error::other("the part file is not a regular file"));
-            }
-            let file =
-                Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| io::Error::from(error))?;
-            // Between opening and locking, another transfer may have completed it.
-            let is_there = fstatat(&place.parent, part.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
-                .is_ok_and(|found| (found.st_dev, found.st_ino) == (opened.dev(), opened.ino()));
-            if is_there {
-                let len = opened.len();
-                return Ok(Self { place, part, file, hasher: Box::default(), len, hashed: 0, expected: 0 });
-            }
-        }
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+        let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o666)).resolve(resolve);
+        let open = || Ok(File::from(openat2(&place.parent, part.as_str(), how)?));
+        let file = open_locked(&place.parent, Path::new(&part), open)?;
+        let len = file.metadata()?.len();
+        Ok(Self { place, part, file, hasher: Box::default(), len, hashed: 0, expected: 0 })
     }
 
     /// Bytes of the expected size that were not written.
