@@ -202,6 +202,43 @@ fn programs_of_other_users_share_nothing() {
 }
 
 #[test]
+fn clients_of_one_process_leave_places_for_another_user() {
+    let descriptors = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap().1;
+    if descriptors < 10_000 {
+        return eprintln!("skipped clients_of_one_process: needs 10000 open files, has {descriptors} (ulimit -Hn)");
+    }
+    let running = Running::public();
+    let mut clients = Vec::new();
+    let refused = loop {
+        match Client::connect_to(&running.path()) {
+            Ok(client) => clients.push(client),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((refused, clients.len()), (Error::Full, 819), "of 1024");
+    let flow = opened(&clients[818]);
+    clients[818].request(flow).unwrap();
+    granted(&clients[818]);
+    match of_another_user(&running) {
+        None => eprintln!("skipped the other user of clients_of_one_process: only root can start a process of it"),
+        Some(mut child) => {
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().contains("granted")));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+    clients.truncate(10);
+    for _ in 0..100 {
+        match Client::connect_to(&running.path()) {
+            Ok(_) => return,
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    panic!("places are free again");
+}
+
+#[test]
 fn a_killed_process_frees_its_share() {
     // Only the grants of ended processes are revoked.
     let grant_timeout = Duration::from_secs(1000);
