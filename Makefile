@@ -41,8 +41,8 @@ test: ## all of it: lints, Rust, the examples, Python, quick claims
 	$(MAKE) --no-print-directory --jobs=1 PROFILE=test test-rust test-example test-python claims-quick
 
 .PHONY: test-long
-test-long: test lint-more package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims
-	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick # of the release
+test-long: test lint-more package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims, 200 clients at once
+	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick crowd # of the release
 
 .PHONY: test-conditions
 test-conditions: setup ## two schemes over every condition of the library, simulated
