@@ -5,6 +5,23 @@
 //! known_servers    HOST:PORT KEY            one line for each server, appended at first contact
 //! authorized_keys  KEY and, if wanted, a comment;   lines that start with `#` are comments
 //! ```
+//!
+//! ```
+//! use rampmeter_net::keys::{create_key, read_authorized_keys, read_key};
+//!
+//! let place = tempfile::tempdir()?;
+//! let key = create_key(&place.path().join("key"))?;
+//! assert_eq!(read_key(&place.path().join("key"))?.public(), key.public());
+//!
+//! let list = place.path().join("authorized_keys");
+//! std::fs::write(&list, format!("# laptops\n{} of the office\n", key.public()))?;
+//! assert!(read_authorized_keys(&list)?.contains(&key.public()));
+//!
+//! std::fs::write(&list, "c2hvcnQ=\n")?;
+//! let error = read_authorized_keys(&list).unwrap_err().to_string();
+//! assert!(error.contains("authorized_keys:1: "), "{error}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -9,6 +9,30 @@
 //! BLAKE3, because one core hashes gigabytes a second with it, incrementally, which SHA-2 does not without special
 //! instructions; and in pure Rust, so that no C compiler is needed.
 //!
+//! ```
+//! use rampmeter_net::files::{ClientOptions, GetOptions, ServeOptions, Server, get};
+//!
+//! let (here, there) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! std::fs::write(there.path().join("report.txt"), "all is well")?;
+//!
+//! let address = "127.0.0.1:0".parse()?;
+//! let options = ServeOptions { directory: there.path().to_owned(), address, ..ServeOptions::default() };
+//! let stop = options.stop.clone();
+//! let server = Server::bind(options)?;
+//! let url = format!("{}/report.txt?key={}", server.address(), server.key());
+//! let serving = std::thread::spawn(move || server.run());
+//!
+//! let client = ClientOptions { controller: Some("pcp".into()), ..ClientOptions::default() };
+//! let options = GetOptions { urls: vec![url], out: Some(here.path().to_owned()), client, ..GetOptions::default() };
+//! let report = get(&options)?;
+//! assert_eq!(report.bytes, 11);
+//! assert_eq!(std::fs::read(here.path().join("report.txt"))?, b"all is well");
+//!
+//! stop.store(true, std::sync::atomic::Ordering::Relaxed);
+//! serving.join().unwrap()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The server's controller sends files to clients, unless the client names another: `server/controller_policy.rs` has
 //! the rules. A client's own controller sends what it puts.
 //!

@@ -80,6 +80,48 @@ impl fmt::Debug for ServerOptions {
 }
 
 /// A server bound to its address, and the thread that carries its sessions.
+///
+/// This one serves a client with a listed key only. A stream has its [`Session`](super::Session), in which the server
+/// opens streams of its own and may choose another controller for what it sends.
+///
+/// ```
+/// use std::collections::BTreeSet;
+///
+/// use rampmeter_net::{Client, ClientOptions, ContactError, Server, ServerOptions, keys};
+/// use rampmeter_session::Clients;
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let place = tempfile::tempdir()?;
+/// let identity = keys::create_key(&place.path().join("key"))?;
+/// let clients = Clients::Listed(BTreeSet::from([identity.public()]));
+/// let address = "127.0.0.1:0".parse()?;
+/// let mut server = Server::bind(ServerOptions { address, clients, ..ServerOptions::default() }).await?;
+/// let url = format!("{}?key={}", server.address(), server.key());
+/// let serving = tokio::spawn(async move {
+///     let request = server.accept().await.unwrap();
+///     let mut notice = request.session().open().await.unwrap();
+///     notice.write_all(b"welcome").await.unwrap();
+///     notice.shutdown().await.unwrap();
+///     server.close().await; // once all is delivered
+/// });
+///
+/// let stranger = Client::connect(&url, ClientOptions::default()).await;
+/// assert!(matches!(stranger, Err(ContactError::NotAuthorized { .. })));
+///
+/// let mut client = Client::connect(&url, ClientOptions { identity: Some(identity), ..Default::default() }).await?;
+/// let mut request = client.open().await?;
+/// request.write_all(b"hello").await?;
+/// let mut notice = client.accept().await.ok_or("the server has closed the session")?;
+/// let mut text = String::new();
+/// notice.read_to_string(&mut text).await?;
+/// assert_eq!(text, "welcome");
+/// client.close().await;
+/// serving.await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,

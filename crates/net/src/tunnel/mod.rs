@@ -8,6 +8,52 @@
 //! the macroflow by weight. Both ends of a connection see its ends and resets as if it were one. `protocol.rs` has the
 //! messages.
 //!
+//! ```
+//! use std::future::pending;
+//! use std::sync::Arc;
+//!
+//! use rampmeter_net::tunnel::{Allow, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions};
+//! use rampmeter_net::{ClientOptions, ServerOptions};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//! use tokio::net::{TcpListener, TcpStream};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! // A program that exists: it listens for TCP connections.
+//! let program = TcpListener::bind("127.0.0.1:0").await?;
+//! let destination = program.local_addr()?;
+//! tokio::spawn(async move { program.accept().await.unwrap().0.write_all(b"through the tunnel").await });
+//!
+//! let address = "127.0.0.1:0".parse()?;
+//! let server = TunnelServer::bind(TunnelServerOptions {
+//!     server: ServerOptions { address, controller: "pcp".into(), ..ServerOptions::default() },
+//!     allow: Allow::read([destination.to_string().as_str()])?,
+//!     allow_listen: Allow::read([])?,
+//!     on_event: Arc::new(|event| println!("{event:?}")),
+//! })
+//! .await?;
+//! let client = TunnelClient::bind(TunnelOptions {
+//!     server: format!("{}?key={}", server.address(), server.key()),
+//!     client: ClientOptions { controller: "pcp".into(), ..ClientOptions::default() },
+//!     server_controller: None,
+//!     local: vec![format!("0:{destination}").parse()?],
+//!     remote: Vec::new(),
+//!     socks: Vec::new(),
+//!     max_connections: 16,
+//!     on_event: Arc::new(|event| println!("{event:?}")),
+//! })
+//! .await?;
+//! let entrance = client.addresses()[0];
+//! tokio::spawn(server.run(pending()));
+//! tokio::spawn(client.run(pending()));
+//!
+//! let mut text = String::new();
+//! TcpStream::connect(entrance).await?.read_to_string(&mut text).await?;
+//! assert_eq!(text, "through the tunnel");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A server serves only listed keys, connects only to destinations that its operator has allowed, and listens only
 //! where that is allowed.
 
