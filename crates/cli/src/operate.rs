@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use rampmeter_net::files::MAX_THREADS;
 use rampmeter_net::monitor::{Monitor, PathStatus, Snapshot, StatusSocket, read_all, runtime_directory};
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
@@ -112,6 +113,21 @@ impl OperateArgs {
     }
 }
 
+/// Parses a server's number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    number.ok_or_else(|| format!("write 1 to {MAX_THREADS}"))
+}
+
+/// Says why a server has one thread, if it should have more.
+pub(crate) fn print_refused_threads(reason: Option<&io::Error>) {
+    if let Some(reason) = reason {
+        eprintln!(
+            "rampmeter: one thread serves all clients, since the kernel refuses several sockets on one port: {reason}"
+        );
+    }
+}
+
 /// The arguments of `rampmeter status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -200,4 +216,15 @@ fn path_row(path: &PathStatus) -> Vec<String> {
         format!("{:.2}%", path.lost_bytes as f64 * 100.0 / all as f64),
         path.marked_packets.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_has_one_to_sixteen_threads() {
+        assert_eq!(threads("16"), Ok(16));
+        assert!(threads("0").unwrap_err().contains("1 to 16") && threads("17").is_err());
+    }
 }

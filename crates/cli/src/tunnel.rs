@@ -11,17 +11,19 @@ use std::time::Duration;
 use clap::Args;
 use rampmeter_control::Registry;
 use rampmeter_net::Trust;
+use rampmeter_net::files::default_threads;
 use rampmeter_net::tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,
 };
 use rampmeter_net::{ClientOptions, ServerOptions, keys};
 use rampmeter_session::{Clients, PublicKey};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
 use crate::files::{address, default_key, reached_at};
 use crate::lists::check_controller;
-use crate::operate::OperateArgs;
+use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
 
 /// The arguments of `rampmeter tunnel`.
@@ -60,6 +62,10 @@ pub(crate) struct TunnelArgs {
     /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
     #[arg(long, value_name = "ADDRESS:PORT", requires = "listen")]
     allow_listen: Vec<String>,
+    /// The number of threads that send and receive at a server, 1 to 16; a client is always served by the same one
+    /// [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = threads, requires = "listen")]
+    threads: Option<usize>,
     /// The maximum number of connections of a client
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     connections: u16,
@@ -81,16 +87,26 @@ pub(crate) fn tunnel(args: &TunnelArgs, registry: &Registry) -> Result<ExitCode,
         check_controller(registry, controller)?;
     }
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+    let threads = if args.listen.is_some() { args.threads.unwrap_or_else(default_threads) } else { 1 };
+    let runtime = runtime(threads).map_err(Failure::failed)?;
     let stop = stop_flag();
     runtime.block_on(async {
         match (&args.server, args.listen) {
             (Some(server), _) => client(args, server, registry, &stop).await,
-            (None, Some(listen)) => serve(args, listen, registry, &stop).await,
+            (None, Some(listen)) => serve(args, listen, threads, registry, &stop).await,
             (None, None) => Err(Failure::input("write a server's address, or --listen")),
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What runs the TCP side of all connections, beside the threads of the sessions.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads).enable_all().build()
 }
 
 /// Ready once the user wants to stop.
@@ -144,7 +160,13 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
     Ok(tunnel.run(stopped(stop)).await?)
 }
 
-async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop: &AtomicBool) -> Result<(), Failure> {
+async fn serve(
+    args: &TunnelArgs,
+    listen: SocketAddr,
+    threads: usize,
+    registry: &Registry,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     let Some(authorized) = &args.authorized else { return Err(Failure::input("write --authorized FILE")) };
     let allow = Allow::read(args.allow.iter().map(String::as_str))
         .map_err(|error| Failure::input(format!("--allow {error}")))?;
@@ -163,6 +185,7 @@ async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop:
             clients: Clients::Listed(clients),
             controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
             registry: registry.clone(),
+            threads,
             max_streams: args.connections.into(),
             monitor: Some(monitor),
             ..ServerOptions::default()
@@ -170,8 +193,8 @@ async fn serve(args: &TunnelArgs, listen: SocketAddr, registry: &Registry, stop:
         allow,
         allow_listen,
         on_event: print_events(),
-    })
-    .await?;
+    })?;
+    print_refused_threads(server.refused_threads());
     let (address, key) = (server.address(), server.key());
     println!("tunnel on {address}");
     println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address));

@@ -42,9 +42,10 @@ impl Port {
         let first = UdpSocket::bind(address)?;
         let (others, refused) = match join(&first, count, program) {
             Ok(others) => (others, None),
-            Err(error) => {
+            Err(reason) => {
+                tracing::warn!(%reason, "one thread serves all clients: the kernel refuses several sockets on one port");
                 setsockopt(&first, ReusePort, &false)?;
-                (Vec::new(), Some(error))
+                (Vec::new(), Some(reason))
             }
         };
         let sockets = std::iter::once(first).chain(others).map(Socket::new).collect::<io::Result<_>>()?;

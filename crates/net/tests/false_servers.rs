@@ -16,9 +16,9 @@ use crate::common::{client, identity, options};
 
 const SECONDS: Duration = Duration::from_secs(20);
 
-async fn server() -> Server {
+fn server() -> Server {
     let address = "127.0.0.1:0".parse().unwrap();
-    Server::bind(ServerOptions { address, identity: identity(), ..ServerOptions::default() }).await.unwrap()
+    Server::bind(ServerOptions { address, identity: identity(), ..ServerOptions::default() }).unwrap()
 }
 
 /// The answer to a greeting.
@@ -44,7 +44,7 @@ async fn request(stream: &mut Stream) {
 
 /// What a client gets that asks for `name`, from a server that answers its requests with these bytes.
 async fn get_from(answers: Vec<Vec<u8>>, name: &'static str, to: &Path) -> Result<Report, NetError> {
-    let mut server = server().await;
+    let mut server = server();
     let options = options(server.address(), name, to);
     let getting = tokio::task::spawn_blocking(move || get(&GetOptions { client: client(), ..options }));
     let mut stream = timeout(SECONDS, server.accept()).await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn stream_with(session: &Session, bytes: &[u8]) -> Stream {
 async fn a_tunnels_server_reaches_only_what_its_client_names() {
     let (named, other) =
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
-    let mut server = server().await;
+    let mut server = server();
     let tunnel = TunnelClient::bind(TunnelOptions {
         server: format!("{}?key={}", server.address(), server.key()),
         client: ClientOptions::default(),

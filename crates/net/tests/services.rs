@@ -44,7 +44,7 @@ async fn a_download_from_a_tunnel_ends_with_the_reason() {
         allow_listen: Allow::read([]).unwrap(),
         on_event: Arc::new(|_| {}),
     });
-    let server = server.await.unwrap();
+    let server = server.unwrap();
     let client = FilesOptions { retry: 3, ..client() };
     let options = GetOptions { client, ..options(server.address(), "f", to.path()) };
     let serving = tokio::spawn(server.run(pending()));

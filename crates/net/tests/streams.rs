@@ -17,10 +17,10 @@ use crate::common::{Relay, RelayMode, noise};
 
 const SECONDS: Duration = Duration::from_secs(20);
 
-async fn server(change: impl FnOnce(&mut ServerOptions)) -> Server {
+fn server(change: impl FnOnce(&mut ServerOptions)) -> Server {
     let mut options = ServerOptions { address: "127.0.0.1:0".parse().unwrap(), ..ServerOptions::default() };
     change(&mut options);
-    Server::bind(options).await.unwrap()
+    Server::bind(options).unwrap()
 }
 
 async fn client(server: &Server) -> Client {
@@ -29,7 +29,7 @@ async fn client(server: &Server) -> Client {
 }
 
 async fn pair() -> (Server, Client) {
-    let server = server(|_| {}).await;
+    let server = server(|_| {});
     let client = client(&server).await;
     (server, client)
 }
@@ -137,7 +137,7 @@ async fn a_server_opens_streams_too() {
 
 #[tokio::test]
 async fn more_streams_than_allowed_are_reset() {
-    let mut server = server(|options| options.max_streams = 3).await;
+    let mut server = server(|options| options.max_streams = 3);
     let client = client(&server).await;
     // One connection is always open in advance.
     let mut held = [open(&client, &mut server).await, open(&client, &mut server).await];
@@ -197,8 +197,7 @@ async fn bytes_are_divided_by_weight() {
     let mut server = server(|options| {
         options.controller = "fixed-rate".into();
         options.settings = "rate = \"20 Mb/s\"".parse().unwrap();
-    })
-    .await;
+    });
     let client = client(&server).await;
     let (mut heavy, their_heavy) = open(&client, &mut server).await;
     let (mut light, their_light) = open(&client, &mut server).await;
@@ -213,7 +212,7 @@ async fn bytes_are_divided_by_weight() {
 
 #[tokio::test]
 async fn a_stream_survives_a_change_of_its_clients_address() {
-    let mut server = server(|_| {}).await;
+    let mut server = server(|_| {});
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let url = format!("{}?key={}", relay.address, server.key());
     let client = Client::connect(&url, ClientOptions::default()).await.unwrap();
@@ -229,7 +228,7 @@ async fn a_stream_survives_a_change_of_its_clients_address() {
 
 #[tokio::test]
 async fn a_session_keeps_its_controller_at_a_new_address() {
-    let mut server = server(|_| {}).await;
+    let mut server = server(|_| {});
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let address = format!("{}?key={}", relay.address, server.key());
     let client = Client::connect(&address, ClientOptions::default()).await.unwrap();
@@ -277,7 +276,7 @@ async fn the_end_of_a_server_ends_its_sessions() {
 #[tokio::test]
 async fn a_client_says_why_it_cannot_connect() {
     let listed = KeyPair::generate(&mut Random::from_seed(5)).public();
-    let server = server(|options| options.clients = Clients::Listed(BTreeSet::from([listed]))).await;
+    let server = server(|options| options.clients = Clients::Listed(BTreeSet::from([listed])));
     let connect = |url: String, options: ClientOptions| async move {
         timeout(SECONDS, Client::connect(&url, options)).await.unwrap().map(|_| ()).unwrap_err()
     };
@@ -308,7 +307,7 @@ async fn a_client_waits_for_an_answer_for_its_timeout() {
 
 #[tokio::test]
 async fn a_new_server_is_known_from_then_on() {
-    let server = server(|_| {}).await;
+    let server = server(|_| {});
     let directory = tempfile::tempdir().unwrap();
     let trust = Trust::KnownServers(directory.path().join("known_servers"));
     for is_new in [true, false] {

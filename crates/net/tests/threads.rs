@@ -221,3 +221,92 @@ fn a_restart_with_another_number_of_threads_is_noticed() {
         assert!(fs::read(to.path().join(&address)).unwrap() == bytes);
     }
 }
+
+/// Clients of a server of streams with two threads.
+#[cfg(feature = "async")]
+mod streams {
+    use rampmeter_net::{Client, ClientOptions, Server, ServerOptions, Stream};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn server(change: impl FnOnce(&mut ServerOptions)) -> Server {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let mut options = ServerOptions { address, threads: 2, ..ServerOptions::default() };
+        change(&mut options);
+        Server::bind(options).unwrap()
+    }
+
+    /// A client whose packets come from `address`.
+    async fn client(server: &Server, address: &str) -> (Client, Relay) {
+        let relay = Relay::start_at(address, server.address(), RelayMode::Forward);
+        let url = format!("{}?key={}", relay.address, server.key());
+        (Client::connect(&url, ClientOptions::default()).await.unwrap(), relay)
+    }
+
+    /// A stream at its client and at the server; `None` if the server has no place for it.
+    async fn open(client: &Client, server: &mut Server) -> Option<(Stream, Stream)> {
+        let mut ours = client.open().await.ok()?;
+        ours.write_all(b"!").await.ok()?;
+        tokio::select! {
+            theirs = server.accept() => Some((ours, theirs.unwrap())),
+            _ = ours.read_u8() => None,
+        }
+    }
+
+    /// The thread that sends and receives the stream's packets: controllers are made there.
+    async fn thread_of(stream: &Stream) -> ThreadId {
+        let (sender, made) = tokio::sync::oneshot::channel();
+        let mut sender = Some(sender);
+        stream.session().set_controller(move || {
+            sender.take().map(|sender| sender.send(thread::current().id()));
+            None
+        });
+        timeout(Duration::from_secs(20), made).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn sessions_are_spread_over_threads_by_their_addresses() {
+        let mut server = server(|_| {});
+        let mut open_streams = Vec::new();
+        let mut threads: Vec<[ThreadId; 2]> = Vec::new();
+        for last in 1..=12 {
+            let (client, relay) = client(&server, &format!("127.0.0.{last}")).await;
+            let (mut ours, mut theirs) = open(&client, &mut server).await.unwrap();
+            let before = thread_of(&theirs).await;
+            relay.move_to("127.0.0.99");
+            for stream in [&mut ours, &mut theirs] {
+                stream.write_all(b"moved").await.unwrap();
+            }
+            assert_eq!(ours.read_exact(&mut [0; 5]).await.unwrap(), 5);
+            assert_eq!(theirs.read_exact(&mut [0; 6]).await.unwrap(), 6);
+            threads.push([before, thread_of(&theirs).await]);
+            open_streams.push((client, relay, ours, theirs));
+        }
+        assert!(threads.iter().all(|[before, after]| before == after), "a session keeps its thread: {threads:?}");
+        assert!(threads.iter().any(|own| *own != threads[0]), "all sessions have one thread: {threads:?}");
+        // The end of the server is that of the sessions of all threads.
+        server.close().await;
+        for (.., mut ours, _) in open_streams {
+            assert!(timeout(Duration::from_secs(20), ours.read_u8()).await.unwrap().is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn receive_windows_are_those_of_all_threads() {
+        // Windows for 32 streams. One client may have 16 parts of 25 of what is there.
+        let mut server = server(|options| options.memory = Bytes::new(8 << 20));
+        let (mut streams, mut clients, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+        for network in 1..=12 {
+            let (client, relay) = client(&server, &format!("127.0.{network}.1")).await;
+            while let Some((ours, theirs)) = open(&client, &mut server).await {
+                threads.push(thread_of(&theirs).await);
+                streams.push((ours, theirs));
+            }
+            clients.push((client, relay));
+        }
+        assert!((24..=32).contains(&streams.len()), "{}", streams.len());
+        assert!(threads.iter().any(|thread| *thread != threads[0]), "{threads:?}");
+    }
+}

@@ -79,7 +79,7 @@ fn recorder() -> (Arc<Mutex<Vec<String>>>, OnEvent) {
     (events, Arc::new(move |event: &Event| kept.lock().unwrap().push(event.to_string())))
 }
 
-async fn server(at: SocketAddr, allow: &[&str], change: impl FnOnce(&mut TunnelServerOptions)) -> Running {
+fn server(at: SocketAddr, allow: &[&str], change: impl FnOnce(&mut TunnelServerOptions)) -> Running {
     let (events, on_event) = recorder();
     let mut options = TunnelServerOptions {
         server: ServerOptions {
@@ -93,15 +93,15 @@ async fn server(at: SocketAddr, allow: &[&str], change: impl FnOnce(&mut TunnelS
         on_event,
     };
     change(&mut options);
-    let server = TunnelServer::bind(options).await.unwrap();
+    let server = TunnelServer::bind(options).unwrap();
     let (addresses, stop) = (vec![server.address()], Arc::new(Notify::new()));
     let stopped = Arc::clone(&stop);
     let task = tokio::spawn(async move { server.run(stopped.notified()).await });
     Running { addresses, events, stop, task: Some(task) }
 }
 
-async fn any_server(allow: &[&str]) -> Running {
-    server("127.0.0.1:0".parse().unwrap(), allow, |_| {}).await
+fn any_server(allow: &[&str]) -> Running {
+    server("127.0.0.1:0".parse().unwrap(), allow, |_| {})
 }
 
 async fn client(server: SocketAddr, change: impl FnOnce(&mut TunnelOptions)) -> Running {
@@ -159,7 +159,7 @@ async fn exchange(tcp: &mut TcpStream, bytes: &[u8]) {
 #[tokio::test]
 async fn connections_carry_bytes_and_half_closes() {
     let echo = echo().await;
-    let server = any_server(&["127.0.0.1:*"]).await;
+    let server = any_server(&["127.0.0.1:*"]);
     let tunnel = forwarding(server.address(), echo).await;
     let mut first = TcpStream::connect(tunnel.address()).await.unwrap();
     exchange(&mut first, &noise(2_000_000, 1)).await;
@@ -187,7 +187,7 @@ async fn connections_carry_bytes_and_half_closes() {
 #[tokio::test]
 async fn resets_are_carried_in_both_directions() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = any_server(&["127.0.0.1:*"]).await;
+    let server = any_server(&["127.0.0.1:*"]);
     let tunnel = forwarding(server.address(), listener.local_addr().unwrap()).await;
     for resets_here in [true, false] {
         let mut ours = TcpStream::connect(tunnel.address()).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_connection_that_nobody_reads_does_not_delay_others() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stuck = listener.local_addr().unwrap();
     let echo = echo().await;
-    let server = any_server(&["127.0.0.1:*"]).await;
+    let server = any_server(&["127.0.0.1:*"]);
     let forwards = [stuck, echo].map(|to| format!("0:127.0.0.1:{}", to.port()).parse().unwrap());
     let tunnel = client(server.address(), |options| options.local = forwards.to_vec()).await;
     let mut bulk = TcpStream::connect(tunnel.addresses[0]).await.unwrap();
@@ -239,7 +239,7 @@ fn to_ip(ip: [u8; 4], port: u16) -> Vec<u8> {
 #[tokio::test]
 async fn socks_connects_by_address_and_by_name() {
     let echo = echo().await;
-    let server = any_server(&["127.0.0.1:*", "localhost:*"]).await;
+    let server = any_server(&["127.0.0.1:*", "localhost:*"]);
     let tunnel =
         client(server.address(), |options| options.socks = vec![Target { host: "127.0.0.1".into(), port: 0 }]).await;
     let named = [&b"\x05\x01\x00\x03\x09localhost"[..], &echo.port().to_be_bytes()].concat();
@@ -263,7 +263,7 @@ async fn socks_connects_by_address_and_by_name() {
 #[tokio::test]
 async fn destinations_that_are_not_allowed_are_refused() {
     let echo = echo().await;
-    let server = any_server(&["public:*", "example.org:443"]).await;
+    let server = any_server(&["public:*", "example.org:443"]);
     let tunnel = forwarding(server.address(), echo).await;
     let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
     assert!(timeout(SECONDS, tcp.read_u8()).await.unwrap().is_err());
@@ -276,7 +276,7 @@ async fn the_server_listens_where_that_is_allowed() {
     let echo = echo().await;
     let at = "127.0.0.1:0".parse().unwrap();
     let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
-    let server = server(at, &["public:443"], |options| options.allow_listen = allowed).await;
+    let server = server(at, &["public:443"], |options| options.allow_listen = allowed);
     let forwards = [format!("0:127.0.0.1:{}", echo.port()), format!("127.0.0.2:0:127.0.0.1:{}", echo.port())];
     let remote: Vec<Forward> = forwards.iter().map(|forward| forward.parse().unwrap()).collect();
     let tunnel = client(server.address(), |options| options.remote = remote).await;
@@ -296,7 +296,7 @@ async fn the_server_listens_where_that_is_allowed() {
 async fn both_ends_report_a_degraded_controller_once() {
     let echo = echo().await;
     let at = "127.0.0.1:0".parse().unwrap();
-    let server = server(at, &["127.0.0.1:*"], |options| options.server.controller = "vcp".into()).await;
+    let server = server(at, &["127.0.0.1:*"], |options| options.server.controller = "vcp".into());
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let forward = format!("0:127.0.0.1:{}", echo.port()).parse().unwrap();
     let tunnel = client(relay.address, |options| {
@@ -318,7 +318,7 @@ async fn both_ends_report_a_degraded_controller_once() {
 
 #[tokio::test]
 async fn only_listed_keys_are_served() {
-    let server = any_server(&["*:*"]).await;
+    let server = any_server(&["*:*"]);
     let (events, on_event) = recorder();
     let options = TunnelOptions {
         server: format!("{}?key={}", server.address(), server_key()),
@@ -338,7 +338,7 @@ async fn only_listed_keys_are_served() {
 
 #[tokio::test]
 async fn a_controller_that_is_not_lent_is_refused() {
-    let server = any_server(&["*:*"]).await;
+    let server = any_server(&["*:*"]);
     for (controller, reason) in [("fixed-rate", "does not lend"), ("none-such", "no such controller")] {
         let (_, on_event) = recorder();
         let client = TunnelClient::bind(TunnelOptions {
@@ -360,7 +360,7 @@ async fn a_controller_that_is_not_lent_is_refused() {
 #[tokio::test]
 async fn a_client_returns_to_a_restarted_server() {
     let echo = echo().await;
-    let first = any_server(&["127.0.0.1:*"]).await;
+    let first = any_server(&["127.0.0.1:*"]);
     let at = first.address();
     let tunnel = forwarding(at, echo).await;
     let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
@@ -368,7 +368,7 @@ async fn a_client_returns_to_a_restarted_server() {
     first.stop().await;
     assert!(timeout(SECONDS, tcp.read_u8()).await.unwrap().is_err(), "its connection has ended");
     tunnel.reports("next attempt in").await;
-    let _second = server(at, &["127.0.0.1:*"], |_| {}).await;
+    let _second = server(at, &["127.0.0.1:*"], |_| {});
     // A program that connects meanwhile waits.
     let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
     exchange(&mut tcp, b"after").await;
@@ -377,7 +377,7 @@ async fn a_client_returns_to_a_restarted_server() {
 #[tokio::test]
 async fn connections_survive_a_change_of_address() {
     let echo = echo().await;
-    let server = any_server(&["127.0.0.1:*"]).await;
+    let server = any_server(&["127.0.0.1:*"]);
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let tunnel = forwarding(relay.address, echo).await;
     let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
@@ -389,7 +389,7 @@ async fn connections_survive_a_change_of_address() {
 #[tokio::test]
 async fn a_silent_server_is_reported_and_awaited() {
     let echo = echo().await;
-    let server = any_server(&["127.0.0.1:*"]).await;
+    let server = any_server(&["127.0.0.1:*"]);
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let tunnel = forwarding(relay.address, echo).await;
     let mut tcp = TcpStream::connect(tunnel.address()).await.unwrap();
@@ -428,8 +428,7 @@ async fn weight_two_gets_twice_as_much_as_weight_one() {
     let server = server("127.0.0.1:0".parse().unwrap(), &["127.0.0.1:*"], |options| {
         options.server.controller = "fixed-rate".into();
         options.server.settings = "rate = '20 Mb/s'".parse().unwrap();
-    })
-    .await;
+    });
     let forward = |weight| format!("0:127.0.0.1:{},weight={weight}", to.port()).parse().unwrap();
     let tunnel = client(server.address(), |options| options.local = vec![forward(2), forward(1)]).await;
     let mut heavy = TcpStream::connect(tunnel.addresses[0]).await.unwrap();
@@ -456,7 +455,7 @@ async fn more_connections_than_allowed_are_refused() {
     let to = listener.local_addr().unwrap();
     let at = "127.0.0.1:0".parse().unwrap();
     // The control stream and those in advance are streams, too.
-    let server = server(at, &["127.0.0.1:*"], |options| options.server.max_streams = 16).await;
+    let server = server(at, &["127.0.0.1:*"], |options| options.server.max_streams = 16);
     let tunnel = forwarding(server.address(), to).await;
     let mut held = Vec::new();
     let mut refused = 0;

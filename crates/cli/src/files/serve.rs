@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{MAX_THREADS, ServeOptions, Server, TransferReport, Writers, default_threads};
+use rampmeter_net::files::{ServeOptions, Server, TransferReport, Writers, default_threads};
 use rampmeter_net::{Clock, LineLimit, keys};
 use rampmeter_session::Clients;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -17,7 +17,7 @@ use super::print::amount;
 use super::{address, default_key, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
-use crate::operate::OperateArgs;
+use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
 
 /// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
@@ -94,12 +94,6 @@ pub(crate) struct ServeArgs {
 fn clients(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
     number.ok_or_else(|| "write 1 to 10000".to_owned())
-}
-
-/// Parses a number of threads.
-fn threads(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
-    number.ok_or_else(|| format!("write 1 to {MAX_THREADS}"))
 }
 
 /// Parses a rate.
@@ -180,11 +174,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     if args.writers.is_some() {
         println!("put with:   rampmeter put FILE '{address}/?key={key}'");
     }
-    if let Some(reason) = server.refused_threads() {
-        eprintln!(
-            "rampmeter: one thread serves all clients, since the kernel refuses several sockets on one port: {reason}"
-        );
-    }
+    print_refused_threads(server.refused_threads());
     if let Some(renamed_to) = server.renamed_history() {
         eprintln!(
             "rampmeter: the history file was damaged: renamed it to {} and created a new one",
@@ -284,8 +274,6 @@ mod tests {
         assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
         assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));
         assert_eq!(timeout("2 s"), Ok(Duration::from_secs(2)));
-        assert_eq!(threads("16"), Ok(16));
-        assert!(threads("0").unwrap_err().contains("1 to 16") && threads("17").is_err());
         assert!(timeout("0 s").unwrap_err().contains("`1 s`") && timeout("2").is_err());
     }
 }

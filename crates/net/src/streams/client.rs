@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
 use super::engine::{Engine, Owners, Settings};
+use super::entry::Windows;
 use super::error::StreamError;
 use super::link::{Command, Link};
 use super::session::Session;
@@ -112,8 +113,9 @@ impl Client {
                     transport: options.transport.clone(),
                     max_streams: options.max_streams,
                     spare: options.spare.max(1),
-                    memory: options.memory,
+                    windows: Arc::new(Windows::new(options.memory)),
                     owners: Owners::One,
+                    number: 0,
                     monitor: options.monitor.clone(),
                 };
                 let engine = Engine::new(net, host, Arc::clone(&link), settings, incoming_sender);

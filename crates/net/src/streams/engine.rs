@@ -18,7 +18,7 @@ use rampmeter_control::AnyController;
 use rampmeter_session::shares::Owner;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
 use rampmeter_transport::{Config, ConnectionId, State};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
@@ -28,6 +28,7 @@ use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
 use super::session::{Degraded, Session};
 use super::stream::Stream;
+use crate::clock::set_min_timer_slack;
 use crate::contact::ContactError;
 use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, SessionEnd};
@@ -48,15 +49,17 @@ pub(super) struct Settings {
     pub(super) max_streams: usize,
     /// Streams that are opened in advance, for each session that this host has opened.
     pub(super) spare: usize,
-    /// The maximum sum of all receive windows.
-    pub(super) memory: Bytes,
-    /// How the other hosts share it.
+    /// All receive windows.
+    pub(super) windows: Arc<Windows>,
+    /// How the other hosts share them.
     pub(super) owners: Owners,
+    /// The engine's number among those of its server.
+    pub(super) number: usize,
     /// Where the engine puts its state once a second.
     pub(super) monitor: Option<Monitor>,
 }
 
-/// Who shares the memory of an engine.
+/// Who shares the receive windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owners {
     /// Nobody: there is one session.
@@ -100,7 +103,6 @@ pub(super) struct Engine {
     settings: Settings,
     streams: BTreeMap<ConnectionId, Entry>,
     sessions: BTreeMap<SessionId, Member>,
-    windows: Windows,
     incoming: mpsc::UnboundedSender<Stream>,
     dial: Option<Dial>,
     /// The server's address, of a client's engine.
@@ -120,7 +122,6 @@ impl Engine {
         settings: Settings,
         incoming: mpsc::UnboundedSender<Stream>,
     ) -> Self {
-        let windows = Windows::new(settings.memory);
         Self {
             next_sweep: net.now() + SWEEP,
             net,
@@ -129,7 +130,6 @@ impl Engine {
             settings,
             streams: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            windows,
             incoming,
             dial: None,
             server: None,
@@ -139,8 +139,14 @@ impl Engine {
         }
     }
 
+    /// The way of commands to it.
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
     /// Runs until it is stopped, or the system fails.
     pub(super) fn run(mut self) {
+        set_min_timer_slack();
         while !self.is_stopped() {
             let now = self.net.now();
             let until = if self.link.may_wait() { self.next_sweep.min(self.dial_deadline()) } else { now };
@@ -255,7 +261,7 @@ impl Engine {
     fn advance(&mut self, now: Time, id: ConnectionId) {
         let (Some(entry), Some(host)) = (self.streams.get_mut(&id), self.net.host_mut(self.host)) else { return };
         let class = self.sessions.get(&entry.session).map_or(0, |member| member.class);
-        entry.advance(now, id, host, &mut self.windows, class);
+        entry.advance(now, id, host, &self.settings.windows, class);
     }
 
     fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
@@ -329,7 +335,7 @@ impl Engine {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(member) = self.sessions.get_mut(&id) else { return };
         while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
-            let opened = Some(()).filter(|()| self.windows.take(member.owner, FIRST_WINDOW));
+            let opened = Some(()).filter(|()| self.settings.windows.take(member.owner, FIRST_WINDOW));
             let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
             let Some(connection) = opened else {
                 if member.opening.is_empty() {
@@ -356,7 +362,7 @@ impl Engine {
             member.accepted.retain(is_open);
         }
         let has_place = member.accepted.len() < max_streams;
-        if has_place && !is_stopping && self.windows.take(member.owner, FIRST_WINDOW) {
+        if has_place && !is_stopping && self.settings.windows.take(member.owner, FIRST_WINDOW) {
             member.accepted.insert(id);
             member.silent.insert(id);
             return;
@@ -393,7 +399,7 @@ impl Engine {
             if let Some(member) = self.sessions.get_mut(&entry.session) {
                 member.accepted.remove(&id);
             }
-            entry.end(now, id, host, &mut self.windows, reason.into());
+            entry.end(now, id, host, &self.settings.windows, reason.into());
             return;
         }
         // A connection without an owner: of a client that dials, or in advance.
@@ -406,7 +412,7 @@ impl Engine {
         let found =
             self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.owner)));
         let Some((session, owner)) = found else { return };
-        self.windows.give_back(owner, FIRST_WINDOW);
+        self.settings.windows.give_back(owner, FIRST_WINDOW);
         if let Some(dial) = &self.dial {
             let error = ContactError::no_answer(dial.address);
             return self.try_next_address(now, error);
@@ -421,7 +427,7 @@ impl Engine {
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
-            self.windows.give_back(member.owner, FIRST_WINDOW * connections);
+            self.settings.windows.give_back(member.owner, FIRST_WINDOW * connections);
         }
     }
 

@@ -1,7 +1,7 @@
 //! One stream at the engine: moves bytes between its pipe and its connection, and raises its receive window. The sum of
 //! all windows has a limit.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rampmeter_control::AnyController;
 use rampmeter_manager::Share;
@@ -18,32 +18,41 @@ use crate::receive_window::ReceiveWindow;
 /// The first receive window of a stream.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
 
-/// The receive windows of all streams. The clients of a server share them.
+/// The receive windows of all streams, of all threads of a server. Its clients share them.
 #[derive(Debug)]
-pub(super) struct Windows {
+pub(super) struct Windows(Mutex<Free>);
+
+#[derive(Debug)]
+struct Free {
     left: Bytes,
     shares: Shares,
 }
 
 impl Windows {
     pub(super) fn new(max: Bytes) -> Self {
-        Self { left: max, shares: Shares::new(max.as_u64()) }
+        Self(Mutex::new(Free { left: max, shares: Shares::new(max.as_u64()) }))
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `more` for a stream of `owner`, if that is allowed. A client's streams have no owner: they may take all.
-    pub(super) fn take(&mut self, owner: Option<Owner>, more: Bytes) -> bool {
-        let is_permitted = more <= self.left && owner.is_none_or(|owner| self.shares.take(owner, more.as_u64()));
+    pub(super) fn take(&self, owner: Option<Owner>, more: Bytes) -> bool {
+        let mut free = self.free();
+        let is_permitted = more <= free.left && owner.is_none_or(|owner| free.shares.take(owner, more.as_u64()));
         if is_permitted {
-            self.left -= more;
+            free.left -= more;
         }
         is_permitted
     }
 
     /// Gives back what was taken for `owner`.
-    pub(super) fn give_back(&mut self, owner: Option<Owner>, bytes: Bytes) {
-        self.left += bytes;
+    pub(super) fn give_back(&self, owner: Option<Owner>, bytes: Bytes) {
+        let mut free = self.free();
+        free.left += bytes;
         if let Some(owner) = owner {
-            self.shares.give_back(owner, bytes.as_u64());
+            free.shares.give_back(owner, bytes.as_u64());
         }
     }
 }
@@ -71,7 +80,7 @@ impl Entry {
         now: Time,
         id: ConnectionId,
         host: &mut Host<AnyController>,
-        windows: &mut Windows,
+        windows: &Windows,
         class: u32,
     ) {
         let mut state = self.pipe.lock();
@@ -115,7 +124,7 @@ impl Entry {
         now: Time,
         id: ConnectionId,
         host: &mut Host<AnyController>,
-        windows: &mut Windows,
+        windows: &Windows,
         moved: u64,
     ) {
         let Some(connection) = host.endpoint().connection(id) else { return };
@@ -144,7 +153,7 @@ impl Entry {
         now: Time,
         id: ConnectionId,
         host: &mut Host<AnyController>,
-        windows: &mut Windows,
+        windows: &Windows,
         end: StreamEnd,
     ) {
         let mut state = self.pipe.lock();
@@ -177,8 +186,8 @@ mod tests {
 
     #[test]
     fn the_sum_of_all_windows_has_a_limit() {
-        let mut windows = Windows::new(Bytes::new(1000));
-        let mut take = |bytes| windows.take(None, Bytes::new(bytes));
+        let windows = Windows::new(Bytes::new(1000));
+        let take = |bytes| windows.take(None, Bytes::new(bytes));
         assert!(take(600) && !take(401) && take(400) && !take(1));
     }
 
@@ -186,10 +195,10 @@ mod tests {
     fn one_client_leaves_windows_for_others() {
         let owner = |last: [u8; 2]| Some(Owner::from(IpAddr::from([10, 0, last[0], last[1]])));
         let [greedy, neighbour, other] = [[0, 1], [0, 2], [1, 1]].map(owner);
-        let mut windows = Windows::new(Bytes::new(1 << 30));
-        let mut fill = |owner| (0..9999).take_while(|_| windows.take(owner, FIRST_WINDOW)).count();
+        let windows = Windows::new(Bytes::new(1 << 30));
+        let fill = |owner| (0..9999).take_while(|_| windows.take(owner, FIRST_WINDOW)).count();
         // Of 4096 windows. Sixteen parts of 25; four fifths of what is left to its network; the same of the rest.
-        assert_eq!([greedy, neighbour, other].map(&mut fill), [2621, 524, 608]);
+        assert_eq!([greedy, neighbour, other].map(fill), [2621, 524, 608]);
         windows.give_back(greedy, FIRST_WINDOW * 1000);
         assert!(windows.take(neighbour, FIRST_WINDOW));
     }

@@ -1,7 +1,7 @@
 //! Streams for asynchronous programs: reliable sequences of bytes over encrypted sessions, on tokio.
 //!
 //! ```text
-//! Server, Client   an engine in a thread of its own: sockets, sessions, precise timers
+//! Server, Client   engines in threads of their own: sockets, sessions, precise timers
 //! Session          two hosts; both open streams in it
 //! Stream           AsyncRead and AsyncWrite, over the pipe to its connection
 //! ```
@@ -16,7 +16,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let address = "127.0.0.1:0".parse().unwrap();
-//! let mut server = Server::bind(ServerOptions { address, ..ServerOptions::default() }).await?;
+//! let mut server = Server::bind(ServerOptions { address, ..ServerOptions::default() })?;
 //! let url = format!("{}?key={}", server.address(), server.key());
 //!
 //! // An echo for one stream.
@@ -55,6 +55,8 @@ mod pipe;
 mod server;
 mod session;
 mod stream;
+
+use std::sync::Arc;
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{Grouping, Scheduling, Sharing};
@@ -106,10 +108,11 @@ fn endpoint(
     controller: &str,
     settings: &toml::Table,
     first_windows: usize,
-) -> Result<impl FnOnce(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, ContactError> {
+) -> Result<impl Fn(Config, usize) -> Endpoint<AnyController, Peer> + Send + use<>, ContactError> {
     let factory = registry.factory(controller, settings)?;
     Ok(move |transport, max_connections| {
         let mut seeds = Random::from_seed(fresh_seed());
+        let factory = Arc::clone(&factory);
         let make = move || factory(Random::from_seed(seeds.below(u64::MAX)));
         let sharing = Sharing {
             grouping: Grouping::PerDestination,

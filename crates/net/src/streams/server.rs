@@ -1,25 +1,28 @@
 //! A server: streams of many clients.
 
 use std::fmt;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use rampmeter_control::Registry;
-use rampmeter_session::{Clients, KeyPair, PublicKey, Sessions, Suite};
+use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Member, PublicKey, Sessions, Suite};
 use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::engine::{Engine, Owners, Settings};
+use super::entry::Windows;
 use super::link::{Command, Link};
 use super::stream::Stream;
 use super::{DEFAULT_PORT, default_limits, default_transport, ended, endpoint};
+use crate::clock::Clock;
 use crate::contact::ContactError;
 use crate::driver::EventLoop;
-use crate::files::{max_datagram, os_random};
+use crate::files::{MAX_THREADS, default_threads, max_datagram, os_random};
 use crate::host::Host;
 use crate::monitor::Monitor;
-use crate::socket::Socket;
+use crate::steering::Port;
 
 /// The options of a server.
 pub struct ServerOptions {
@@ -40,6 +43,9 @@ pub struct ServerOptions {
     pub first_windows: usize,
     /// The transport settings of streams.
     pub transport: Config,
+    /// The number of threads that send and receive, 1 to [`MAX_THREADS`]. Each has a socket of its own on the port, and
+    /// all sessions of some of the clients. By default as many as there are cores.
+    pub threads: usize,
     /// The maximum number of sessions.
     pub max_sessions: usize,
     /// The maximum number of streams of a session that its client has opened; further ones are reset.
@@ -61,10 +67,23 @@ impl Default for ServerOptions {
             registry: Registry::default(),
             first_windows: 1,
             transport: default_transport(),
+            threads: default_threads(),
             max_sessions: 256,
             max_streams: 256,
             memory: Bytes::new(1 << 30),
             monitor: None,
+        }
+    }
+}
+
+impl ServerOptions {
+    fn sessions(&self) -> SessionConfig {
+        SessionConfig {
+            own: self.identity.clone(),
+            clients: self.clients.clone(),
+            suite: Suite::fastest(),
+            max_sessions: self.max_sessions,
+            max_half_open: self.max_sessions.div_ceil(4) + 16,
         }
     }
 }
@@ -79,7 +98,7 @@ impl fmt::Debug for ServerOptions {
     }
 }
 
-/// A server bound to its address, and the thread that carries its sessions.
+/// A server bound to its address, and the threads that carry its sessions.
 ///
 /// This one serves a client with a listed key only. A stream has its [`Session`](super::Session), in which the server
 /// opens streams of its own and may choose another controller for what it sends.
@@ -96,7 +115,7 @@ impl fmt::Debug for ServerOptions {
 /// let identity = keys::create_key(&place.path().join("key"))?;
 /// let clients = Clients::Listed(BTreeSet::from([identity.public()]));
 /// let address = "127.0.0.1:0".parse()?;
-/// let mut server = Server::bind(ServerOptions { address, clients, ..ServerOptions::default() }).await?;
+/// let mut server = Server::bind(ServerOptions { address, clients, ..ServerOptions::default() })?;
 /// let url = format!("{}?key={}", server.address(), server.key());
 /// let serving = tokio::spawn(async move {
 ///     let request = server.accept().await.unwrap();
@@ -126,71 +145,67 @@ impl fmt::Debug for ServerOptions {
 pub struct Server {
     address: SocketAddr,
     key: PublicKey,
+    refused_threads: Option<io::Error>,
     incoming: mpsc::UnboundedReceiver<Stream>,
-    link: Arc<Link>,
-    /// Closed when the thread has ended.
+    /// One for each thread.
+    links: Arc<[Arc<Link>]>,
+    /// Closed when the last thread has ended.
     done: watch::Receiver<()>,
 }
 
 impl Server {
     /// Binds a server to its address, and serves.
-    pub async fn bind(options: ServerOptions) -> Result<Self, ContactError> {
+    pub fn bind(options: ServerOptions) -> Result<Self, ContactError> {
         options.transport.check().map_err(ContactError::BadOption)?;
         let make = endpoint(&options.registry, &options.controller, &options.settings, options.first_windows)?;
         let refused = |reason| ContactError::listen(options.address, reason);
-        let socket = Socket::bind(options.address).map_err(refused)?;
-        let address = socket.local_address().map_err(refused)?;
+        let port = Port::bind(options.address, options.threads.clamp(1, MAX_THREADS)).map_err(refused)?;
+        let address = port.sockets[0].local_address().map_err(refused)?;
         if let Some(monitor) = &options.monitor {
             monitor.set_address(address);
         }
-        let key = options.identity.public();
         let (incoming_sender, incoming) = mpsc::unbounded_channel();
-        let (link_sender, link) = oneshot::channel();
         let (done_sender, done) = watch::channel(());
-        let body = move || {
-            let _done = done_sender;
-            let started = || -> Result<_, ContactError> {
-                let mut net = EventLoop::new(max_datagram(&options.transport))?;
-                let sessions = Sessions::new(
-                    rampmeter_session::Config {
-                        own: options.identity.clone(),
-                        clients: options.clients.clone(),
-                        suite: Suite::fastest(),
-                        max_sessions: options.max_sessions,
-                        max_half_open: options.max_sessions.div_ceil(4) + 16,
-                    },
-                    os_random(),
-                );
-                // Connections that have ended remain for a while, beside those that are open.
-                let max_connections = options.max_sessions.saturating_mul(options.max_streams).saturating_mul(2);
-                let endpoint = make(options.transport.clone(), max_connections);
-                let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
-                let link = Arc::new(Link::new(net.alarm()?));
-                let settings = Settings {
-                    transport: options.transport.clone(),
-                    max_streams: options.max_streams,
-                    spare: 0,
-                    memory: options.memory,
-                    owners: match options.clients {
-                        Clients::Listed(_) => Owners::Keys,
-                        Clients::Anyone | Clients::None => Owners::Networks,
-                    },
-                    monitor: options.monitor.clone(),
-                };
-                Ok((Engine::new(net, host, Arc::clone(&link), settings, incoming_sender), link))
-            };
-            match started() {
-                Ok((engine, link)) => {
-                    drop(link_sender.send(Ok(link)));
-                    engine.run();
-                }
-                Err(error) => drop(link_sender.send(Err(error))),
-            }
+        let key = options.identity.public();
+        // Connections that have ended remain for a while, beside those that are open.
+        let max_connections = options.max_sessions.saturating_mul(options.max_streams).saturating_mul(2);
+        let members = Member::group(port.sockets.len()).into_iter();
+        let sessions: Vec<_> = members.map(|m| Sessions::of_member(m, options.sessions(), os_random())).collect();
+        let settings = Settings {
+            max_streams: options.max_streams,
+            spare: 0,
+            windows: Arc::new(Windows::new(options.memory)),
+            owners: match options.clients {
+                Clients::Listed(_) => Owners::Keys,
+                Clients::Anyone | Clients::None => Owners::Networks,
+            },
+            number: 0,
+            transport: options.transport,
+            monitor: options.monitor,
         };
-        std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
-        let failed = || ContactError::System(std::io::Error::other("the thread of the server has ended"));
-        let link = link.await.map_err(|_| failed())??;
-        Ok(Self { address, key, incoming, link, done })
+        let clock = Clock::start();
+        let mut engines = Vec::new();
+        for (number, (socket, sessions)) in port.sockets.into_iter().zip(sessions).enumerate() {
+            let settings = Settings { number, ..settings.clone() };
+            let mut net = EventLoop::with_clock(clock, max_datagram(&settings.transport))?;
+            let endpoint = make(settings.transport.clone(), max_connections);
+            let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
+            let link = Arc::new(Link::new(net.alarm()?));
+            engines.push(Engine::new(net, host, link, settings, incoming_sender.clone()));
+        }
+        let links = engines.iter().map(|engine| Arc::clone(engine.link())).collect();
+        let server = Self { address, key, refused_threads: port.refused, incoming, links, done };
+        for (number, engine) in engines.into_iter().enumerate() {
+            let (links, done) = (Arc::clone(&server.links), done_sender.clone());
+            let body = move || {
+                engine.run();
+                stop(&links); // all end when one of them does, in whatever way
+                drop(done);
+            };
+            // If this fails, the end of `server` stops the others.
+            std::thread::Builder::new().name(format!("rampmeter-{number}")).spawn(body)?;
+        }
+        Ok(server)
     }
 
     /// The address that it listens on.
@@ -203,6 +218,11 @@ impl Server {
         self.key
     }
 
+    /// Why there is one thread, if there should be more.
+    pub fn refused_threads(&self) -> Option<&io::Error> {
+        self.refused_threads.as_ref()
+    }
+
     /// The next stream that a client has opened, once its first byte has arrived; `None` after the end.
     pub async fn accept(&mut self) -> Option<Stream> {
         self.incoming.recv().await
@@ -212,7 +232,7 @@ impl Server {
     ///
     /// It begins at once; the future waits for the end.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.link.push(Command::Stop);
+        stop(&self.links);
         ended(self.done.clone())
     }
 }
@@ -220,6 +240,13 @@ impl Server {
 impl Drop for Server {
     /// Ends all sessions in the same way, in the background.
     fn drop(&mut self) {
-        self.link.push(Command::Stop);
+        stop(&self.links);
+    }
+}
+
+/// Ends all threads, once what is finished is delivered.
+fn stop(links: &[Arc<Link>]) {
+    for link in links {
+        link.push(Command::Stop);
     }
 }

@@ -29,8 +29,7 @@
 //!     allow: Allow::read([destination.to_string().as_str()])?,
 //!     allow_listen: Allow::read([])?,
 //!     on_event: Arc::new(|event| println!("{event:?}")),
-//! })
-//! .await?;
+//! })?;
 //! let client = TunnelClient::bind(TunnelOptions {
 //!     server: format!("{}?key={}", server.address(), server.key()),
 //!     client: ClientOptions { controller: "pcp".into(), ..ClientOptions::default() },

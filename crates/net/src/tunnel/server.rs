@@ -81,7 +81,7 @@ struct Places {
 
 impl TunnelServer {
     /// Binds the server to its address.
-    pub async fn bind(options: TunnelServerOptions) -> Result<Self, ContactError> {
+    pub fn bind(options: TunnelServerOptions) -> Result<Self, ContactError> {
         let seed = Random::from_seed(fresh_seed());
         let ServerOptions { controller, settings, registry, .. } = &options.server;
         let own = registry.factory(controller, settings)?;
@@ -95,7 +95,7 @@ impl TunnelServer {
             clients: Mutex::default(),
         });
         let server = ServerOptions { first_windows: FIRST_WINDOWS, ..options.server };
-        Ok(Self { server: Server::bind(server).await?, shared })
+        Ok(Self { server: Server::bind(server)?, shared })
     }
 
     /// The address that it listens on.
@@ -106,6 +106,11 @@ impl TunnelServer {
     /// Its public key.
     pub fn key(&self) -> PublicKey {
         self.server.key()
+    }
+
+    /// Why there is one thread, if there should be more.
+    pub fn refused_threads(&self) -> Option<&io::Error> {
+        self.server.refused_threads()
     }
 
     /// Serves until `stop` is ready.

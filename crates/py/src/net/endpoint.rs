@@ -55,7 +55,7 @@ pub(crate) fn listen(
     let address = found.ok_or_else(|| PyValueError::new_err(problem()))?;
     let options =
         ServerOptions { address, identity, clients, controller, max_sessions, max_streams, ..ServerOptions::default() };
-    Ok(Operation::of(async move { Server::bind(options).await }, |python, server: Result<_, Contact>| {
+    Ok(Operation::of(async move { Server::bind(options) }, |python, server: Result<_, Contact>| {
         let shared = Shared { endpoint: Mutex::new(server.map_err(of_contact)?), waiting: Arc::default() };
         Ok(Py::new(python, Listener(Arc::new(shared)))?.into_any())
     }))

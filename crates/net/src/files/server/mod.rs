@@ -82,9 +82,6 @@ impl Server {
         if let Some(monitor) = &options.monitor {
             monitor.set_address(address);
         }
-        if let Some(reason) = &port.refused {
-            tracing::warn!(%reason, "one thread serves all clients: the kernel refuses several sockets on one port");
-        }
         let clock = Clock::start();
         let threads = port.sockets.len();
         let common = Arc::new(Common::new(clock.now(), threads, histories, options)?);

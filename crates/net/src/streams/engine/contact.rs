@@ -38,7 +38,7 @@ impl Engine {
         self.add_session(session, key, dial.address.ip());
         let Some(host) = self.net.host_mut(self.host) else { return };
         let first = host.open(now, session, &self.settings.transport);
-        self.windows.take(None, FIRST_WINDOW);
+        self.settings.windows.take(None, FIRST_WINDOW);
         if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
             member.opening.insert(id);
         }

@@ -39,7 +39,7 @@ impl Engine {
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
         if let Some(monitor) = &self.settings.monitor {
-            monitor.publish(host.status(now, AnyController::name));
+            monitor.publish_of(self.settings.number, host.status(now, AnyController::name));
         }
         let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
         for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
