@@ -371,6 +371,15 @@ impl Controller for Bbr1 {
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
     }
+
+    fn state(&self) -> &'static str {
+        match self.state {
+            State::Startup => "startup",
+            State::Drain => "drain",
+            State::ProbeBw(_) => "probe_bw",
+            State::ProbeRtt(_) => "probe_rtt",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -147,6 +147,10 @@ impl Controller for Cm {
         self.config.shape.then(|| self.paced_rate())
     }
 
+    fn state(&self) -> &'static str {
+        self.tcp.state()
+    }
+
     fn keeps_history(&self) -> bool {
         self.config.use_history
     }
@@ -294,5 +298,15 @@ mod tests {
             cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
             assert_eq!((cm.window(), cm.keeps_history()), (PACKET * packets, use_history));
         }
+    }
+
+    #[test]
+    fn the_state_is_that_of_the_window() {
+        let mut cm = grown();
+        assert_eq!(cm.state(), "slow_start");
+        cm.on_loss(Time::ZERO, &loss(3, 20));
+        assert_eq!(cm.state(), "congestion_avoidance");
+        let history = History::new(Rate::of(PACKET * 40, RTT), RTT);
+        assert_eq!(started(Some(history)).state(), "congestion_avoidance", "with the earlier window");
     }
 }

@@ -248,6 +248,13 @@ pub trait Controller: Debug {
         None
     }
 
+    /// The name of its state, for operators: lower-case words with underscores, such as `slow_start`. Metrics have a
+    /// series for each name. The repair of losses is not a state, because flows of a macroflow repair theirs separately.
+    /// A controller with only one state keeps this default.
+    fn state(&self) -> &'static str {
+        "running"
+    }
+
     /// Whether the handshake requests feedback from routers; [`Path::feedback`] has their answer.
     fn requests_feedback(&self) -> bool {
         false

@@ -217,6 +217,14 @@ impl Controller for FairShare {
         Some(self.rate)
     }
 
+    fn state(&self) -> &'static str {
+        match self.share {
+            None => "no_feedback",
+            Some(_) if self.drained_at < Time::MAX => "drain",
+            Some(_) => "router_feedback",
+        }
+    }
+
     fn requests_feedback(&self) -> bool {
         true
     }
@@ -417,5 +425,15 @@ mod tests {
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
         sender.on_idle(ms(1000), Duration::from_millis(300), timeout);
         assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
+    }
+
+    #[test]
+    fn the_state_is_that_of_the_routers_answer() {
+        let mut sender = sender_with_a_queue(5);
+        assert_eq!(sender.state(), "drain");
+        sender.on_deadline(ms(45));
+        assert_eq!(sender.state(), "router_feedback");
+        sender.on_idle(ms(1000), RTT * 9, RTT);
+        assert_eq!(sender.state(), "no_feedback");
     }
 }

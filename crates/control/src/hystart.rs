@@ -88,6 +88,10 @@ pub(crate) struct HyStart {
 }
 
 impl HyStart {
+    pub(crate) fn is_conservative(&self) -> bool {
+        self.conservative.is_some()
+    }
+
     /// The increase by an acknowledgement, out of `step`, or `None` if slow start ends with it.
     pub(crate) fn slow_start(&mut self, event: &AckEvent<'_>, step: Amount) -> Option<Amount> {
         if self.rounds.ended(event).is_some() {
@@ -139,7 +143,7 @@ mod tests {
     use crate::cubic::{Config, CubicRules};
     use crate::rules::tests::TestFlow;
     use crate::testing::{PACKET, ack};
-    use crate::{Ack, Arrival};
+    use crate::{Ack, Arrival, Controller};
 
     fn flow() -> TestFlow<CubicRules> {
         let config = Config { initial_window: 20, ..Config::default() };
@@ -248,5 +252,20 @@ mod tests {
         assert_eq!(end_of_window(40, |packet| if packet % 8 == 7 { 0 } else { 30_000 }), None);
         assert_eq!(end_of_window(40, |packet| (64 - packet) * 500), None, "a queue that becomes shorter");
         assert_eq!(end_of_window(40, |_| 30_000), None, "other traffic's queue, which the first packets find too");
+    }
+
+    #[test]
+    fn conservative_slow_start_is_a_state_of_its_own() {
+        let (mut flow, mut states) = (flow(), vec!["slow_start"]);
+        flow.rtt = Duration::from_millis(91);
+        for _ in 0..1000 {
+            assert_eq!(flow.tcp.state() == "congestion_avoidance", !flow.in_slow_start());
+            if states.last() != Some(&flow.tcp.state()) {
+                states.push(flow.tcp.state());
+            }
+            flow.now += Duration::from_millis(1);
+            flow.ack();
+        }
+        assert_eq!(states, ["slow_start", "conservative_slow_start", "congestion_avoidance"]);
     }
 }

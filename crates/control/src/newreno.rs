@@ -192,4 +192,12 @@ mod tests {
         assert_eq!(lost(&mut newreno, &Loss { number: 20, last_sent: 24, ..LOSS }), PACKET * 8);
         assert_eq!(lost(&mut newreno, &Loss { number: 21, last_sent: 30, ..LOSS }), PACKET * 4);
     }
+
+    #[test]
+    fn the_state_after_a_loss_is_congestion_avoidance() {
+        let mut newreno = started(&Config::default());
+        assert_eq!(newreno.state(), "slow_start");
+        lost(&mut newreno, &LOSS);
+        assert_eq!(newreno.state(), "congestion_avoidance");
+    }
 }

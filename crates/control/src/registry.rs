@@ -110,6 +110,7 @@ macro_rules! controllers {
                     fn rate(&self) -> Option<Rate>;
                     fn ecn(&self) -> Option<Ecn>;
                     fn degraded_reason(&self) -> Option<&'static str>;
+                    fn state(&self) -> &'static str;
                     fn requests_feedback(&self) -> bool;
                     fn keeps_history(&self) -> bool;
                     fn remember(&self, now: Time, history: &mut Option<History>);

@@ -94,6 +94,12 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// The timer expired, and [`Rules::decrease`] has returned the slow-start threshold.
     fn on_timeout(&mut self) {}
 
+    /// The name of their state ([`crate::Controller::state`]), if they have other states than the window, which is in slow
+    /// start up to its threshold and then in congestion avoidance.
+    fn state(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The flow was idle or application-limited for `span`. Schemes that depend on elapsed time exclude that time.
     fn pause(&mut self, _span: Duration) {}
 }

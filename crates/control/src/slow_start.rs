@@ -57,6 +57,11 @@ impl Detector {
         }
     }
 
+    /// Whether slow start is conservative (RFC 9406).
+    pub(crate) fn is_conservative(&self) -> bool {
+        matches!(self, Self::HyStart(hystart) if hystart.is_conservative())
+    }
+
     pub(crate) fn on_sent(&mut self, bytes: Bytes) {
         if let Self::Search(search) = self {
             search.on_sent(bytes);

@@ -200,6 +200,15 @@ impl<R: Rules> Controller for Windowed<R> {
     fn ecn(&self) -> Option<Ecn> {
         R::ECN
     }
+
+    fn state(&self) -> &'static str {
+        match self.rules.state() {
+            Some(state) => state,
+            None if !self.window.in_slow_start() => "congestion_avoidance",
+            None if self.detector.is_conservative() => "conservative_slow_start",
+            None => "slow_start",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -444,5 +453,17 @@ pub(crate) mod tests {
         assert_eq!((flow.window(), flow.rules().paused), (16.0, second * 3));
         flow.tcp.on_ack(Time::ZERO + second * 4, &Ack { app_limited: true, ..ack(1) });
         assert_eq!(flow.rules().paused, second * 4, "the idle time before it is not counted again");
+    }
+
+    #[test]
+    fn a_loss_ends_slow_start_and_a_timeout_starts_it_again() {
+        let mut flow = simple_flow();
+        assert_eq!(flow.tcp.state(), "slow_start");
+        flow.lose(LossKind::Transient);
+        assert_eq!(flow.tcp.state(), "congestion_avoidance");
+        flow.lose(LossKind::Persistent);
+        assert_eq!(flow.tcp.state(), "slow_start");
+        (0..8).for_each(|_| _ = flow.ack());
+        assert_eq!((flow.window(), flow.tcp.state()), (9.0, "congestion_avoidance"), "3/4 of 12");
     }
 }

@@ -212,6 +212,10 @@ impl Controller for Xcp {
     fn degraded_reason(&self) -> Option<&'static str> {
         (self.unanswered >= MAX_UNANSWERED).then_some("no XCP router answers; the window grows as TCP's until one does")
     }
+
+    fn state(&self) -> &'static str {
+        if self.unanswered >= MAX_UNANSWERED { self.tcp.state() } else { "router_feedback" }
+    }
 }
 
 #[cfg(test)]
@@ -380,5 +384,18 @@ mod tests {
         assert_eq!(sender.window(), PACKET * 52);
         sender.on_idle(Time::ZERO, Duration::from_millis(300), Duration::from_millis(200));
         assert_eq!(sender.window(), PACKET * 2);
+    }
+
+    #[test]
+    fn without_a_router_the_state_is_that_of_tcp() {
+        let mut sender = sender(10);
+        sender.on_ack(Time::ZERO, &feedback_ack(1));
+        assert_eq!(sender.state(), "router_feedback");
+        (0..MAX_UNANSWERED).for_each(|_| sender.on_ack(Time::ZERO, &ack(1)));
+        assert_eq!(sender.state(), "slow_start");
+        sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 20, 20));
+        assert_eq!(sender.state(), "congestion_avoidance");
+        sender.on_ack(Time::ZERO, &feedback_ack(1));
+        assert_eq!(sender.state(), "router_feedback");
     }
 }

@@ -97,6 +97,18 @@ impl State {
     fn probes_bandwidth(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::Down => "probe_bw_down",
+            Self::Cruise => "probe_bw_cruise",
+            Self::Refill => "probe_bw_refill",
+            Self::Up => "probe_bw_up",
+            Self::ProbeRtt => "probe_rtt",
+        }
+    }
 }
 
 /// BBRv3.
@@ -346,5 +358,9 @@ impl Controller for Bbr {
 
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
+    }
+
+    fn state(&self) -> &'static str {
+        self.state.name()
     }
 }

@@ -388,3 +388,17 @@ fn a_drained_path_in_startup_returns_to_startup() {
     flow.run_to(State::Startup);
     assert!(!flow.sender.full_pipe.reached);
 }
+
+#[test]
+fn states_have_the_names_of_the_draft_in_its_order() {
+    let (mut flow, mut names) = (Flow::new(40, 4.0), Vec::new());
+    flow.run_until(Time::ZERO + seconds(20), |flow| {
+        if names.last() != Some(&flow.sender.state()) {
+            names.push(flow.sender.state());
+        }
+        flow.sender.state == State::ProbeRtt
+    });
+    // The first cycle begins on a drained path, so Down ends with the acknowledgement that starts it.
+    let start = ["startup", "drain", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_bw_down"];
+    assert!(names.starts_with(&start) && names.ends_with(&["probe_rtt"]), "{names:?}");
+}

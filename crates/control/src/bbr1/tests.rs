@@ -333,3 +333,15 @@ fn ten_seconds_without_a_lower_round_trip_drain_the_path() {
     assert!(flow.in_flight <= PACKET * 4);
     assert!(flow.utilization(Duration::from_secs(4)) > 0.85);
 }
+
+#[test]
+fn states_have_the_names_of_the_draft_in_its_order() {
+    let (mut flow, mut names) = (flow(40, 4.0), Vec::new());
+    flow.run_until(Time::ZERO + Duration::from_secs(20), |flow| {
+        if names.last() != Some(&flow.sender.state()) {
+            names.push(flow.sender.state());
+        }
+        matches!(flow.sender.state, State::ProbeRtt(_))
+    });
+    assert_eq!(names, ["startup", "drain", "probe_bw", "probe_rtt"]);
+}

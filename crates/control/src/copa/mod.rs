@@ -329,6 +329,14 @@ impl Controller for Copa {
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
     }
+
+    fn state(&self) -> &'static str {
+        match self.competitive_since {
+            _ if self.in_slow_start => "slow_start",
+            Some(_) => "competitive_mode",
+            None => "default_mode",
+        }
+    }
 }
 
 #[cfg(test)]

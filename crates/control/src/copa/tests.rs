@@ -222,3 +222,18 @@ fn losses_count_after_two_round_trips_of_more_than_20_packets() {
     copa.on_path(Time::ZERO + RTT, &Path::new(PACKET, RTT, None));
     assert_eq!(copa.losses.since, Time::ZERO + RTT, "the path's first round trips");
 }
+
+#[test]
+fn after_slow_start_the_state_is_the_mode() {
+    let mut flow = Flow::new(&Config::default(), 100.0);
+    flow.copa.in_slow_start = true;
+    assert_eq!(flow.copa.state(), "slow_start");
+    flow.round(queue(20.0));
+    assert_eq!(flow.copa.state(), "default_mode");
+    (0..13).for_each(|_| _ = flow.round(queue(20.0)));
+    assert_eq!(flow.copa.state(), "competitive_mode");
+    flow.round(Duration::ZERO);
+    assert_eq!(flow.copa.state(), "default_mode");
+    flow.lose(LossKind::Persistent, 20);
+    assert_eq!(flow.copa.state(), "slow_start");
+}

@@ -239,6 +239,15 @@ impl Rules for LedbatRules {
         self.change(event).into()
     }
 
+    /// RFC 6817 has one rule for all windows.
+    fn state(&self) -> Option<&'static str> {
+        Some(match (self.config.variant, self.phase) {
+            (Variant::Rfc6817, _) | (_, Phase::Avoidance { .. }) => "congestion_avoidance",
+            (_, Phase::SlowStart { .. }) => "slow_start",
+            (_, Phase::Slowdown { .. }) => "slowdown",
+        })
+    }
+
     fn decrease(&mut self, &Congestion { now, window, .. }: &Congestion) -> Amount {
         match self.phase {
             Phase::SlowStart { .. } => self.end_slow_start(now),

@@ -193,3 +193,19 @@ fn a_target_above_100_ms_is_refused() {
     assert!(config.check().unwrap_err().contains("at most 100 ms"));
     assert_eq!(Config::default().check(), Ok(()));
 }
+
+#[test]
+fn only_ledbat_plus_plus_has_slow_start_and_slowdowns() {
+    let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
+    assert_eq!(flow.tcp.state(), "slow_start");
+    until(&mut flow, |flow| flow.window() > 100.0);
+    flow.lose(LossKind::Transient);
+    for next in ["congestion_avoidance", "slowdown", "slow_start", "congestion_avoidance", "slowdown"] {
+        until(&mut flow, |flow| flow.tcp.state() == next);
+    }
+    let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::Rfc6817), BASE);
+    assert_eq!(flow.tcp.state(), "congestion_avoidance");
+    flow.lose(LossKind::Persistent);
+    flow.round();
+    assert_eq!(flow.tcp.state(), "congestion_avoidance");
+}

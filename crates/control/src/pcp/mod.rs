@@ -473,6 +473,21 @@ impl Controller for Pcp {
         Some(self.pace())
     }
 
+    /// Slow start, competitive mode and drains go on beside the phases of probes.
+    fn state(&self) -> &'static str {
+        if self.is_silent {
+            "no_feedback"
+        } else if self.slow_start.is_some() {
+            "slow_start"
+        } else if self.drain.is_on() {
+            "drain"
+        } else if self.competitive.is_on() {
+            "competitive_mode"
+        } else {
+            self.phase.name()
+        }
+    }
+
     fn keeps_history(&self) -> bool {
         true
     }

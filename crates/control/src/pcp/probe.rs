@@ -59,6 +59,15 @@ impl Phase {
         !matches!(self, Self::Waiting(_))
     }
 
+    /// Its name as the state of a controller.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Waiting(_) => "probe_waiting",
+            Self::Sending => "probe_sending",
+            Self::Listening(_) => "probe_listening",
+        }
+    }
+
     /// When time ends it; [`Time::MAX`] if only an event does.
     pub(crate) fn deadline(self) -> Time {
         match self {

@@ -310,3 +310,24 @@ fn a_flow_with_unknown_capacity_drains_as_if_it_had_it_all() {
     world.sender.path_history.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
     assert_eq!(world.sender.capacity_share(), 0.4);
 }
+
+#[test]
+fn the_state_of_a_cooperative_flow_is_the_phase_of_its_probe() {
+    let mut world = World::new();
+    assert_eq!(world.sender.state(), "probe_sending");
+    world.train();
+    assert_eq!(world.sender.state(), "probe_listening");
+    (0..2).for_each(|number| world.lose(LossKind::Transient, number));
+    assert_eq!(world.sender.state(), "probe_waiting");
+    world.lose(LossKind::Persistent, world.next - 1);
+    assert_eq!(world.sender.state(), "no_feedback");
+}
+
+#[test]
+fn competitive_mode_follows_slow_start_and_has_drains() {
+    let mut world = World::with(&Config::default(), None);
+    assert_eq!(world.sender.state(), "slow_start");
+    world.sender.on_loss(Time::ZERO + RTT, &loss(PACKET));
+    assert_eq!(world.sender.state(), "competitive_mode");
+    assert_eq!(draining().sender.state(), "drain");
+}

@@ -300,6 +300,10 @@ impl Controller for PcpPaper {
         Some(self.pace().unwrap_or(self.probe.rate()))
     }
 
+    fn state(&self) -> &'static str {
+        self.phase.name()
+    }
+
     fn keeps_history(&self) -> bool {
         true
     }

@@ -199,3 +199,13 @@ fn a_wrong_first_test_halves_the_trust_of_the_history() {
         assert_eq!(history.unwrap().trust, trust, "{growth}");
     }
 }
+
+#[test]
+fn the_state_is_the_phase_of_the_probe() {
+    let mut world = World::new();
+    assert_eq!(world.sender.state(), "probe_sending");
+    world.send(9);
+    assert_eq!(world.sender.state(), "probe_listening");
+    world.lose(LossKind::Transient, 0);
+    assert_eq!(world.sender.state(), "probe_waiting");
+}

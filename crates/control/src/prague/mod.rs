@@ -317,6 +317,10 @@ impl Controller for Prague {
         Some(Ecn::Ect1)
     }
 
+    fn state(&self) -> &'static str {
+        if self.in_slow_start() { "slow_start" } else { "congestion_avoidance" }
+    }
+
     fn degraded_reason(&self) -> Option<&'static str> {
         (self.cleared >= CLEARED_CODES)
             .then_some("packets arrive without an ECN code: the path clears codes; reacts to losses as Reno does")

@@ -250,3 +250,13 @@ fn a_path_that_clears_codes_is_reported() {
     flow.deliver(Ecn::Ect1);
     assert_eq!(flow.prague.degraded_reason(), None);
 }
+
+#[test]
+fn the_state_after_a_mark_is_congestion_avoidance() {
+    let mut flow = Flow::new(ms(20));
+    assert_eq!(flow.prague.state(), "slow_start");
+    flow.deliver(Ecn::Ce);
+    assert_eq!(flow.prague.state(), "congestion_avoidance");
+    flow.prague.on_loss(flow.now, &loss(LossKind::Persistent, 100, 100));
+    assert_eq!(flow.prague.state(), "slow_start");
+}

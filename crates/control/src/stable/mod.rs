@@ -114,6 +114,11 @@ impl Stable {
         self.window.soft_start_marks_left > 0
     }
 
+    /// Whether the window grows to the threshold after a timeout.
+    fn in_slow_start(&self) -> bool {
+        self.window.packets < self.window.threshold
+    }
+
     /// `a` and `b`: the increase by an unmarked packet, and the relative decrease by a marked one.
     fn gains(&self) -> (f64, f64) {
         let scale = self.sharing.value * self.rtt.as_secs_f64(); // S T
@@ -123,7 +128,7 @@ impl Stable {
 
     /// `packets` unmarked packets have arrived.
     fn grow(&mut self, packets: f64) {
-        let is_starting = self.in_soft_start() || self.window.packets < self.window.threshold;
+        let is_starting = self.in_soft_start() || self.in_slow_start();
         let step = if is_starting { 1.0 } else { self.gains().0 };
         self.window.packets += packets * step;
     }
@@ -288,6 +293,16 @@ impl Controller for Stable {
     /// The scheme needs marks, so the packets are ECN-capable with any settings of the flow.
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::Ect0)
+    }
+
+    fn state(&self) -> &'static str {
+        if self.in_soft_start() {
+            "soft_start"
+        } else if self.in_slow_start() {
+            "slow_start"
+        } else {
+            "congestion_avoidance"
+        }
     }
 
     fn degraded_reason(&self) -> Option<&'static str> {

@@ -455,3 +455,17 @@ fn invalid_settings_are_refused_by_name() {
         assert!(error.starts_with(name), "{text}: {error}");
     }
 }
+
+#[test]
+fn marks_end_soft_start_and_a_timeout_starts_slow_start() {
+    let config = Config { soft_start_marks: 2, initial_window: 10.0, ..Config::default() };
+    let mut stable = stable(&config, MS * 100);
+    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
+    assert_eq!(stable.state(), "soft_start");
+    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
+    assert_eq!(stable.state(), "congestion_avoidance");
+    stable.on_loss(Time::ZERO, &loss(LossKind::Persistent, 3, 9));
+    assert_eq!(stable.state(), "slow_start");
+    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 4]);
+    assert_eq!(stable.state(), "congestion_avoidance");
+}

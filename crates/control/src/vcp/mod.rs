@@ -389,6 +389,17 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         Some(self.config.codes.encode(LoadRegion::Low))
     }
 
+    /// VCP has slow start after a timeout only, and with graded codes never.
+    fn state(&self) -> &'static str {
+        let in_slow_start = self.window < self.threshold;
+        match self.fault() {
+            Some(_) if in_slow_start => "slow_start",
+            Some(_) => "congestion_avoidance",
+            None if in_slow_start && self.threshold.is_finite() && !GRADED => "slow_start",
+            None => "router_feedback",
+        }
+    }
+
     fn degraded_reason(&self) -> Option<&'static str> {
         self.fault().map(PathFault::description)
     }

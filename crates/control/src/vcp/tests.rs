@@ -273,6 +273,22 @@ fn without_codes_slow_start_ends_at_half_the_window() {
 }
 
 #[test]
+fn the_state_is_the_routers_or_that_of_tcp() {
+    let mut vcp = with_window(10);
+    assert_eq!(vcp.state(), "router_feedback");
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    assert_eq!(vcp.state(), "slow_start");
+    acknowledge(&mut vcp, ms(1), 200, &[LOW; 4]);
+    assert_eq!((vcp.window(), vcp.state()), (PACKET * 5, "router_feedback"));
+
+    let mut vcp = with_window(10);
+    acknowledge(&mut vcp, ms(0), 200, &[Ecn::NotEct; 8]);
+    assert_eq!(vcp.state(), "slow_start");
+    vcp.on_loss(ms(1), &loss(LossKind::Transient));
+    assert_eq!(vcp.state(), "congestion_avoidance");
+}
+
+#[test]
 fn with_counted_packets_the_sender_behaves_as_tcp() {
     let mut vcp = with_window(100);
     for number in 0..8 {

@@ -270,6 +270,13 @@ impl Controller for Vivace {
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
     }
+
+    fn state(&self) -> &'static str {
+        match self.phase {
+            Phase::Start { .. } => "starting",
+            Phase::Probe { .. } => "probing",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -211,3 +211,11 @@ fn a_slower_link_is_noticed_within_seconds() {
     let rate = flow.sender.rate / 1e6;
     assert!((7.0..11.5).contains(&rate), "{rate}");
 }
+
+#[test]
+fn a_flow_probes_once_its_utility_has_fallen() {
+    let mut flow = flow(50, 2.0);
+    assert_eq!(flow.sender.state(), "starting");
+    flow.run(Duration::from_secs(3));
+    assert_eq!(flow.sender.state(), "probing");
+}

@@ -164,3 +164,11 @@ fn with_graded_codes_a_loss_halves_a_window_below_a_packet() {
         assert_close(vcp.window, 0.8);
     }
 }
+
+#[test]
+fn graded_codes_replace_slow_start_after_a_timeout() {
+    let mut vcp = vcp_plus(Duration::from_millis(80));
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    assert!(vcp.window < vcp.threshold);
+    assert_eq!(vcp.state(), "router_feedback");
+}
