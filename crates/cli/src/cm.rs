@@ -219,7 +219,8 @@ pub(crate) fn format_status(status: &Status) -> String {
     if status.macroflows.is_empty() {
         text.push_str("no flows\n");
     } else {
-        let head = ["destination", "rate", "window", "in flight", "srtt", "flows", "processes"].map(String::from);
+        let head =
+            ["destination", "state", "rate", "window", "in flight", "srtt", "flows", "processes"].map(String::from);
         let rows: Vec<_> = status.macroflows.iter().map(macroflow_row).collect();
         text.push_str(&table(&head, &rows));
     }
@@ -245,6 +246,7 @@ pub(crate) fn format_status(status: &Status) -> String {
 fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
     vec![
         macroflow.destination.to_string(),
+        macroflow.state.clone(),
         rate(macroflow.rate_bps as f64),
         macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
         Bytes::new(macroflow.in_flight_bytes).to_string(),

@@ -164,6 +164,10 @@ fn format_states(states: &States) -> String {
     states.processes.iter().map(format_process).chain(daemon).collect::<Vec<_>>().join("\n")
 }
 
+/// The columns of [`path_row`].
+const PATH_HEAD: [&str; 11] =
+    ["peer", "controller", "state", "permitted", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
+
 fn format_process(process: &Snapshot) -> String {
     let (status, openers) = (&process.status, &process.status.openers);
     let at = process.address.map_or_else(String::new, |address| format!(" on {address}"));
@@ -188,8 +192,7 @@ fn format_process(process: &Snapshot) -> String {
     let handshakes = format!("{} accepted, {} asked for cookies", openers.accepted, openers.cookies);
     text.extend([&*format!("handshakes: {handshakes}"), &*refused.collect::<Vec<_>>().concat(), "\n"]);
     if !status.paths.is_empty() {
-        let head = ["peer", "controller", "permitted", "window", "rtt", "min rtt", "queue", "flows", "lost", "marked"];
-        text.push_str(&table(&head.map(str::to_owned), &status.paths.iter().map(path_row).collect::<Vec<_>>()));
+        text.push_str(&table(&PATH_HEAD.map(str::to_owned), &status.paths.iter().map(path_row).collect::<Vec<_>>()));
     }
     for path in &status.paths {
         let degraded = path.degraded.iter();
@@ -207,6 +210,7 @@ fn path_row(path: &PathStatus) -> Vec<String> {
     vec![
         path.peer.to_string(),
         path.controller.clone(),
+        path.state.clone(),
         format!("{:.2} Mb/s", path.rate_bps as f64 / 1e6),
         path.window_bytes.map_or_else(|| "-".to_owned(), |window| format!("{window} B")),
         milliseconds(path.rtt_s),
@@ -220,7 +224,39 @@ fn path_row(path: &PathStatus) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_net::monitor::{Openers, Status};
+
     use super::*;
+
+    #[test]
+    fn the_page_for_operators_has_this_status() {
+        let path = PathStatus {
+            peer: "198.51.100.23".parse().unwrap(),
+            controller: "newreno".into(),
+            state: "congestion_avoidance".into(),
+            degraded: None,
+            rate_bps: 94_100_000,
+            window_bytes: Some(493_056),
+            in_flight_bytes: 480_000,
+            rtt_s: 0.0419,
+            min_rtt_s: 0.0382,
+            queue_delay_s: 0.0037,
+            flows: 8,
+            sent_bytes: 100_000_000,
+            delivered_bytes: 99_980_000,
+            lost_bytes: 20_000,
+            marked_packets: 0,
+        };
+        let openers = Openers { accepted: 41, not_authorized: 2, ..Openers::default() };
+        let (received_bytes, sent_bytes) = (1_893_241, 911_823_410);
+        let paths = vec![path];
+        let status =
+            Status { sessions: 3, streams: 12, received_bytes, sent_bytes, openers, paths, ..Status::default() };
+        let address = Some("203.0.113.5:7267".parse().unwrap());
+        let process = Snapshot { role: "serve".into(), pid: 4711, address, uptime_s: 86.0, status };
+        let (page, text) = (include_str!("../../../docs/operations.md"), format_process(&process));
+        assert!(page.contains(&text), "docs/operations.md does not have:\n{text}");
+    }
 
     #[test]
     fn a_server_has_one_to_sixteen_threads() {

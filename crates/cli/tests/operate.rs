@@ -123,7 +123,13 @@ fn a_degraded_controller_is_warned_of_once_and_shown() {
     let url = url.replace("NAME", "file");
 
     let _client = Server(workspace.command(&["get", &url, "-o", "copy"]).spawn().unwrap());
-    until_it_has(|| metrics(&at), &["rampmeter_path_degraded{network=\"127.0.0.0/24\",controller=\"xcp\"} 1\n"]);
+    until_it_has(
+        || metrics(&at),
+        &[
+            "rampmeter_path_degraded{network=\"127.0.0.0/24\",controller=\"xcp\"} 1\n",
+            "rampmeter_path_state{network=\"127.0.0.0/24\",controller=\"xcp\",state=\"",
+        ],
+    );
     let status = |arguments: &[&str]| {
         let words = [&["status"], arguments].concat();
         text(&workspace.command(&words).env("XDG_RUNTIME_DIR", &runtime).output().unwrap().stdout)
@@ -133,6 +139,8 @@ fn a_degraded_controller_is_warned_of_once_and_shown() {
     assert!(shown.contains(&format!("\n127.0.0.1: xcp is degraded: {why}\n")), "{shown}");
     let json: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
     assert_eq!(json["processes"][0]["paths"][0]["degraded"], why, "{json}");
+    let state = &json["processes"][0]["paths"][0]["state"];
+    assert!(["slow_start", "congestion_avoidance"].iter().any(|tcp| state == tcp), "{json}");
     let printed = fs::read_to_string(&log).unwrap();
     for (part, times) in [(" WARN controller degraded peer=127.0.0.1", 1), (": xcp is degraded: no XCP router", 1)] {
         assert_eq!(printed.matches(part).count(), times, "{part} in\n{printed}");
@@ -169,7 +177,7 @@ fn the_daemon_shows_its_paths_and_users_and_logs_its_clients() {
     let path = "rampmeter_path_flows{network=\"127.0.0.0/24\",controller=\"cm\"} 1\n";
     until_it_has(|| metrics(at), &["rampmeter_clients 1\n", &user, path, "role=\"cm-daemon\""]);
     let shown = text(&cm(&["status"]).output().unwrap().stdout);
-    assert!(shown.contains("controller cm") && shown.contains("127.0.0.1"), "{shown}");
+    assert!(["controller cm", "127.0.0.1", "slow_start"].iter().all(|part| shown.contains(part)), "{shown}");
     let pid = client.0.id();
     drop(client);
     let event = |what: &str| format!("client {what} pid={pid} uid={uid}");

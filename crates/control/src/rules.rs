@@ -94,8 +94,8 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// The timer expired, and [`Rules::decrease`] has returned the slow-start threshold.
     fn on_timeout(&mut self) {}
 
-    /// The name of their state ([`crate::Controller::state`]), if they have other states than the window, which is in slow
-    /// start up to its threshold and then in congestion avoidance.
+    /// The name of their state ([`crate::Controller::state`]). `None`: that of the window, which is in slow start up to
+    /// its threshold and then in congestion avoidance.
     fn state(&self) -> Option<&'static str> {
         None
     }

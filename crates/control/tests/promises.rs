@@ -111,6 +111,16 @@ fn only_pcp_and_cm_keep_a_history_of_paths() {
 }
 
 #[test]
+fn states_are_words_that_the_page_for_operators_explains() {
+    let page = include_str!("../../../docs/operations.md");
+    for (name, controller) in all() {
+        let state = controller.state();
+        assert!(!state.is_empty() && state.chars().all(|c| c == '_' || c.is_ascii_lowercase()), "{name}: {state}");
+        assert!(page.contains(&format!("`{state}`")), "{name}: docs/operations.md does not have {state}");
+    }
+}
+
+#[test]
 fn only_fair_share_waits_for_routers_and_none_starts_degraded() {
     for (name, controller) in all() {
         assert_eq!(controller.requests_feedback(), name == "fair-share", "{name}");

@@ -79,6 +79,7 @@ fn path(macroflow: &MacroflowStatus, controller: &str) -> PathStatus {
     PathStatus {
         peer: macroflow.destination,
         controller: controller.to_owned(),
+        state: macroflow.state.clone(),
         degraded: macroflow.degraded.clone(),
         rate_bps: macroflow.rate_bps,
         window_bytes: macroflow.window_bytes,
@@ -101,6 +102,7 @@ mod tests {
     fn macroflow(destination: &str, rate_bps: u64) -> MacroflowStatus {
         MacroflowStatus {
             destination: destination.parse().unwrap(),
+            state: "slow_start".into(),
             degraded: (rate_bps >= 1039).then(|| "no router marks".to_owned()),
             rate_bps,
             window_bytes: Some(10_000),
@@ -147,6 +149,7 @@ mod tests {
             "rampmeter_path_rate_bits_per_second{network=\"192.0.39.0/24\",controller=\"cm\"} 1039",
             "rampmeter_path_queue_delay_seconds{network=\"192.0.39.0/24\",controller=\"cm\"} 0.5",
             "rampmeter_path_degraded{network=\"192.0.39.0/24\",controller=\"cm\"} 1",
+            "rampmeter_path_state{network=\"192.0.39.0/24\",controller=\"cm\",state=\"slow_start\"} 1",
             "rampmeter_path_degraded{network=\"192.0.38.0/24\",controller=\"cm\"} 0",
             "rampmeter_path_lost_bytes{network=\"192.0.39.0/24\",controller=\"cm\"} 5",
             "rampmeter_path_marked_packets{network=\"192.0.39.0/24\",controller=\"cm\"} 2",

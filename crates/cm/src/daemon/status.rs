@@ -83,6 +83,8 @@ pub struct PeerStatus {
 pub struct MacroflowStatus {
     /// The destination.
     pub destination: IpAddr,
+    /// The state of its controller ([`Controller::state`]).
+    pub state: String,
     /// Why its controller cannot work as designed on this path; none while it does.
     pub degraded: Option<String>,
     /// The rate of all its flows together.
@@ -170,6 +172,7 @@ fn describe_macroflow(
     let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| Some(clients.get(&flow.client)?.pid)).collect();
     Some(MacroflowStatus {
         destination: IpAddr::V6(destination.0.into()).to_canonical(),
+        state: controller.state().to_owned(),
         degraded: controller.degraded_reason().map(str::to_owned),
         rate_bps: status.rate.as_bps(),
         window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),

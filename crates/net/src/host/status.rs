@@ -39,6 +39,8 @@ pub struct Path {
     pub peer: IpAddr,
     /// The controller.
     pub controller: String,
+    /// The controller's state ([`Controller::state`]).
+    pub state: String,
     /// Why the controller cannot work as designed on this path ([`Controller::degraded_reason`]); none while it does.
     pub degraded: Option<String>,
     /// The permitted rate.
@@ -86,6 +88,7 @@ impl Path {
         Self {
             peer: IpAddr::V6(path.destination.0.into()).to_canonical(),
             controller: name.to_owned(),
+            state: path.controller.state().to_owned(),
             degraded: path.controller.degraded_reason().map(str::to_owned),
             rate_bps: status.rate.as_bps(),
             window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),

@@ -3,7 +3,8 @@
 //! Paths have a label for the network of the other host and one for the controller. There are
 //! [`MAX_PATHS`](super::MAX_PATHS) paths at most; those of one network and controller are one series: rates, windows,
 //! bytes and counts are sums, round trips, queueing delays and degraded paths are maxima, and minimum round trips are
-//! minima.
+//! minima. `path_state` has another label for the state of the controller: it counts the paths in each state. A state in
+//! which no path is has no sample.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -77,14 +78,24 @@ pub fn paths(out: &mut String, paths: &[PathStatus], omitted: usize) {
     let help = "Paths without metrics: those with the lowest rates.";
     metric(out, "paths_omitted", "gauge", help, &[(String::new(), omitted as f64)]);
     for (name, kind, help, number, fold) in PATHS {
-        let mut series: BTreeMap<String, f64> = BTreeMap::new();
-        for path in paths {
-            let labels = format!("{{network=\"{}\",controller=\"{}\"}}", network(path.peer), path.controller);
-            let number = number(path);
-            series.entry(labels).and_modify(|folded| *folded = fold(*folded, number)).or_insert(number);
-        }
-        metric(out, name, kind, help, &series.into_iter().collect::<Vec<_>>());
+        let samples = paths.iter().map(|path| (format!("{{{}}}", labels(path)), number(path)));
+        metric(out, name, kind, help, &series(samples, fold));
     }
+    let samples = paths.iter().map(|path| (format!("{{{},state=\"{}\"}}", labels(path), path.state), 1.0));
+    metric(out, "path_state", "gauge", "Paths whose controller is in this state.", &series(samples, sum));
+}
+
+fn labels(path: &PathStatus) -> String {
+    format!("network=\"{}\",controller=\"{}\"", network(path.peer), path.controller)
+}
+
+/// Combines the samples with the same labels.
+fn series(samples: impl Iterator<Item = (String, f64)>, fold: Fold) -> Vec<(String, f64)> {
+    let mut series = BTreeMap::new();
+    for (labels, number) in samples {
+        series.entry(labels).and_modify(|folded| *folded = fold(*folded, number)).or_insert(number);
+    }
+    series.into_iter().collect()
 }
 
 /// The state as text.

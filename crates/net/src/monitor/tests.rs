@@ -11,6 +11,7 @@ fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
     PathStatus {
         peer: peer.parse().unwrap(),
         controller: "pcp".into(),
+        state: "probe_waiting".into(),
         degraded: None,
         rate_bps,
         window_bytes: None,
@@ -29,7 +30,8 @@ fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
 fn monitor() -> Monitor {
     let monitor = Monitor::new("serve");
     let openers = Openers { accepted: 7, not_authorized: 2, ..Openers::default() };
-    let degraded = PathStatus { degraded: Some("no router marks".into()), ..path("192.0.2.9", 500, 0.25) };
+    let degraded = Some("no router marks".into());
+    let degraded = PathStatus { state: "drain".into(), degraded, ..path("192.0.2.9", 500, 0.25) };
     let paths = vec![path("192.0.2.1", 1000, 1.0), degraded, path("2001:db8:1:2::3", 1, 1.0)];
     monitor.publish(Status { sessions: 3, openers, paths, ..Status::default() });
     monitor
@@ -61,6 +63,8 @@ fn paths_of_one_network_and_controller_are_one_series() {
         "rampmeter_path_rtt_seconds{network=\"192.0.2.0/24\",controller=\"pcp\"} 1.5",
         "rampmeter_path_degraded{network=\"192.0.2.0/24\",controller=\"pcp\"} 1",
         "rampmeter_path_degraded{network=\"2001:db8:1::/48\",controller=\"pcp\"} 0",
+        "rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"drain\"} 1",
+        "rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"probe_waiting\"} 1",
         "rampmeter_path_window_bytes{network=\"192.0.2.0/24\",controller=\"pcp\"} +Inf",
         "rampmeter_path_marked_packets{network=\"192.0.2.0/24\",controller=\"pcp\"} 6",
     ] {
@@ -68,6 +72,28 @@ fn paths_of_one_network_and_controller_are_one_series() {
     }
     let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     assert_eq!(names.clone().count(), names.collect::<std::collections::BTreeSet<_>>().len(), "a type for each once");
+}
+
+#[test]
+fn states_count_the_paths_of_a_series() {
+    let in_state = |state: &str, peer| PathStatus { state: state.into(), ..path(peer, 1, 1.0) };
+    let paths = vec![
+        in_state("drain", "192.0.2.1"),
+        in_state("drain", "192.0.2.9"),
+        in_state("slow_start", "192.0.2.2"),
+        in_state("drain", "2001:db8:1:2::3"),
+        PathStatus { controller: "newreno".into(), ..in_state("slow_start", "192.0.2.3") },
+    ];
+    let monitor = Monitor::new("serve");
+    monitor.publish(Status { paths, ..Status::default() });
+    let text = prometheus::text(&monitor.snapshot());
+    let (_, states) = text.split_once("# TYPE rampmeter_path_state gauge\n").unwrap();
+    let expected = "\
+        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"newreno\",state=\"slow_start\"} 1\n\
+        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"drain\"} 2\n\
+        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"slow_start\"} 1\n\
+        rampmeter_path_state{network=\"2001:db8:1::/48\",controller=\"pcp\",state=\"drain\"} 1\n";
+    assert_eq!(states, expected);
 }
 
 #[test]
