@@ -249,8 +249,8 @@ pub trait Controller: Debug {
     }
 
     /// The name of its state, for operators: lower-case words with underscores, such as `slow_start`. Metrics have a
-    /// series for each name. The repair of losses is not a state: each flow of a macroflow repairs its own. A controller
-    /// with only one state keeps this default.
+    /// series for each name. The repair of losses is not a state: each flow of a macroflow repairs its own. Controllers
+    /// with only one state keep this default.
     fn state(&self) -> &'static str {
         "running"
     }

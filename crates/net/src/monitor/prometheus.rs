@@ -3,8 +3,8 @@
 //! Paths have a label for the network of the other host and one for the controller. There are
 //! [`MAX_PATHS`](super::MAX_PATHS) paths at most; those of one network and controller are one series: rates, windows,
 //! bytes and counts are sums, round trips, queueing delays and degraded paths are maxima, and minimum round trips are
-//! minima. `path_state` has another label for the state of the controller: it counts the paths in each state. A state in
-//! which no path is has no sample.
+//! minima. `path_state` has another label for the state of the controller, and counts the paths in each state. A state
+//! in which no path is has no sample.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
