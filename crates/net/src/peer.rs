@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rampmeter_manager::Destination;
+use rampmeter_manager::{Destination, Owner};
 use rampmeter_session::SessionId;
 use rampmeter_transport::{Address, network};
 
@@ -43,6 +43,15 @@ impl Address for Peer {
         match self {
             Self::Clear(address) => address.destination(),
             Self::Session(_, destination) => *destination,
+        }
+    }
+
+    /// The session. Its packets take one path, although others may begin at the same address: behind a NAT, or before
+    /// one of them moves. And a session whose host is gone does not delay them.
+    fn owner(&self) -> Owner {
+        match self {
+            Self::Clear(_) => Owner::default(),
+            Self::Session(id, _) => Owner(id.lower_half()),
         }
     }
 

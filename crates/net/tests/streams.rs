@@ -261,6 +261,34 @@ async fn a_session_keeps_its_controller_at_a_new_address() {
     panic!("the session has {} controllers of its own", made.load(Ordering::Relaxed));
 }
 
+/// Streams to a client that is gone retransmit, in their own macroflow.
+#[tokio::test]
+async fn a_client_that_is_gone_delays_no_other_of_its_address() {
+    let mut server = server(|_| {});
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let address = format!("{}?key={}", relay.address, server.key());
+    let gone = Client::connect(&address, ClientOptions::default()).await.unwrap();
+    let mut writers = Vec::new();
+    for _ in 0..8 {
+        let (ours, mut theirs) = open(&gone, &mut server).await;
+        let writer = tokio::spawn(async move { while theirs.write_all(&[7; 10_000]).await.is_ok() {} });
+        writers.push((ours, writer));
+    }
+    relay.set(RelayMode::Drop);
+    let other = client(&server).await;
+    let (mut ours, mut theirs) = open(&other, &mut server).await;
+    for _ in 0..8 {
+        let began = Instant::now();
+        theirs.write_u8(5).await.unwrap();
+        assert_eq!(timeout(SECONDS, ours.read_u8()).await.unwrap().unwrap(), 5);
+        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    for (_, writer) in writers {
+        writer.abort();
+    }
+}
+
 #[tokio::test]
 async fn the_end_of_a_server_ends_its_sessions() {
     let (mut server, mut client) = pair().await;

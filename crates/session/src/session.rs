@@ -25,6 +25,11 @@ impl SessionId {
         Self(draw << INDEX_BITS | index as u64)
     }
 
+    /// The lower half of the id: that of no other open session, since the index is in it.
+    pub fn lower_half(self) -> u32 {
+        self.0 as u32
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize % Self::MAX_SESSIONS
     }

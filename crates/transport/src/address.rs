@@ -3,12 +3,18 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 
-use rampmeter_manager::Destination;
+use rampmeter_manager::{Destination, Owner};
 
 /// The address of a host.
 pub trait Address: Copy + Ord + Debug {
     /// The destination that congestion control uses: an address without a port.
     fn destination(&self) -> Destination;
+
+    /// Whose flows those to this host are, where flows share macroflows: a macroflow trusts the reports of all its
+    /// flows, so those of different owners share none.
+    fn owner(&self) -> Owner {
+        Owner::default()
+    }
 
     /// Its network: what one customer of a provider has, most likely. Networks share what a host has for peers that
     /// have proved nothing.

@@ -108,7 +108,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Opens a flow of datagrams of `size` bytes each, at least eight, to `peer`. It may send at once.
     pub fn open_datagrams(&mut self, now: Time, peer: A, size: u16, config: &Config) -> FlowId {
         let size = size.max(MIN_BYTES);
-        let flow = self.manager.open(now, peer.destination(), &mut self.make);
+        let flow = self.open_flow(now, peer);
         // The packet size of the path, not that of this flow: other flows may share the macroflow.
         let whole = Bytes::new((usize::from(size) + CM_HEADER_BYTES + UDP_BYTES) as u64);
         let packet = config.packet.max(whole);

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use rampmeter_control::{Controller, History};
-use rampmeter_manager::{Destination, FlowId, Manager, Timers, Update};
+use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Owner, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
@@ -28,10 +28,8 @@ use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
+use crate::resets::Resets;
 use crate::sender::PacketFeedback;
-
-/// The resets that are repeated if their peers still send: a lost one would leave the connection open there.
-const RESETS_KEPT: usize = 64;
 
 /// The events of a connection: opened, degraded, closed. A host whose application has not read as many of all its
 /// connections opens no further ones for peers, so that the number of events is bounded.
@@ -67,9 +65,7 @@ pub struct Endpoint<C, A> {
     /// A connection in `control` has an acknowledgement that must leave before another packet is handled.
     must_acknowledge: bool,
     events: VecDeque<Event>,
-    resets: VecDeque<(A, Packet, ConnectionId)>,
-    /// The latest resets, oldest first.
-    past_resets: VecDeque<(A, Packet, ConnectionId)>,
+    resets: Resets<A>,
 }
 
 impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
@@ -101,8 +97,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             control: VecDeque::new(),
             must_acknowledge: false,
             events: VecDeque::new(),
-            resets: VecDeque::new(),
-            past_resets: VecDeque::new(),
+            resets: Resets::new(),
         }
     }
 
@@ -116,10 +111,20 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.manager.allow_bunches(bunch);
     }
 
+    /// Opens a flow to `peer`. Flows with macroflows of their own share the histories of destinations, whoever they are
+    /// for.
+    pub(crate) fn open_flow(&mut self, now: Time, peer: A) -> FlowId {
+        let owner = match self.config.sharing.grouping {
+            Grouping::PerFlow => Owner::default(),
+            Grouping::PerDestination => peer.owner(),
+        };
+        self.manager.open_for(now, peer.destination(), owner, &mut self.make)
+    }
+
     /// Opens a connection; `None` if there are too many.
     pub fn open(&mut self, now: Time, peer: A, config: &Config) -> Option<ConnectionId> {
         let id = self.free_id()?;
-        let flow = self.manager.open(now, peer.destination(), &mut self.make);
+        let flow = self.open_flow(now, peer);
         let requests = self.manager.controller(flow).is_some_and(Controller::requests_feedback);
         let feedback = if requests { feedback_request() } else { RouterFeedback::None };
         let connection = Connection::open(self.begin(config), flow, id.number(), feedback);
@@ -177,7 +182,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let index = ConnectionId::from_number(packet.connection).index();
         let slot = self.slots.get_mut(index).and_then(Option::as_mut);
         let Some(slot) = slot.filter(|slot| slot.id.number() == packet.connection && slot.peer == from) else {
-            self.repeat_reset(from, packet);
+            if packet.kind == Kind::Data {
+                self.resets.repeat(from, packet.connection);
+            }
             return None;
         };
         let id = slot.id;
@@ -195,7 +202,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         if connection.state() == State::Closed(CloseReason::FalseFeedback) {
             let reset = connection.reset();
-            self.send_reset(from, &reset, id);
+            self.resets.send(now, (from, reset, id));
         }
         if let Some(packet_feedback) = &outcome.feedback {
             self.search_packet_size(now, index, Some(packet_feedback));
@@ -203,14 +210,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         self.update(now, index);
         outcome.fresh.map(|f| Received { connection: id, offset: f.offset, skip: f.skip, len: f.len })
-    }
-
-    /// The peer of a connection that was reset still sends: its reset was lost, or is in transit.
-    fn repeat_reset(&mut self, from: A, packet: &Packet) {
-        if packet.kind == Kind::Data {
-            let is_of = |(to, _, id): &&(A, Packet, ConnectionId)| id.number() == packet.connection && *to == from;
-            self.resets.extend(self.past_resets.iter().find(is_of).copied());
-        }
     }
 
     fn on_syn(&mut self, now: Time, from: A, syn: &Packet) {
@@ -228,7 +227,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.remove(now, replaced.index(), CloseReason::Aborted);
         }
         let Some(id) = self.free_id() else { return };
-        let flow = self.manager.open(now, from.destination(), &mut self.make);
+        let flow = self.open_flow(now, from);
         let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
         self.accepted.insert(from, syn.number, id);
         self.insert(now, id, from, flow, connection);
@@ -318,7 +317,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// The next packet to send at `now` that needs no grant, if there is one: of a handshake, an acknowledgement, a
     /// reset. [`Endpoint::poll_transmit`] returns these, too.
     pub fn poll_control(&mut self, now: Time) -> Option<Transmit<A>> {
-        if let Some((to, packet, connection)) = self.resets.pop_front() {
+        if let Some((to, packet, connection)) = self.resets.poll() {
             return Some(Transmit { packet, ..Transmit::new(to, connection, Ecn::NotEct) });
         }
         while let Some(&index) = self.control.front() {
@@ -387,13 +386,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The time at which [`Endpoint::on_deadline`] must be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
-        self.timers.next().min(self.manager.deadline()).min(self.datagrams.deadline())
+        let others = self.datagrams.deadline().min(self.resets.deadline());
+        self.timers.next().min(self.manager.deadline()).min(others)
     }
 
     /// Handles all deadlines up to `now`.
     pub fn on_deadline(&mut self, now: Time) {
         self.manager.on_deadline(now);
         self.datagrams.on_deadline(now, &mut self.manager);
+        self.resets.on_deadline(now);
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
             let flow = slot.connection.flow;
@@ -426,14 +427,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     fn slot_mut(&mut self, id: ConnectionId) -> Option<&mut Slot<A>> {
         self.slots.get_mut(id.index())?.as_mut().filter(|slot| slot.id == id)
-    }
-
-    fn send_reset(&mut self, to: A, reset: &Packet, id: ConnectionId) {
-        self.resets.push_back((to, *reset, id));
-        self.past_resets.push_back((to, *reset, id));
-        if self.past_resets.len() > RESETS_KEPT {
-            self.past_resets.pop_front();
-        }
     }
 
     /// The peer has said, outside of the connection, that it has all that it wanted: the connection ends here.

@@ -27,6 +27,7 @@ mod proof;
 mod rack;
 mod range_set;
 mod receiver;
+mod resets;
 mod scoreboard;
 mod sender;
 mod size_probe;

@@ -125,6 +125,21 @@ fn a_peer_whose_reset_was_lost_gets_it_again() {
 }
 
 #[test]
+fn a_silent_peer_whose_reset_was_lost_gets_it_again() {
+    let mut two = Two::connected();
+    let id = two.opened.unwrap();
+    two.client.abort(two.now, id);
+    for lost in [1, 2] {
+        assert_eq!(sent(&mut two.client, two.now).len(), 1, "copy {lost}");
+        assert_eq!(closed(&mut two.server), []);
+        two.now = two.client.deadline();
+        two.client.on_deadline(two.now);
+    }
+    two.exchange();
+    assert_eq!(closed(&mut two.server), [CloseReason::Reset]);
+}
+
+#[test]
 fn an_answer_to_a_handshake_needs_its_sequence_number() {
     let mut two = Two::new(1);
     let syn = sent(&mut two.client, two.now)[0].1;

@@ -22,7 +22,7 @@ use rampmeter_units::{Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
-use super::entry::{Entry, FIRST_WINDOW, Windows, share};
+use super::entry::{Entry, FIRST_WINDOW, Windows};
 use super::error::{StreamEnd, StreamError};
 use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
@@ -82,8 +82,6 @@ struct Member {
     degraded: watch::Sender<Option<Degraded>>,
     /// Its own controller on each new path, if it is not that of other sessions.
     make_controller: Option<MakeController>,
-    /// The class of its streams at the scheduler.
-    class: u32,
     /// Connections that are being opened.
     opening: BTreeSet<ConnectionId>,
     /// Connections that are open and have no owner yet.
@@ -108,7 +106,6 @@ pub(super) struct Engine {
     /// The server's address, of a client's engine.
     server: Option<SocketAddr>,
     rebound_at: Time,
-    classes: u32,
     next_sweep: Time,
     /// The engine ends at this time at the latest.
     stop_at: Option<Time>,
@@ -134,7 +131,6 @@ impl Engine {
             dial: None,
             server: None,
             rebound_at: Time::ZERO,
-            classes: 0,
             stop_at: None,
         }
     }
@@ -260,8 +256,7 @@ impl Engine {
 
     fn advance(&mut self, now: Time, id: ConnectionId) {
         let (Some(entry), Some(host)) = (self.streams.get_mut(&id), self.net.host_mut(self.host)) else { return };
-        let class = self.sessions.get(&entry.session).map_or(0, |member| member.class);
-        entry.advance(now, id, host, &self.settings.windows, class);
+        entry.advance(now, id, host, &self.settings.windows);
     }
 
     fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
@@ -274,8 +269,6 @@ impl Engine {
         let (answers, answering) = watch::channel(true);
         let (degraded, degradation) = watch::channel(None);
         let link = Arc::clone(&self.link);
-        self.classes = self.classes.wrapping_add(1);
-        let class = self.classes;
         self.sessions.entry(id).or_insert_with(|| Member {
             session: Session::new(id, key, link, end, answering, degradation),
             owner,
@@ -283,7 +276,6 @@ impl Engine {
             answers,
             degraded,
             make_controller: None,
-            class,
             opening: BTreeSet::new(),
             spare: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -297,7 +289,6 @@ impl Engine {
         let member = self.sessions.get(&session)?;
         let pipe = Arc::new(Pipe::default());
         let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
-        self.net.host_mut(self.host)?.share(id, share(1.0, member.class));
         self.streams.insert(id, Entry::new(now, session, member.owner, pipe));
         Some(stream)
     }

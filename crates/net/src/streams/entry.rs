@@ -74,15 +74,8 @@ impl Entry {
         Self { session, owner, pipe, window, finished: false, session_end: None }
     }
 
-    /// Moves what can be moved. `class` has the streams of its session.
-    pub(super) fn advance(
-        &mut self,
-        now: Time,
-        id: ConnectionId,
-        host: &mut Host<AnyController>,
-        windows: &Windows,
-        class: u32,
-    ) {
+    /// Moves what can be moved.
+    pub(super) fn advance(&mut self, now: Time, id: ConnectionId, host: &mut Host<AnyController>, windows: &Windows) {
         let mut state = self.pipe.lock();
         state.queued = false;
         if state.dropped && !state.finished {
@@ -91,7 +84,7 @@ impl Entry {
             return;
         }
         if let Some(weight) = state.weight.take() {
-            host.share(id, share(weight, class));
+            host.share(id, Share { weight, ..Share::default() });
         }
         while !state.outgoing.is_empty() {
             let (head, _) = state.outgoing.as_slices();
@@ -171,11 +164,6 @@ impl Entry {
     pub(super) fn set_end(&mut self, end: StreamEnd) {
         self.session_end.get_or_insert(end);
     }
-}
-
-/// The share of a stream of the session of `class`: sessions have equal parts of a macroflow.
-pub(super) fn share(weight: f64, class: u32) -> Share {
-    Share { weight, class: Some((class, 1.0)), ..Share::default() }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each stream is a connection of the transport, with a receive window of its own, so that a stream that nobody reads
-//! does not delay others. All streams to one host share a macroflow: one controller decides how much the path carries,
-//! and the manager's scheduler divides it by the weights of the streams, first equally among sessions.
+//! does not delay others. All streams of a session share a macroflow: one controller decides how much the path carries,
+//! and the manager's scheduler divides it by the weights of the streams.
 //!
 //! ```
 //! use rampmeter_net::{Client, ClientOptions, Server, ServerOptions};
@@ -102,7 +102,7 @@ async fn ended(mut thread: watch::Receiver<()>) {
     while thread.changed().await.is_ok() {}
 }
 
-/// What makes an endpoint whose connections to one host share a macroflow, under the controller of this name.
+/// What makes an endpoint whose connections in one session share a macroflow, under the controller of this name.
 fn endpoint(
     registry: &Registry,
     controller: &str,

@@ -68,7 +68,7 @@ impl Session {
         answer.await.unwrap_or(Err(StreamError::Ended(self.end())))
     }
 
-    /// Replaces the controller of the session's macroflow, which this host's other sessions to the same address share.
+    /// Replaces the controller of the session's macroflow.
     /// `make` is called at once, and again whenever the other host has another IP address; `None` leaves the present one.
     pub fn set_controller(&self, make: impl FnMut() -> Option<AnyController> + Send + 'static) {
         self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));

@@ -18,8 +18,8 @@ use super::session::Session;
 /// the peer reads them all, then the end, and can still write. A stream that is dropped before its `shutdown` is reset:
 /// the peer's next read or write fails. After its `shutdown`, what it has written is still delivered.
 ///
-/// The streams of all sessions to one host share a macroflow, so they share one estimate of the path. A stream
-/// that waits for its peer does not delay others.
+/// The streams of a session share a macroflow, so they share one estimate of the path. A stream that waits for its peer
+/// does not delay others.
 #[derive(Debug)]
 pub struct Stream {
     id: ConnectionId,

@@ -59,7 +59,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let Some(slot) = self.slot_mut(id) else { return };
         let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset()));
         if let Some((peer, reset)) = reset {
-            self.send_reset(peer, &reset, id);
+            self.resets.send(now, (peer, reset, id));
         }
         self.remove(now, id.index(), CloseReason::Aborted);
     }
