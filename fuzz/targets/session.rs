@@ -1,4 +1,5 @@
-//! A server's encrypted sessions between clients and an attacker, who sees, alters, repeats and forges datagrams.
+//! A server's encrypted sessions between clients and an attacker, who sees, alters, repeats and forges datagrams, and who
+//! may be a client that sends challenges and responses of its own.
 //!
 //! Nobody panics. What a session opens, the other host has sealed, once. An address that has sent nothing authentic
 //! never receives more bytes than it sent. The number of sessions stays below its limit.
@@ -15,6 +16,9 @@ use rampmeter_units::{Duration, Stream, Time};
 const MAX_SESSIONS: usize = 12;
 const MAX_DATAGRAMS: usize = 64;
 
+/// Bytes of UDP and IPv4 headers: also many small datagrams together are no answer to one.
+const HEADERS: usize = 28;
+
 #[derive(Debug, Arbitrary)]
 enum Step {
     /// A client opens a session.
@@ -26,6 +30,8 @@ enum Step {
     Seal {
         by_server: bool,
         session: u8,
+        /// Before the packet: challenges or responses with these bytes.
+        frames: Vec<(bool, u64)>,
     },
     /// A datagram seen before reaches the client or the server, perhaps altered, from one of the addresses.
     Deliver {
@@ -86,7 +92,7 @@ fuzz_target!(|story: Story| {
                     names[0].push(id);
                 }
             }
-            Step::Seal { by_server, session } => {
+            Step::Seal { by_server, session, frames } => {
                 let by = usize::from(*by_server);
                 if names[by].is_empty() {
                     continue;
@@ -96,6 +102,10 @@ fuzz_target!(|story: Story| {
                 let packet = [&[0x13][..], &serial.to_be_bytes(), b"some more bytes of a packet"].concat();
                 let mut out = Vec::new();
                 hosts[by].seal(now, id, &mut out, |out| {
+                    for (is_challenge, data) in frames.iter().take(100) {
+                        out.push(if *is_challenge { 1 } else { 2 });
+                        out.extend(data.to_be_bytes());
+                    }
                     out.extend(&packet);
                     true
                 });
@@ -135,7 +145,7 @@ fuzz_target!(|story: Story| {
         for (by, host) in hosts.iter_mut().enumerate() {
             while let Some((to, datagram)) = host.poll_transmit() {
                 if by == 1 {
-                    *credit.entry(to).or_default() -= datagram.len() as i64;
+                    *credit.entry(to).or_default() -= (datagram.len() + HEADERS) as i64;
                 }
                 seen.push(datagram);
             }
@@ -165,7 +175,7 @@ fn deliver(
 ) {
     let to = usize::from(to_server);
     if to_server {
-        *credit.entry(from).or_default() += bytes.len() as i64;
+        *credit.entry(from).or_default() += (bytes.len() + HEADERS) as i64;
     }
     let Some(opened) = hosts[to].receive(now, from, bytes) else { return };
     let packet = &bytes[opened.bytes];

@@ -36,6 +36,9 @@ pub(crate) const RESETS_A_SECOND: f64 = 100.0;
 /// The maximum size of a packet in a `Hello`.
 const MAX_EARLY: usize = 512;
 
+/// The size of a datagram with a challenge or a response.
+const CHALLENGE_BYTES: usize = MAX_OVERHEAD + 1 + size_of::<Challenge>();
+
 /// Which hosts may open sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Clients {
@@ -390,18 +393,17 @@ impl Sessions {
             session.on_confirmed();
             self.half_open.retain(|&other| other != id);
         }
+        // An address that may be forged gets one datagram at most for each that came from it, and no larger one.
+        let mut answer = None;
         if is_newest && session.address != from {
             let challenge = session.on_other_address(now, from, self.random.next_u64());
-            // No more bytes to an address that may be forged than came from it.
-            if let Some(challenge) = challenge.filter(|challenge| received >= MAX_OVERHEAD + 1 + challenge.len()) {
-                self.send_frame(id, Frame::Challenge(challenge), Some(from));
-            }
+            answer = challenge.map(Frame::Challenge);
         }
         let mut rest = &bytes[body..end];
         while let Some(frame) = Frame::take(&mut rest) {
             match frame {
                 Frame::Padding => {}
-                Frame::Challenge(challenge) => self.on_challenge(id, from, challenge),
+                Frame::Challenge(challenge) => answer = answer.or(Some(Frame::Response(challenge))),
                 Frame::Response(response) => {
                     if let Some(before) = self.slot_mut(id)?.on_response(from, response) {
                         self.events.push_back(Event::Moved(id, before));
@@ -414,11 +416,10 @@ impl Sessions {
             }
         }
         let place = end - rest.len()..end;
+        if let Some(frame) = answer.filter(|_| received >= CHALLENGE_BYTES) {
+            self.send_frame(id, frame, Some(from));
+        }
         (!place.is_empty()).then_some(Opened { session: id, bytes: place })
-    }
-
-    fn on_challenge(&mut self, id: SessionId, from: SocketAddr, challenge: Challenge) {
-        self.send_frame(id, Frame::Response(challenge), Some(from));
     }
 
     /// The next datagram that the sessions send themselves, and where.

@@ -390,6 +390,22 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
 }
 
 #[test]
+fn a_packet_gets_one_answer_however_many_challenges_it_has() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    let packet = [&[1; 9].repeat(100)[..], DATA].concat();
+    for (address, is_challenge) in [(pair.from, false), ("10.0.0.3:99".parse().unwrap(), true)] {
+        pair.from = address;
+        let sealed = seal(&mut pair.client, pair.now, client, &packet).unwrap();
+        assert_eq!(pair.at_server(&sealed), Some((server, DATA.to_vec())));
+        let answer = Pair::only(&mut pair.server);
+        assert_eq!(answer.len(), CHALLENGE_BYTES);
+        pair.at_client(&answer);
+        assert_eq!(pair.client.poll_transmit().is_some(), is_challenge, "a response has no answer");
+    }
+}
+
+#[test]
 fn a_goodbye_ends_the_session_of_the_other_host() {
     let mut pair = pair(Clients::Anyone);
     let (client, server) = pair.open();
