@@ -169,12 +169,12 @@ impl Session {
 
     /// The newest packet came from another address: the challenge to send there, unless one was sent a moment ago.
     pub(crate) fn on_other_address(&mut self, now: Time, from: SocketAddr, draw: u64) -> Option<Challenge> {
-        let is_waiting =
-            |candidate: &Candidate| candidate.address == from && now < candidate.asked_at + CHALLENGE_INTERVAL;
-        if self.candidate.as_ref().is_some_and(is_waiting) {
+        let known = self.candidate.as_ref().filter(|candidate| candidate.address == from);
+        if known.is_some_and(|candidate| now < candidate.asked_at + CHALLENGE_INTERVAL) {
             return None;
         }
-        let challenge = draw.to_be_bytes();
+        // The same bytes again: a round trip may take longer than the interval.
+        let challenge = known.map_or(draw.to_be_bytes(), |candidate| candidate.challenge);
         self.candidate = Some(Candidate { address: from, challenge, asked_at: now });
         Some(challenge)
     }

@@ -390,6 +390,26 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
 }
 
 #[test]
+fn a_session_follows_its_client_over_a_slow_path() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    let before = pair.from;
+    pair.from = "10.0.0.3:99".parse().unwrap();
+    // The round trip takes 1800 ms, and packets arrive meanwhile.
+    let mut challenges = Vec::new();
+    for _ in 0..3 {
+        let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+        pair.at_server(&data);
+        challenges.push(Pair::only(&mut pair.server));
+        pair.now += Duration::from_millis(600);
+    }
+    pair.at_client(&challenges[0]);
+    let response = Pair::only(&mut pair.client);
+    pair.at_server(&response);
+    assert_eq!(pair.server.poll_event(), Some(Event::Moved(server, before)));
+}
+
+#[test]
 fn a_packet_gets_one_answer_however_many_challenges_it_has() {
     let mut pair = pair(Clients::Anyone);
     let (client, server) = pair.open();
