@@ -6,6 +6,8 @@
 //! daemon: 16 bytes      the same with its answer, and for a client the file of the shared memory
 //! ```
 
+mod encoding;
+
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -21,40 +23,11 @@ use rampmeter_manager::Owner;
 use rampmeter_units::Duration;
 
 use crate::error::Error;
-
-const MAGIC: &[u8; 8] = b"rampcm\0\0";
-
-/// Increases with every change of the shared memory's layout or of a record.
-const VERSION: u32 = 5;
+pub(crate) use encoding::ClientRequest;
+use encoding::{BYTES, decode_answer, encode_answer};
 
 /// The time after which a daemon without an answer counts as ended.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The request of a client that connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientRequest {
-    /// Open flows.
-    Connect,
-    /// Read the status.
-    Status,
-}
-
-fn encode(number: u32) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[12..].copy_from_slice(&number.to_le_bytes());
-    bytes
-}
-
-/// The number, if the sender uses this protocol and version.
-fn decode(bytes: &[u8; 16]) -> Result<u32, Error> {
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    if &bytes[..8] != MAGIC || word(8) != VERSION {
-        return Err(Error::Version);
-    }
-    Ok(word(12))
-}
 
 /// Connects to the socket at `path`. Connecting, and every later read and write, waits no longer than `timeout`: a
 /// daemon may be stopped or not work.
@@ -76,32 +49,25 @@ pub(crate) fn connect(path: &Path, timeout: Duration) -> Result<UnixStream, Erro
 }
 
 pub(crate) fn send_request(socket: &UnixStream, request: ClientRequest) -> io::Result<()> {
-    send(socket, &encode(request as u32), &[])
+    send(socket, &request.encode(), &[])
 }
 
 /// Reads the client's request, which must be there completely.
 pub(crate) fn read_request(socket: &mut UnixStream) -> Result<ClientRequest, Error> {
-    let mut bytes = [0; 16];
+    let mut bytes = [0; BYTES];
     socket.read_exact(&mut bytes).map_err(|_| Error::Version)?;
-    match decode(&bytes)? {
-        0 => Ok(ClientRequest::Connect),
-        1 => Ok(ClientRequest::Status),
-        _ => Err(Error::Version),
-    }
+    ClientRequest::decode(&bytes)
 }
 
 /// Sends the daemon's answer: accepted, with the shared memory for a client, or the reason for a refusal.
 pub(crate) fn send_answer(socket: &UnixStream, answer: Result<Option<&OwnedFd>, Error>) -> io::Result<()> {
-    match answer {
-        Ok(Some(memory)) => send(socket, &encode(0), &[memory.as_raw_fd()]),
-        Ok(None) => send(socket, &encode(0), &[]),
-        Err(error) => send(socket, &encode(error.code().unsigned_abs()), &[]),
-    }
+    let memory = answer.ok().flatten().map(AsRawFd::as_raw_fd);
+    send(socket, &encode_answer(answer.map(|_| ())), memory.as_slice())
 }
 
 /// Reads the daemon's answer, and returns the file of the shared memory.
 pub(crate) fn receive_memory(socket: &UnixStream) -> Result<OwnedFd, Error> {
-    let mut bytes = [0; 16];
+    let mut bytes = [0; BYTES];
     let mut room = cmsg_space!([RawFd; 1]);
     let mut pieces = [IoSliceMut::new(&mut bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
@@ -122,22 +88,15 @@ pub(crate) fn receive_memory(socket: &UnixStream) -> Result<OwnedFd, Error> {
     if got < bytes.len() {
         return Err(Error::Disconnected);
     }
-    check_accepted(&bytes)?;
+    decode_answer(&bytes)?;
     files.pop().ok_or(Error::System)
 }
 
 /// Reads the daemon's answer if it comes without files; more data may follow.
 pub(crate) fn receive_acceptance(socket: &mut UnixStream) -> Result<(), Error> {
-    let mut bytes = [0; 16];
+    let mut bytes = [0; BYTES];
     socket.read_exact(&mut bytes).map_err(|_| Error::Disconnected)?;
-    check_accepted(&bytes)
-}
-
-fn check_accepted(answer: &[u8; 16]) -> Result<(), Error> {
-    match decode(answer)? {
-        0 => Ok(()),
-        code => Err(i32::try_from(code).ok().and_then(|code| Error::from_code(-code)).unwrap_or(Error::Version)),
-    }
+    decode_answer(&bytes)
 }
 
 fn send(socket: &UnixStream, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {

@@ -1,5 +1,5 @@
 //! Seeds of the fuzz targets: committed files with the present encoding of each message, so that fuzzing starts from
-//! real ones.
+//! real ones. The tests of `cm` and `session` compile this file, too.
 
 use std::path::Path;
 

@@ -132,7 +132,12 @@ pub fn read_or_create_key(path: &Path) -> Result<(KeyPair, bool), KeyError> {
 /// Reads a list of public keys.
 pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError> {
     let text = fs::read_to_string(path).map_err(|error| KeyError::File(path.to_owned(), error))?;
-    lines(&text)
+    authorized_keys(path, &text)
+}
+
+/// The public keys in the `text` of the file at `path`.
+pub(crate) fn authorized_keys(path: &Path, text: &str) -> Result<BTreeSet<PublicKey>, KeyError> {
+    lines(text)
         .map(|(line, text)| {
             let key = text.split_whitespace().next().unwrap_or_default();
             key.parse().map_err(|_| KeyError::Line {
@@ -147,12 +152,16 @@ pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError
 
 /// The key of `server` (HOST:PORT) in the file of known servers, which need not exist, and its line.
 pub(crate) fn known_server(path: &Path, server: &str) -> Result<Option<(PublicKey, usize)>, KeyError> {
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|error| KeyError::File(path.to_owned(), error))?,
-    };
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => known_key(path, &read.map_err(|error| KeyError::File(path.to_owned(), error))?, server),
+    }
+}
+
+/// The key of `server` in the `text` of the file at `path`, and its line.
+pub(crate) fn known_key(path: &Path, text: &str, server: &str) -> Result<Option<(PublicKey, usize)>, KeyError> {
     let mut found = None;
-    for (line, text) in lines(&text) {
+    for (line, text) in lines(text) {
         let (name, key) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         if name.eq_ignore_ascii_case(server) {
             let key = key.trim().parse().map_err(|_| KeyError::Line {

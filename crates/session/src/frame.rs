@@ -66,9 +66,11 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz_seed::check_fuzz_seed;
 
+    /// These frames are the seed of the fuzz target `frames`.
     #[test]
-    fn frames_are_taken_up_to_the_transports_packets() {
+    fn frames_of_the_fuzz_corpus_are_taken_up_to_the_packets() {
         let frames = [
             Frame::Challenge([7; 8]),
             Frame::Padding,
@@ -82,6 +84,7 @@ mod tests {
             frame.encode(&mut bytes);
         }
         bytes.extend([0x13, 0, 1]);
+        check_fuzz_seed("frames", "all", &bytes);
         let mut rest = &bytes[..];
         for frame in frames {
             assert_eq!(Frame::take(&mut rest), Some(frame));

@@ -8,6 +8,7 @@
 //! While clients are busy, the daemon does not sleep, and a grant needs no system call. When idle, the daemon sleeps
 //! until a client wakes it, a client connects or ends, or the manager's next deadline comes.
 
+mod arrival;
 mod carrier;
 mod clients;
 mod flow;

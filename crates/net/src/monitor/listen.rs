@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
+use super::request::{Answer, parse};
+
 /// The maximum number of readers at once; further ones are disconnected.
 pub(super) const MAX_READERS: usize = 8;
 
 /// The time in which a reader has to ask and to read.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The maximum size of a request.
-pub(super) const MAX_REQUEST: usize = 4096;
 
 /// The maximum size of a state as JSON.
 const MAX_STATE: u64 = 1 << 20;
@@ -99,25 +98,21 @@ pub(super) fn answer_http<S: Timeouts>(
 ) -> io::Result<()> {
     let mut request = Vec::new();
     let mut piece = [0; 1024];
-    while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        if request.len() >= MAX_REQUEST {
-            return respond(stream, "431 Request Header Fields Too Large", "the request is too long\n", until);
-        }
+    let answer = loop {
         limit(stream, until)?;
         let count = stream.read(&mut piece)?;
         if count == 0 {
             return Ok(());
         }
         request.extend(&piece[..count]);
-    }
-    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let (status, body) = match line.split(|&byte| byte == b' ').collect::<Vec<_>>()[..] {
-        [b"GET", b"/metrics", _] => ("200 OK", body()),
-        [b"GET", _, _] => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-        [_, _, _] => ("405 Method Not Allowed", "write GET /metrics\n".to_owned()),
-        _ => ("400 Bad Request", "write GET /metrics\n".to_owned()),
+        if let Some(answer) = parse(&request) {
+            break answer;
+        }
     };
-    respond(stream, status, &body, until)
+    match answer {
+        Answer::Metrics => respond(stream, "200 OK", &body(), until),
+        Answer::Refusal(status, text) => respond(stream, status, text, until),
+    }
 }
 
 fn respond<S: Timeouts>(stream: &mut S, status: &str, body: &str, until: Instant) -> io::Result<()> {

@@ -9,6 +9,7 @@
 
 mod listen;
 pub mod prometheus;
+mod request;
 
 use std::collections::BTreeMap;
 use std::io;

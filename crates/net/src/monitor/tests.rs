@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::listen::{MAX_READERS, MAX_REQUEST, READ_TIMEOUT};
+use super::listen::{MAX_READERS, READ_TIMEOUT};
+use super::request::MAX_REQUEST;
 use super::*;
 
 fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
