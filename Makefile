@@ -41,7 +41,7 @@ test: ## all of it: lints, Rust, the examples, Python, quick claims
 	$(MAKE) --no-print-directory --jobs=1 PROFILE=test test-rust test-example test-python claims-quick
 
 .PHONY: test-long
-test-long: test lint-more package docs claims-long test-conditions ## the same, the packages, the documentation and its site, slow claims, 200 clients at once
+test-long: test lint-more fuzz-replay package docs claims-long test-conditions ## the same, fuzz corpora, packages, the documentation and its site, slow claims, 200 clients at once
 	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick crowd # of the release
 
 .PHONY: test-conditions
@@ -113,6 +113,10 @@ claims-long: build
 .PHONY: fuzz
 fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz
 	scripts/fuzz
+
+.PHONY: fuzz-replay
+fuzz-replay: setup ## the inputs in fuzz/corpus, once, with the stable compiler; needs g++
+	scripts/fuzz --replay
 
 .PHONY: bench
 bench: python ## speed and memory compared with ns-3 and ns-2
