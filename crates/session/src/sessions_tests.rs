@@ -212,6 +212,18 @@ fn replayed_and_forged_datagrams_change_nothing() {
 }
 
 #[test]
+fn a_packet_in_the_clear_is_not_opened() {
+    for clients in [Clients::Anyone, Clients::Listed([key(2).public()].into())] {
+        let mut pair = pair(clients);
+        // A `Hello` without a known key: any 32 bytes, and a payload that no key encrypts.
+        let noise = [&[9; 32], SYN].concat();
+        let hello = datagram::hello(Suite::Aes256Gcm, datagram::Pattern::Xx, 5, &[0; 16], &noise);
+        assert_eq!(pair.at_server(&hello), None);
+        assert!(pair.server.is_empty() && pair.server.poll_transmit().is_none());
+    }
+}
+
+#[test]
 fn a_replayed_hello_does_not_harm_the_session_that_it_opened() {
     let mut pair = pair(Clients::Anyone);
     let (client, hello) = pair.hello();

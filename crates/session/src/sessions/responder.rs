@@ -111,7 +111,9 @@ impl Sessions {
         }
         let ephemeral = draw(&mut *self.random);
         let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, ephemeral)?;
-        let Some(early) = handshake.read(&bytes[noise.clone()]) else {
+        let early = handshake.read(&bytes[noise.clone()]);
+        // Without a known key nothing is encrypted yet, so a packet there is nobody's.
+        let Some(early) = early.filter(|early| pattern == Pattern::Ik || early.is_empty()) else {
             if pattern == Pattern::Ik {
                 self.outgoing.push_back((from, datagram::unknown_key(hello)));
                 self.count_refusal(from, None, Refusal::OtherKey);
