@@ -1,5 +1,5 @@
-//! What a session opens: messages between the two sessions before the transport's packets, here of an authenticated host
-//! that sends any bytes. The module is private to its crate, so its file is compiled into this target.
+//! What a session opens: messages between the two sessions before the transport's packets, here of an authenticated
+//! host that sends any bytes. The module is private to its crate, so its file is compiled into this target.
 //!
 //! Frames that are taken are encoded as the same bytes. The rest is not changed.
 #![no_main]

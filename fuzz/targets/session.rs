@@ -1,5 +1,5 @@
-//! A server's encrypted sessions between clients and an attacker, who sees, alters, repeats and forges datagrams, and who
-//! may be a client that sends challenges and responses of its own.
+//! A server's encrypted sessions between clients and an attacker, who sees, alters, repeats and forges datagrams, and
+//! who may be a client that sends challenges and responses of its own.
 //!
 //! Nobody panics. What a session opens, the other host has sealed, once. An address that has sent nothing authentic
 //! never receives more bytes than it sent. The number of sessions stays below its limit.

@@ -1,8 +1,8 @@
 //! Texts of users, into which they may have copied anything: addresses of servers, forwards of tunnels and what these
 //! allow, files of keys. The modules are private to their crate, so their files are compiled into this target.
 //!
-//! An address has a host and a port. A key is found in the line that is named. An IPv4 address in an IPv6 one is allowed
-//! if it is allowed by itself.
+//! An address has a host and a port. A key is found in the line that is named. An IPv4 address in an IPv6 one is
+//! allowed if it is allowed by itself.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! The bytes of the handshake: the same 16 in both directions, with the request of a client or the answer of the daemon.
+//! The bytes of the handshake: 16 in each direction, with the request of a client or the answer of the daemon.
 
 use crate::error::Error;
 
