@@ -16,7 +16,7 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 /// in 5000 times.
 const COPIES: u32 = 7;
 
-/// The resets that are kept. Beyond them the oldest is forgotten.
+/// The resets that are kept. Beyond them the oldest is discarded.
 const MAX_KEPT: usize = 256;
 
 /// A reset, the peer that it is for, and the connection that it ends.
