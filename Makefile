@@ -147,7 +147,7 @@ bench-gate: build venv ## false alarms of `evaluate --baseline` in 20 evaluation
 	$(PYTHON) scripts/bench_gate.py $(RAMPMETER) $(GATE)
 
 .PHONY: soak
-soak: build venv ## 200 clients for 20 minutes over a bad path, with kills; every byte compared: SOAK=--help
+soak: build venv ## files and tunnels: 200 clients, 20 minutes, bad paths, kills; every byte compared: SOAK=--help
 	$(PYTHON) scripts/soak.py $(RAMPMETER) $(SOAK)
 
 .PHONY: crowd

@@ -26,7 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from command import table
-from soak import Server
+from processes import Server
 from wire_network import Namespace, NetworkError
 
 

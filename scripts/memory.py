@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from command import table
-from soak import Server
+from processes import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,12 +1,14 @@
-"""Soak file transfers: many clients over a bad path, kills of both ends, new addresses, and every byte compared.
+"""Soak files and tunnels: many clients over bad paths, kills of both ends, new addresses, and every byte compared.
 
     make soak
     make soak SOAK="--minutes 2 --clients 20"
 
-Clients fetch files from two servers, again and again. The path loses, reorders and duplicates packets and gives
-clients new addresses (bad_path.py). Some clients are killed and run again, as one server is. The other server is never
-killed: its memory must not grow and its descriptors must all be closed at the end. A file that differs, a file that
-does not arrive, or a client that waits too long is a failure.
+Clients fetch, upload and synchronize files at two servers, and open connections through tunnels, again and again
+(soak_jobs.py, soak_tunnels.py). The paths lose, reorder and duplicate packets and give clients new addresses
+(bad_path.py). Some clients are killed and run again, as one file server is, and the tunnels' clients. The other file
+server and the tunnels' server are never killed: their memory must not grow and their descriptors must all be closed at
+the end. A file that differs, a job that is not complete in time, or a connection that ends otherwise than its two ends
+say is a failure.
 """
 
 from __future__ import annotations
@@ -16,165 +18,63 @@ import hashlib
 import json
 import os
 import random
-import re
+import resource
+import shutil
 import signal
-import socket
-import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bad_path import BadPath, Faults
 from command import table
+from processes import Process, Server, TunnelClient, TunnelServer
+from soak_jobs import KINDS, MAX_WAIT, Clients, Site, Tally
+from soak_memory import growth
+from soak_tunnels import End, Service
 
 SIZES = [0, 1, 1_000, 30_000, 30_000, 300_000, 300_000, 3_000_000]
-MAX_WAIT = 120.0  # seconds in which each file must arrive, with kills and restarts
-LIMIT_GROWTH = 1.2  # of the steady server's memory, from its first half to the second ...
-LIMIT_BYTES = 8 << 20  # ... with this much more for what the allocator keeps
+CONNECTION_LIMIT = 60.0  # seconds that a connection through a tunnel may take, with pauses of its ends
+DISCARD_LIMIT = 75  # seconds after which all sessions are discarded: a tunnel's server waits for a minute
+PROGRESS_INTERVAL = 30.0  # seconds between lines about the progress where there is no terminal
 
 
 @dataclass
-class Tally:
-    """What happened to the files, in sum."""
+class Watched:
+    """A server that is never killed, and what was measured of it."""
 
-    files: int = 0
-    bytes: int = 0
-    wrong: int = 0
-    unfinished: int = 0
-    failed_commands: int = 0
-    client_kills: int = 0
-    server_kills: int = 0
-    waits_s: list[float] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)  # of the failed commands, without their numbers
+    name: str
+    process: Process
+    memory: list[int] = field(default_factory=list)  # bytes, each second
+    descriptors: int = 0  # at the start
+    descriptors_left: int = 0  # more than these at the end
 
+    def __post_init__(self) -> None:
+        """Count the first descriptors."""
+        self.descriptors = self.process.descriptors()
 
-def free_port() -> int:
-    """Return a port that no other socket gets while the server is killed: below those that the kernel assigns."""
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.sample(range(lowest // 2, lowest), 100):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError(f"no port below {lowest} is free")
+    def sample(self) -> None:
+        """Measure its memory."""
+        if self.process.is_running():
+            self.memory.append(self.process.memory())
 
-
-class Server:
-    """A `rampmeter serve` process, which can be killed and started again."""
-
-    def __init__(
-        self,
-        program: Path,
-        directory: Path,
-        home: Path,
-        clients: int,
-        options: tuple[str, ...] = (),
-        host: str = "127.0.0.1",
-        enter: tuple[str, ...] = (),
-    ) -> None:
-        """Start it on a free port, with the command `enter` before it."""
-        self.port = free_port()
-        self._command = [*enter, str(program), "serve", str(directory), "--listen", f"{host}:{self.port}"]
-        self._command += ["--identity", str(home / "server-key"), "--clients", str(clients), *options]
-        self._log = (home / f"server-{self.port}.log").open("w+")
-        self.key = ""
-        self.start()
-
-    def start(self) -> None:
-        """Start the process and wait until it listens."""
-        self._log.seek(0)
-        self._log.truncate()
-        self.process = subprocess.Popen(self._command, stdout=self._log, stderr=subprocess.STDOUT)
-        for _ in range(200):
-            if found := re.search(r"key=([\w-]+)", Path(self._log.name).read_text()):
-                self.key = found.group(1)
-                return
-            time.sleep(0.05)
-        raise RuntimeError(f"the server does not start: {Path(self._log.name).read_text()}")
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """Ask the process to end."""
-        self.process.terminate()
-        self.process.wait(timeout=20)
-        self._log.close()
-
-    def memory(self) -> int:
-        """Return the resident bytes."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def descriptors(self) -> int:
-        """Return the number of open descriptors."""
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+    def count_descriptors(self) -> int:
+        """Return how many descriptors are open that were not at the start."""
+        self.descriptors_left = self.process.descriptors() - self.descriptors if self.process.is_running() else 0
+        return self.descriptors_left
 
 
-class Clients:
-    """The clients, each in a thread of its own."""
+@dataclass
+class Result:
+    """What happened in a soak."""
 
-    def __init__(self, program: Path, home: Path, urls: list[str], hashes: dict[str, str]) -> None:
-        """Remember where the files are, and what is in them."""
-        self.tally, self.stop, self.running = Tally(), threading.Event(), 0
-        self._program, self._home, self._urls, self._hashes = program, home, urls, hashes
-        self._lock = threading.Lock()
-        self._names = sorted(hashes)
-
-    def run(self, number: int) -> None:
-        """Fetch one file after the other until `stop` is set."""
-        draw = random.Random(number)
-        url = self._urls[number % len(self._urls)]
-        with self._lock:
-            self.running += 1
-        while not self.stop.is_set():
-            self._fetch(url, draw.choice(self._names), self._home / f"client-{number}.bin", draw)
-        with self._lock:
-            self.running -= 1
-
-    def _fetch(self, url: str, name: str, out: Path, draw: random.Random) -> None:
-        started_at = time.monotonic()
-        finished = False
-        kills = 0
-        reasons: list[str] = []
-        while not finished and time.monotonic() - started_at < MAX_WAIT:
-            is_killed = draw.random() < 0.1
-            code, reason = self._get(url.replace("NAME", name), out, draw.uniform(0.02, 1.0) if is_killed else MAX_WAIT)
-            finished = code == 0
-            kills += code is None
-            if code:
-                reasons.append(reason)
-                time.sleep(draw.uniform(0.1, 0.5))
-        content = out.read_bytes() if finished else b""
-        out.unlink(missing_ok=True)
-        with self._lock:
-            tally = self.tally
-            tally.files += 1
-            tally.bytes += len(content)
-            tally.unfinished += not finished
-            tally.wrong += finished and hashlib.sha256(content).hexdigest() != self._hashes[name]
-            tally.failed_commands += len(reasons)
-            tally.reasons.update(reasons)
-            tally.client_kills += kills
-            tally.waits_s.append(time.monotonic() - started_at)
-
-    def _get(self, url: str, out: Path, limit: float) -> tuple[int | None, str]:
-        """Run one `get`; return its exit code, or None if it was killed after `limit` seconds, and its last line."""
-        command = [str(self._program), "get", url, "--out", str(out), "--json"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                _, errors = process.communicate(timeout=limit)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return None, ""
-        line = (errors.strip().splitlines() or ["no message"])[-1]
-        return process.returncode, re.sub(r"\d[\d.:]*", "N", line.replace(str(out), "OUT"))
+    tallies: dict[str, Tally]
+    total: Tally
+    counts: dict[str, int]  # of kills
+    measured: dict[str, float]
+    failures: list[str]
 
 
 def make_files(directory: Path, seed: int) -> dict[str, str]:
@@ -188,103 +88,184 @@ def make_files(directory: Path, seed: int) -> dict[str, str]:
     return hashes
 
 
-def soak(program: Path, seconds: float, clients: int, seed: int) -> tuple[Tally, dict[str, float], list[str]]:
-    """Run everything; return what happened, what was measured, and what failed."""
-    with TemporaryDirectory(prefix="soak-") as place:
-        home = Path(place)
-        os.environ["XDG_CONFIG_HOME"] = str(home)
-        (home / "files").mkdir()
-        hashes = make_files(home / "files", seed)
-        servers = [Server(program, home / "files", home, clients + 16) for _ in range(2)]
-        steady, killed = servers
-        paths = [BadPath(("127.0.0.1", server.port), Faults(), seed + n) for n, server in enumerate(servers)]
-        urls = [f"127.0.0.1:{p.address[1]}/NAME?key={s.key}" for p, s in zip(paths, servers, strict=True)]
-        descriptors = steady.descriptors()
-        group = Clients(program, home, urls, hashes)
-        threads = [threading.Thread(target=group.run, args=(number,)) for number in range(clients)]
-        for thread in threads:
-            thread.start()
-        memory = []
-        started_at = time.monotonic()
-        next_kill = started_at + 15
-        while (elapsed := time.monotonic() - started_at) < seconds:
-            time.sleep(1)
-            memory.append(steady.memory())
-            if time.monotonic() > next_kill:
-                next_kill += 30
-                killed.kill()
-                group.tally.server_kills += 1
-                time.sleep(0.5)
-                killed.start()
-            progress(group.tally, elapsed, seconds, memory[-1])
-        group.stop.set()
-        for thread in threads:
-            thread.join()
-        for path in paths:
-            path.close()
-        left = steady.descriptors()
-        for _ in range(45):  # the last sessions are discarded after half a minute
-            if left <= descriptors:
-                break
-            time.sleep(1)
-            left = steady.descriptors()
-        for server in servers:
-            server.stop()
-    half = len(memory) // 2
-    before, after = max(memory[: max(half, 1)]), max(memory[half:])
-    waits = sorted(group.tally.waits_s)
-    measured = {
-        "wait_p50_s": waits[len(waits) // 2],
-        "wait_p99_s": waits[len(waits) * 99 // 100],
-        "wait_max_s": waits[-1],
-        "memory_first_half_bytes": before,
-        "memory_second_half_bytes": after,
-        "descriptors_left": left - descriptors,
+def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
+    """Run everything, and judge it; the processes end with `stack`, also if this is interrupted."""
+    program, clients, seed = arguments.rampmeter, arguments.clients, arguments.seed
+    os.environ["XDG_CONFIG_HOME"] = str(home)
+    served = home / "files"
+    (served / "uploads").mkdir(parents=True)
+    (served / "trees").mkdir()
+    hashes = make_files(served, seed)
+    options = ("--list", "--writers", "anyone", "--overwrite")
+    servers = [Server(program, served, home, 2 * clients + 16, options) for _ in range(2)]
+    for server in servers:
+        stack.callback(server.kill)
+    service = Service(CONNECTION_LIMIT)
+    tunnel_server = TunnelServer(program, home, service.port, clients + 16)
+    stack.callback(tunnel_server.kill)
+    ports = [*(server.port for server in servers), tunnel_server.port]
+    paths = [BadPath(("127.0.0.1", port), Faults(), seed + n) for n, port in enumerate(ports)]
+    urls = [f"127.0.0.1:{p.address[1]}/NAME?key={s.key}" for p, s in zip(paths[:2], servers, strict=True)]
+    watched = [Watched("server", servers[0]), Watched("tunnel_server", tunnel_server)]
+    tunnel_url = f"127.0.0.1:{paths[2].address[1]}?key={tunnel_server.key}"
+    count = max(2, clients // 25) if "tunnel" in arguments.kinds else 0
+    tunnels = [TunnelClient(program, home, tunnel_url, tunnel_server.client_key, service.port) for _ in range(count)]
+    for tunnel in tunnels:
+        stack.callback(tunnel.kill)
+    group = Clients(Site(program, home, served, urls, hashes, service, tunnels, arguments.kinds), clients)
+    run_for(60 * arguments.minutes, group, servers[1], tunnels, watched, seed)
+    group.stop()
+    processes: list[Process] = [*tunnels, *servers, tunnel_server]
+    for tunnel in tunnels:
+        tunnel.stop()
+    for path in paths:
+        path.close()
+    for _ in range(DISCARD_LIMIT):
+        if not sum(each.count_descriptors() for each in watched):
+            break
+        time.sleep(1)
+    for process in [*servers, tunnel_server]:
+        process.stop()
+    service.close()
+    if arguments.logs:
+        keep_logs(arguments.logs, processes, watched)
+    return judge(group, service, processes, watched, paths, tunnels)
+
+
+def run_for(
+    seconds: float, group: Clients, killed: Server, tunnels: list[TunnelClient], watched: list[Watched], seed: int
+) -> None:
+    """Kill the file server and the tunnels' clients now and then, and measure the others."""
+    draw = random.Random(seed)
+    started_at = time.monotonic()
+    next_kill, next_cut, next_line = started_at + 15, started_at + 10, started_at + PROGRESS_INTERVAL
+    while (elapsed := time.monotonic() - started_at) < seconds:
+        time.sleep(1)
+        for each in watched:
+            each.sample()
+        now = time.monotonic()
+        if now > next_kill:
+            next_kill += 30
+            killed.restart()
+        if tunnels and now > next_cut:
+            next_cut += 30 / len(tunnels)
+            draw.choice(tunnels).restart()
+        if sys.stderr.isatty() or now > next_line:
+            next_line += PROGRESS_INTERVAL
+            total, memory = group.total(), ", ".join(f"{each.memory[-1] >> 20} MiB" for each in watched)
+            text = f"{elapsed:.0f} of {seconds:.0f} s: {total.jobs} jobs, {total.bytes / 1e6:.0f} MB, servers {memory}"
+            print(*(["\r", text] if sys.stderr.isatty() else [text, "\n"]), sep="", end="", file=sys.stderr, flush=True)
+
+
+def keep_logs(directory: Path, processes: list[Process], watched: list[Watched]) -> None:
+    """Copy what the processes printed, and write the samples of memory, into `directory`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for process in processes:
+        shutil.copy(process.log, directory)
+    for each in watched:
+        (directory / f"{each.name}_memory.txt").write_text("".join(f"{sample}\n" for sample in each.memory))
+
+
+def judge(
+    group: Clients,
+    service: Service,
+    processes: list[Process],
+    watched: list[Watched],
+    paths: list[BadPath],
+    tunnels: list[TunnelClient],
+) -> Result:
+    """Sum up what happened, and list what failed."""
+    total, failures = group.total(), []
+    for kind, tally in group.tallies.items():
+        if tally.wrong:
+            failures.append(f"{tally.wrong} jobs of kind {kind} had wrong bytes")
+        if tally.unfinished:
+            failures.append(f"{tally.unfinished} jobs of kind {kind} were not complete within {MAX_WAIT:g} s")
+        if tally.broken:
+            failures.append(f"{tally.broken} jobs of kind {kind} ended otherwise than they must")
+    if wrong := service.ends[End.WRONG] + service.ends[End.SHORT]:
+        failures.append(f"{wrong} connections brought other bytes to the service, or an end too early")
+    if group.errors:
+        failures.append(f"{group.errors} clients ended by an error of this script")
+    if panics := sum(process.panics() for process in processes):
+        failures.append(f"servers and tunnels panicked {panics} times")
+    measured: dict[str, float] = {}
+    waits = sorted(total.waits_s)
+    if waits:
+        measured = {
+            "wait_p50_s": waits[len(waits) // 2],
+            "wait_p99_s": waits[len(waits) * 99 // 100],
+            "wait_max_s": waits[-1],
+        }
+    for each in watched:
+        grown, limit = growth(each.memory)
+        measured[f"{each.name}_growth_bytes"] = grown
+        measured[f"{each.name}_growth_limit_bytes"] = limit
+        measured[f"{each.name}_memory_max_bytes"] = max(each.memory)
+        measured[f"{each.name}_descriptors_left"] = each.descriptors_left
+        if grown > limit:
+            failures.append(f"{each.name} grew by {grown / 1024:.0f} KiB; {limit / 1024:.0f} KiB are permitted")
+        if each.descriptors_left > 0:
+            failures.append(f"{each.name} has {each.descriptors_left} descriptors more than at its start")
+        if each.process.process.returncode not in (0, 130, -signal.SIGTERM):
+            failures.append(f"{each.name} ended with {each.process.process.returncode}")
+    measured |= {
         "datagrams": sum(path.counts.datagrams for path in paths),
         "datagrams_lost": sum(path.counts.lost for path in paths),
         "new_addresses": sum(path.counts.moved for path in paths),
     }
-    tally, failures = group.tally, []
-    if tally.wrong:
-        failures.append(f"{tally.wrong} files differ from the server's")
-    if tally.unfinished:
-        failures.append(f"{tally.unfinished} files did not arrive within {MAX_WAIT:g} s")
-    if after > LIMIT_GROWTH * before + LIMIT_BYTES:
-        failures.append(f"the server's memory grew from {before >> 10} to {after >> 10} KiB")
-    if left > descriptors:
-        failures.append(f"the server has {left - descriptors} descriptors more than at its start")
-    return tally, measured, failures
+    kills = {
+        "server_kills": sum(each.kills for each in processes if isinstance(each, Server)),
+        "tunnel_kills": sum(each.kills for each in tunnels),
+    }
+    return Result(group.tallies, total, kills, measured, failures)
 
 
-def progress(tally: Tally, elapsed: float, seconds: float, memory: int) -> None:
-    """Print one line over the last one."""
-    if sys.stderr.isatty():
-        text = f"{elapsed:.0f} of {seconds:.0f} s: {tally.files} files, {tally.bytes / 1e6:.0f} MB, {memory >> 20} MiB"
-        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+def report(result: Result, *, as_json: bool) -> str:
+    """Return a table or an object of all counts, in sum and for each kind of job, and of what was measured."""
+    if as_json:
+        kinds = {kind: tally.counts() for kind, tally in result.tallies.items()}
+        counts = {**result.total.counts(), **result.counts, "kinds": kinds}
+        return json.dumps({**counts, **result.measured, "reasons": result.total.reasons, "failures": result.failures})
+    rows = []
+    for name, value in result.total.counts().items():
+        rows.append([name, "", str(value)])
+        rows += [["", kind, str(tally.counts()[name])] for kind, tally in result.tallies.items()]
+    rows += [[name, "", str(value)] for name, value in result.counts.items()]
+    rows += [[name, "", f"{value:.6g}"] for name, value in result.measured.items()]
+    lines = [table(["what", "", "value"], rows)]
+    for number, reason in sorted(((n, text) for text, n in result.total.reasons.items()), reverse=True):
+        lines.append(f"{number} failed commands: {reason}")
+    return "\n".join([*lines, *(result.failures or ["every byte is right; nothing grew"])])
+
+
+def job_kinds(text: str) -> list[str]:
+    """Return the kinds of jobs in a list with commas."""
+    kinds = text.split(",")
+    if wrong := [kind for kind in kinds if kind not in KINDS]:
+        raise argparse.ArgumentTypeError(f"no kind of jobs is {wrong[0]!r}: write some of {','.join(KINDS)}")
+    return kinds
 
 
 def main() -> int:
     """Soak, and print what happened."""
-    parser = argparse.ArgumentParser(description="Many clients over a bad path, with kills; every byte is compared.")
+    parser = argparse.ArgumentParser(description="Many clients over bad paths, with kills; every byte is compared.")
     parser.add_argument("rampmeter", type=Path, help="the command")
     parser.add_argument("--minutes", type=float, default=20, help="(%(default)s)")
     parser.add_argument("--clients", type=int, default=200, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of files, faults and kills (%(default)s)")
+    parser.add_argument("--kinds", type=job_kinds, default=list(KINDS), help=f"of jobs ({','.join(KINDS)})")
+    parser.add_argument("--logs", type=Path, help="keep logs of servers and tunnels, and samples of memory, here")
     parser.add_argument("--json", action="store_true", help="print one object instead of a table")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    tally, measured, failures = soak(arguments.rampmeter, 60 * arguments.minutes, arguments.clients, arguments.seed)
-    counts = {name: value for name, value in asdict(tally).items() if name not in ("waits_s", "reasons")}
-    if arguments.json:
-        print(json.dumps({**counts, **measured, "reasons": tally.reasons, "failures": failures}))
-    else:
-        rows = [[name, "", f"{value:g}" if isinstance(value, float) else str(value)] for name, value in counts.items()]
-        rows += [[name, "", f"{value:.6g}"] for name, value in measured.items()]
-        print(table(["what", "", "value"], rows))
-        for number, reason in sorted(((n, text) for text, n in tally.reasons.items()), reverse=True):
-            print(f"{number} failed commands: {reason}")
-        print("\n".join(failures) or "every file is right; nothing grew")
-    return 1 if failures else 0
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))  # each client's address is a socket of the path
+    # After an interrupt some clients still write there.
+    with TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as place, ExitStack() as stack:
+        result = soak(arguments, Path(place), stack)
+    print(report(result, as_json=arguments.json))
+    return 1 if result.failures else 0
 
 
 if __name__ == "__main__":
