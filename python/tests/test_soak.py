@@ -34,7 +34,7 @@ def test_memory_with_bursts_and_no_slope_does_not_grow(minutes: int, start: int)
         assert grown < 0.6 * limit
 
 
-@pytest.mark.parametrize(("minutes", "start"), [(3, 10 * MB), (3, 25 * MB), (20, 25 * MB), (20, 110 * MB)])
+@pytest.mark.parametrize(("minutes", "start"), [(10, 10 * MB), (10, 25 * MB), (20, 25 * MB), (20, 60 * MB)])
 def test_a_leak_of_2_mb_a_minute_is_growth(minutes: int, start: int) -> None:
     for seed in range(20):
         grown, limit = growth(memory(minutes, start, 2 * MB, seed))
@@ -42,8 +42,8 @@ def test_a_leak_of_2_mb_a_minute_is_growth(minutes: int, start: int) -> None:
 
 
 def test_a_short_soak_has_a_growth_too() -> None:
-    assert growth([5 * MB]) == (0, 2 * MB)
-    assert growth([5 * MB, 9 * MB])[0] == 0
+    assert growth([5 * MB]) == (0, 3 * MB)
+    assert growth([5 * MB, 9 * MB])[0] == 4 * MB
     assert growth([5 * MB, 5 * MB, 9 * MB])[0] == 4 * MB
 
 
