@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use rampmeter_net::files::MAX_THREADS;
-use rampmeter_net::monitor::{Monitor, PathStatus, Snapshot, StatusSocket, read_all, return_memory, runtime_directory};
+use rampmeter_net::monitor::{Monitor, PathStatus, Snapshot, StatusSocket, read_all, runtime_directory};
+use rampmeter_net::return_memory;
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing::warn;
@@ -80,10 +81,11 @@ impl LogArgs {
 }
 
 impl OperateArgs {
-    /// Starts logs, metrics and the status of a process that does `role`. The status ends with the socket.
+    /// Starts what a process that does `role` has for its operator: logs, metrics, the status, which ends with the
+    /// socket, and a thread that returns free memory to the system.
     pub(crate) fn start(&self, role: &str) -> Result<(Monitor, Option<StatusSocket>), Failure> {
         self.log.start()?;
-        return_memory().map_err(Failure::failed)?;
+        return_memory();
         let monitor = Monitor::new(role);
         self.serve_metrics(|address| monitor.serve_metrics(address))?;
         let socket = match monitor.serve_status() {

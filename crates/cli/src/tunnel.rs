@@ -106,7 +106,7 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
         1 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    builder.worker_threads(threads).enable_all().build()
+    builder.worker_threads(threads).thread_name("rampmeter-tcp").enable_all().build()
 }
 
 /// Ready once the user wants to stop.

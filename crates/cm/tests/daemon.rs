@@ -229,11 +229,12 @@ fn clients_of_one_process_leave_places_for_another_user() {
         }
     }
     clients.truncate(10);
-    for _ in 0..100 {
+    for _ in 0..2000 {
         match Client::connect_to(&running.path()) {
             Ok(_) => return,
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            Err(error) => assert_eq!(error, Error::Full),
         }
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("places are free again");
 }

@@ -111,7 +111,7 @@ fn only_pcp_and_cm_keep_a_history_of_paths() {
 }
 
 #[test]
-fn states_are_words_that_the_page_for_operators_explains() {
+fn first_states_are_words_that_the_page_for_operators_has() {
     let page = include_str!("../../../docs/operations.md");
     for (name, controller) in all() {
         let state = controller.state();

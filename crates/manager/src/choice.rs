@@ -22,7 +22,7 @@ use rampmeter_control::{Arrival, Controller, Path};
 use rampmeter_units::{Bytes, Time};
 
 use crate::feedback::{Report, Update, UpdateLoss};
-use crate::flow::{Flow, FlowId, Grouping};
+use crate::flow::{Flow, FlowId};
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
 
@@ -113,7 +113,7 @@ impl<C: Controller> Manager<C> {
                 }
                 Some(other.macroflow)
             }
-            MacroflowChoice::Default => shared.filter(|_| self.sharing.grouping == Grouping::PerDestination),
+            MacroflowChoice::Default => shared.filter(|_| self.sharing.grouping.is_shared()),
             MacroflowChoice::New => None,
         };
         if to == Some(index) {

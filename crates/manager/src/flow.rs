@@ -25,8 +25,16 @@ pub enum Grouping {
     /// Each flow has its own macroflow.
     #[default]
     PerFlow,
-    /// All flows to one destination share one macroflow (the CM paper).
+    /// All flows to one destination share one macroflow (the CM paper). Flows of another owner have another one.
     PerDestination,
+    /// The same, and nothing is known of the destination any more when the macroflow has ended: its owner has ended, too.
+    PerSession,
+}
+
+impl Grouping {
+    pub(crate) fn is_shared(self) -> bool {
+        self != Self::PerFlow
+    }
 }
 
 /// How the flows of a host share its paths.

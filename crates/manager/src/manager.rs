@@ -66,7 +66,7 @@ impl<C: Controller> Manager<C> {
     pub fn open_for(&mut self, now: Time, destination: Destination, owner: Owner, make: impl FnOnce() -> C) -> FlowId {
         let place = Place { owner, destination };
         let known = self.destinations.enter(now, place);
-        let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
+        let shared = known.macroflow.filter(|_| self.sharing.grouping.is_shared());
         let macroflow = shared.unwrap_or_else(|| {
             let new = Macroflow::new(place, make(), self.sharing);
             insert(&mut self.macroflows, &mut self.free_macroflows, new)
@@ -302,10 +302,10 @@ impl<C: Controller> Manager<C> {
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
             // With segregation, other macroflows may still use the path.
-            let has_one_macroflow = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
+            let has_one_macroflow = self.sharing.grouping.is_shared() && !self.sharing.segregation;
             known.last_busy = macroflow.last_busy().filter(|_| has_one_macroflow).or(known.last_busy);
         }
-        let may_be_joined = self.sharing.grouping == Grouping::PerDestination && !macroflow.is_chosen;
+        let may_be_joined = self.sharing.grouping.is_shared() && !macroflow.is_chosen;
         let lingers = may_be_joined && macroflow.started;
         self.retire(now, index, lingers);
     }
@@ -328,6 +328,9 @@ impl<C: Controller> Manager<C> {
         let known = self.destinations.0.get_mut(&macroflow.place);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
             known.macroflow = successor;
+            if self.sharing.grouping == Grouping::PerSession && successor.is_none() {
+                self.destinations.0.remove(&macroflow.place);
+            }
         }
         self.free_macroflows.push(index);
         self.ready.retain(|&ready| ready != index);

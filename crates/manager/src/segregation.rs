@@ -18,7 +18,7 @@ use rampmeter_control::Controller;
 use rampmeter_units::{Duration, Time};
 
 use crate::destinations::Place;
-use crate::flow::{FlowId, Grouping};
+use crate::flow::FlowId;
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
 use crate::treatment::{LossCounts, Sample, cut};
@@ -40,7 +40,7 @@ const SEPARATION: (Duration, Duration) = (Duration::from_secs(10), Duration::fro
 impl<C: Controller> Manager<C> {
     /// Compares the flows of a macroflow if it is time to do so.
     pub(crate) fn compare_flows(&mut self, now: Time, index: u32) {
-        if !self.sharing.segregation || self.sharing.grouping != Grouping::PerDestination {
+        if !(self.sharing.segregation && self.sharing.grouping.is_shared()) {
             return;
         }
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };

@@ -15,6 +15,7 @@
 //! steering   several sockets on one port, one for each thread
 //! receive_window  grows as far as the path needs it
 //! clock      precise time and waits      ready   readiness of sockets
+//! memory     returned to the system
 //! ```
 //!
 //! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data:
@@ -31,6 +32,7 @@ mod history;
 mod host;
 pub mod keys;
 mod layout;
+mod memory;
 pub mod monitor;
 mod peer;
 mod ready;
@@ -49,6 +51,7 @@ pub use contact::{ContactError, KeyChanged, KeyOrigin, Trust};
 pub use driver::{Alarm, EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{EndReason, Event, Host, Limits, LineLimit, SessionEnd};
+pub use memory::return_memory;
 pub use peer::Peer;
 pub use socket::Socket;
 pub use stream::Arrivals;

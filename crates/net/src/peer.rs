@@ -46,9 +46,7 @@ impl Address for Peer {
         }
     }
 
-    /// The session. Its packets take one path, although others may begin at the same address: behind a NAT, or before
-    /// one of them moves. And a session whose host is gone does not delay them.
-    fn owner(&self) -> Owner {
+    fn session(&self) -> Owner {
         match self {
             Self::Clear(_) => Owner::default(),
             Self::Session(id, _) => Owner(id.lower_half()),

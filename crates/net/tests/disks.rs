@@ -14,7 +14,7 @@ use crate::common::{TestServer, fetch, noise};
 
 const NONE: Option<&str> = None;
 
-/// What this thread, and those that it starts, mount from now on, others do not see.
+/// From now on other threads do not see what this one and those that it starts mount.
 fn own_mounts() -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)?;
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
@@ -63,7 +63,7 @@ fn a_disk_that_does_not_answer_delays_only_who_waits_for_it() {
         for _ in 0..3 {
             fetch("f".into()).unwrap();
         }
-        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         // The disk fails.
         drop(device);
         for thread in waiting {

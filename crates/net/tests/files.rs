@@ -374,7 +374,8 @@ fn an_error_names_the_peer_that_does_not_answer() {
 #[test]
 fn invalid_options_are_refused() {
     let here = tempfile::tempdir().unwrap();
-    let missing = ServeOptions { directory: here.path().join("none"), ..ServeOptions::default() };
+    let address = "127.0.0.1:0".parse().unwrap();
+    let missing = ServeOptions { directory: here.path().join("none"), address, ..ServeOptions::default() };
     assert!(matches!(Server::bind(missing).unwrap_err(), NetError::BadDirectory(..)));
     let unknown = ServeOptions { controller: "none".into(), directory: here.path().into(), ..ServeOptions::default() };
     let error = Server::bind(unknown).unwrap_err();

@@ -281,7 +281,7 @@ async fn a_client_that_is_gone_delays_no_other_of_its_address() {
         let began = Instant::now();
         theirs.write_u8(5).await.unwrap();
         assert_eq!(timeout(SECONDS, ours.read_u8()).await.unwrap().unwrap(), 5);
-        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed()); // it was a minute
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     for (_, writer) in writers {

@@ -252,8 +252,11 @@ mod streams {
         tokio::select! {
             theirs = server.accept() => Some((ours, theirs.unwrap())),
             _ = ours.read_u8() => None,
+            () = tokio::time::sleep(LONG) => panic!("no stream"),
         }
     }
+
+    const LONG: Duration = Duration::from_secs(20);
 
     /// The thread that sends and receives the stream's packets: controllers are made there.
     async fn thread_of(stream: &Stream) -> ThreadId {
@@ -263,33 +266,47 @@ mod streams {
             sender.take().map(|sender| sender.send(thread::current().id()));
             None
         });
-        timeout(Duration::from_secs(20), made).await.unwrap().unwrap()
+        timeout(LONG, made).await.unwrap().unwrap()
     }
 
     #[tokio::test]
-    async fn sessions_are_spread_over_threads_by_their_addresses() {
-        let mut server = server(|_| {});
+    async fn sessions_of_all_threads_go_on_at_new_addresses() {
+        let mut server = server(|options| options.threads = 3);
         let mut open_streams = Vec::new();
-        let mut threads: Vec<[ThreadId; 2]> = Vec::new();
+        let mut threads = Vec::new();
         for last in 1..=12 {
             let (client, relay) = client(&server, &format!("127.0.0.{last}")).await;
             let (mut ours, mut theirs) = open(&client, &mut server).await.unwrap();
-            let before = thread_of(&theirs).await;
             relay.move_to("127.0.0.99");
             for stream in [&mut ours, &mut theirs] {
                 stream.write_all(b"moved").await.unwrap();
             }
-            assert_eq!(ours.read_exact(&mut [0; 5]).await.unwrap(), 5);
-            assert_eq!(theirs.read_exact(&mut [0; 6]).await.unwrap(), 6);
-            threads.push([before, thread_of(&theirs).await]);
+            timeout(LONG, ours.read_exact(&mut [0; 5])).await.unwrap().unwrap();
+            timeout(LONG, theirs.read_exact(&mut [0; 6])).await.unwrap().unwrap();
+            threads.push(thread_of(&theirs).await);
             open_streams.push((client, relay, ours, theirs));
         }
-        assert!(threads.iter().all(|[before, after]| before == after), "a session keeps its thread: {threads:?}");
         assert!(threads.iter().any(|own| *own != threads[0]), "all sessions have one thread: {threads:?}");
-        // The end of the server is that of the sessions of all threads.
+    }
+
+    /// Threads without streams end at once, and the sockets of the others keep their numbers.
+    #[tokio::test]
+    async fn what_is_finished_is_delivered_by_all_threads_at_the_end() {
+        let mut server = server(|options| options.threads = 3);
+        let (bytes, mut readers) = (noise(200_000, 5), Vec::new());
+        for last in 1..=8 {
+            let (client, relay) = client(&server, &format!("127.0.0.{last}")).await;
+            let (ours, mut theirs) = open(&client, &mut server).await.unwrap();
+            relay.set(RelayMode::Delay);
+            theirs.write_all(&bytes).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            readers.push((client, relay, ours));
+        }
         server.close().await;
-        for (.., mut ours, _) in open_streams {
-            assert!(timeout(Duration::from_secs(20), ours.read_u8()).await.unwrap().is_err());
+        for (_, _, mut ours) in readers {
+            let mut read = Vec::new();
+            timeout(LONG, ours.read_to_end(&mut read)).await.unwrap().unwrap();
+            assert!(read == bytes, "{} bytes", read.len());
         }
     }
 

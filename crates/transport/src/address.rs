@@ -10,9 +10,8 @@ pub trait Address: Copy + Ord + Debug {
     /// The destination that congestion control uses: an address without a port.
     fn destination(&self) -> Destination;
 
-    /// Whose flows those to this host are, where flows share macroflows: a macroflow trusts the reports of all its
-    /// flows, so those of different owners share none.
-    fn owner(&self) -> Owner {
+    /// The session with this host, which owns its flows where sessions have macroflows of their own.
+    fn session(&self) -> Owner {
         Owner::default()
     }
 

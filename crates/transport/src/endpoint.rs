@@ -111,12 +111,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.manager.allow_bunches(bunch);
     }
 
-    /// Opens a flow to `peer`. Flows with macroflows of their own share the histories of destinations, whoever they are
-    /// for.
+    /// Opens a flow to `peer`.
     pub(crate) fn open_flow(&mut self, now: Time, peer: A) -> FlowId {
         let owner = match self.config.sharing.grouping {
-            Grouping::PerFlow => Owner::default(),
-            Grouping::PerDestination => peer.owner(),
+            Grouping::PerFlow | Grouping::PerDestination => Owner::default(),
+            Grouping::PerSession => peer.session(),
         };
         self.manager.open_for(now, peer.destination(), owner, &mut self.make)
     }

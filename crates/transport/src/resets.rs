@@ -2,7 +2,7 @@
 //! nothing to send and so no way to notice. Nothing acknowledges a reset, so each is sent several times: at once, after
 //! [`FIRST_INTERVAL`], and then at intervals that double. And whenever the peer still sends.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::Packet;
@@ -16,7 +16,7 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 /// in 5000 times.
 const COPIES: u32 = 7;
 
-/// The resets that are kept. Beyond them the oldest is discarded.
+/// The resets that are kept. Beyond them the oldest one of the peer with the most is discarded.
 const MAX_KEPT: usize = 256;
 
 /// A reset, the peer that it is for, and the connection that it ends.
@@ -39,19 +39,27 @@ pub(crate) struct Resets<A> {
     deadline: Time,
 }
 
-impl<A: Copy + PartialEq> Resets<A> {
+impl<A: Copy + Ord> Resets<A> {
     pub(crate) fn new() -> Self {
         Self { queue: VecDeque::new(), kept: VecDeque::new(), deadline: Time::MAX }
     }
 
     pub(crate) fn send(&mut self, now: Time, reset: Reset<A>) {
         if self.kept.len() >= MAX_KEPT {
-            self.kept.pop_front();
+            self.discard_one();
         }
         let due = now + FIRST_INTERVAL;
         self.kept.push_back(Kept { reset, copies: 1, due });
         self.queue.push_back(reset);
         self.deadline = self.deadline.min(due);
+    }
+
+    fn discard_one(&mut self) {
+        let mut counts = BTreeMap::new();
+        self.kept.iter().for_each(|kept| *counts.entry(kept.reset.0).or_insert(0) += 1);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(peer, _)| peer);
+        let oldest = self.kept.iter().position(|kept| Some(kept.reset.0) == most);
+        oldest.map(|at| self.kept.remove(at));
     }
 
     /// The peer at `from` still sends to this host's connection with this number: its reset was lost, or is in transit.
@@ -90,6 +98,14 @@ mod tests {
     /// Connection `number`'s reset, for the peer at 5.
     fn reset(number: u32) -> Reset<u32> {
         (5, Packet::default(), ConnectionId::from_number(number))
+    }
+
+    #[test]
+    fn a_peer_with_many_resets_displaces_its_own() {
+        let mut resets = Resets::new();
+        resets.send(Time::ZERO, (6, Packet::default(), ConnectionId::from_number(1)));
+        (0..1000).for_each(|number| resets.send(Time::ZERO, reset(number)));
+        assert_eq!((resets.kept.len(), resets.kept[0].reset.0), (MAX_KEPT, 6));
     }
 
     /// The milliseconds at which resets are sent, and the numbers of their connections.

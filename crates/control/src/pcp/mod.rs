@@ -476,7 +476,7 @@ impl Controller for Pcp {
     /// Slow start, competitive mode and drains go on beside the phases of probes.
     fn state(&self) -> &'static str {
         if self.is_silent {
-            "no_feedback"
+            "feedback_timeout"
         } else if self.slow_start.is_some() {
             "slow_start"
         } else if self.drain.is_on() {

@@ -320,7 +320,7 @@ fn the_state_of_a_cooperative_flow_is_the_phase_of_its_probe() {
     (0..2).for_each(|number| world.lose(LossKind::Transient, number));
     assert_eq!(world.sender.state(), "probe_waiting");
     world.lose(LossKind::Persistent, world.next - 1);
-    assert_eq!(world.sender.state(), "no_feedback");
+    assert_eq!(world.sender.state(), "feedback_timeout");
 }
 
 #[test]

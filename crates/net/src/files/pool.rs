@@ -3,12 +3,13 @@
 //! A job returns a value, which the loop receives with the job's key after its alarm was rung. Each key should have
 //! at most one job at a time; then the queue is as long as there are keys, and each key gets its turn. Background jobs
 //! run on half of the threads only: hashing a large file never takes the last thread from those who read. If no thread
-//! takes jobs any more, because a disk does not answer, those who wait get threads of their own.
+//! takes jobs any more, because a disk does not answer, others help.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::driver::Alarm;
 
@@ -25,6 +26,9 @@ pub(crate) enum Class {
 
 /// The maximum number of threads that help when the others are blocked.
 const MAX_HELPERS: usize = 256;
+
+/// How long a helper waits for another job.
+const HELPER_TIME: Duration = Duration::from_secs(2);
 
 /// A pool of threads.
 pub(crate) struct Pool<K, R> {
@@ -115,8 +119,12 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
 
     /// Runs `job` in a thread.
     pub(crate) fn submit(&self, key: K, class: Class, job: impl FnOnce() -> R + Send + 'static) {
-        self.shared.queues().of(class).jobs.push_back((key, Box::new(job)));
-        self.shared.changed.notify_one();
+        let mut queues = self.shared.queues();
+        queues.of(class).jobs.push_back((key, Box::new(job)));
+        let has_helpers = queues.helpers > 0;
+        drop(queues);
+        // A helper may wait for jobs of the other class.
+        if has_helpers { self.shared.changed.notify_all() } else { self.shared.changed.notify_one() }
     }
 
     /// The next result.
@@ -124,8 +132,8 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
         self.results.try_recv().ok()
     }
 
-    /// Starts a thread for each job that has waited since the last call, if no job of its class was taken since then:
-    /// a disk does not answer, and others may. To be called at times that are longer than a job takes.
+    /// Starts a helper for each job that has waited since the last call, if no job of its class was taken since then: a
+    /// disk does not answer, and others may. To be called at times that are longer than a job takes.
     pub(crate) fn relieve(&self) {
         for class in [Class::Urgent, Class::Background] {
             let mut queues = self.shared.queues();
@@ -138,6 +146,15 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
                 }
             }
         }
+    }
+}
+
+/// A helper at work, or one that panics.
+struct Helper<'a, K, R>(&'a Shared<K, R>);
+
+impl<K, R> Drop for Helper<'_, K, R> {
+    fn drop(&mut self) {
+        self.0.queues().helpers -= 1;
     }
 }
 
@@ -169,14 +186,20 @@ impl<K, R> Shared<K, R> {
         }
     }
 
-    /// Does one job beside the pool's own threads.
+    /// Does jobs beside the pool's own threads, until there is none for a while.
     fn help(&self, class: Class) {
-        let taken = self.queues().of(class).take();
-        if let Some((key, job)) = taken {
+        let _helper = Helper(self);
+        while let Some((key, job)) = self.next_of(class) {
             let result = job();
             self.report(key, result);
         }
-        self.queues().helpers -= 1;
+    }
+
+    fn next_of(&self, class: Class) -> Option<(K, Job<R>)> {
+        let has_none = |queues: &mut Queues<K, R>| !queues.is_closed && queues.of(class).jobs.is_empty();
+        let waited = self.changed.wait_timeout_while(self.queues(), HELPER_TIME, has_none);
+        let (mut queues, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queues.of(class).take()
     }
 
     fn report(&self, key: K, result: R) {
@@ -207,8 +230,6 @@ impl<K, R> Shared<K, R> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use rampmeter_control::newreno::NewReno;
 
     use super::*;
@@ -256,6 +277,7 @@ mod tests {
             assert_eq!(next(&pool), (key, key), "background jobs end in their order");
         }
     }
+
     #[test]
     fn blocked_threads_get_help_and_busy_ones_none() {
         let mut net = EventLoop::<NewReno>::new(1500).unwrap();

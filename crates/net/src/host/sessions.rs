@@ -121,7 +121,7 @@ impl<C: Controller> Host<C> {
         for id in self.connections_of(session) {
             match end {
                 SessionEnd::Finished => self.endpoint.on_peer_finished(now, id),
-                _ => self.endpoint.abort(now, id),
+                _ => self.endpoint.abandon(now, id),
             }
         }
     }

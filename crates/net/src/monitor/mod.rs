@@ -8,7 +8,6 @@
 //! of them at once, each for a few seconds, and a request is short.
 
 mod listen;
-mod memory;
 pub mod prometheus;
 mod request;
 
@@ -22,7 +21,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use std::{env, fs};
 
-pub use memory::return_memory;
 pub use rampmeter_session::Openers;
 use serde::{Deserialize, Serialize};
 

@@ -115,7 +115,8 @@ fn endpoint(
         let factory = Arc::clone(&factory);
         let make = move || factory(Random::from_seed(seeds.below(u64::MAX)));
         let sharing = Sharing {
-            grouping: Grouping::PerDestination,
+            // Others may begin at the same address, behind a NAT. They need not be honest, nor there, and may move.
+            grouping: Grouping::PerSession,
             scheduling: Scheduling::RoundRobin,
             first_windows,
             min_idle: MIN_IDLE,

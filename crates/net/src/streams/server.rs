@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rampmeter_control::Registry;
@@ -22,6 +23,7 @@ use crate::driver::EventLoop;
 use crate::files::{MAX_THREADS, default_threads, max_datagram, os_random};
 use crate::host::Host;
 use crate::monitor::Monitor;
+use crate::socket::Socket;
 use crate::steering::Port;
 
 /// The options of a server.
@@ -183,6 +185,8 @@ impl Server {
             transport: options.transport,
             monitor: options.monitor,
         };
+        let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned();
+        let sockets: Arc<[OwnedFd]> = port.sockets.iter().map(copy).collect::<io::Result<_>>()?;
         let clock = Clock::start();
         let mut engines = Vec::new();
         for (number, (socket, sessions)) in port.sockets.into_iter().zip(sessions).enumerate() {
@@ -196,11 +200,15 @@ impl Server {
         let links = engines.iter().map(|engine| Arc::clone(engine.link())).collect();
         let server = Self { address, key, refused_threads: port.refused, incoming, links, done };
         for (number, engine) in engines.into_iter().enumerate() {
-            let (links, done) = (Arc::clone(&server.links), done_sender.clone());
+            let end = EndAll {
+                own: Arc::clone(engine.link()),
+                links: Arc::clone(&server.links),
+                _sockets: Arc::clone(&sockets),
+                _done: done_sender.clone(),
+            };
             let body = move || {
+                let _end = end;
                 engine.run();
-                stop(&links); // all end when one of them does, in whatever way
-                drop(done);
             };
             // If this fails, the end of `server` stops the others.
             std::thread::Builder::new().name(format!("rampmeter-{number}")).spawn(body)?;
@@ -240,6 +248,23 @@ impl Server {
 impl Drop for Server {
     /// Ends all sessions in the same way, in the background.
     fn drop(&mut self) {
+        stop(&self.links);
+    }
+}
+
+/// Ends all threads when one of them ends, in whatever way.
+struct EndAll {
+    own: Arc<Link>,
+    links: Arc<[Arc<Link>]>,
+    /// All are open until the last thread has ended: without one of them, the kernel would give the others new numbers,
+    /// by which the program chooses.
+    _sockets: Arc<[OwnedFd]>,
+    _done: watch::Sender<()>,
+}
+
+impl Drop for EndAll {
+    fn drop(&mut self) {
+        self.own.end();
         stop(&self.links);
     }
 }

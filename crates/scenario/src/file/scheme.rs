@@ -103,7 +103,7 @@ fn sharing(section: &Section<'_>) -> Result<Sharing> {
     let grouping = section.or("macroflow", Grouping::PerFlow, |item| item.one_of(&groupings, advice))?;
     let default = match grouping {
         Grouping::PerFlow => Scheduling::InTurn,
-        Grouping::PerDestination => Scheduling::RoundRobin,
+        Grouping::PerDestination | Grouping::PerSession => Scheduling::RoundRobin,
     };
     let schedulings = [
         ("in-turn", Scheduling::InTurn),

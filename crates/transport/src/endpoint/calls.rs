@@ -64,6 +64,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
+    /// Ends a connection whose peer cannot be reached any more, so that it gets no reset.
+    pub fn abandon(&mut self, now: Time, id: ConnectionId) {
+        if self.slot(id).is_some() {
+            self.remove(now, id.index(), CloseReason::Aborted);
+        }
+    }
+
     /// Sets a connection's share of its macroflow.
     pub fn share(&mut self, id: ConnectionId, share: Share) {
         if let Some(flow) = self.flow(id) {

@@ -2,15 +2,19 @@
 //!
 //! The C library keeps what was freed: without this, a process that has once had many clients keeps most of their memory.
 
-use std::io;
 use std::thread::{Builder, sleep};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns free memory to the system every 30 seconds, in a thread of its own, until the process ends.
-pub fn return_memory() -> io::Result<()> {
-    Builder::new().name("rampmeter-memory".into()).spawn(run).map(drop)
+/// Returns free memory to the system every 30 seconds, in a thread of its own, until the process ends. With another C
+/// library than GNU's it does nothing.
+pub fn return_memory() {
+    if cfg!(target_env = "gnu") {
+        if let Err(error) = Builder::new().name("rampmeter-memory".into()).spawn(run) {
+            tracing::warn!(%error, "free memory is not returned to the system");
+        }
+    }
 }
 
 fn run() {
