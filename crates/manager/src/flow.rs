@@ -27,7 +27,7 @@ pub enum Grouping {
     PerFlow,
     /// All flows to one destination share one macroflow (the CM paper). Flows of another owner have another one.
     PerDestination,
-    /// The same, and nothing is known of the destination any more when the macroflow has ended: its owner has ended, too.
+    /// The same for sessions, which are owners: once the macroflow has ended, nothing is known of the destination.
     PerSession,
 }
 

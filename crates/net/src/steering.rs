@@ -5,8 +5,8 @@
 //!
 //! * datagrams of a session go to the thread that opened it, by the session's id ([`rampmeter_session::group`]), also if
 //!   their sender has a new address;
-//! * all others, such as the first of a handshake, go to a thread by their source: an IPv4 address, or the first 64 bits
-//!   of an IPv6 address. So all sessions of one destination are in one thread, as is its history.
+//! * all others, such as the first of a handshake, go to a thread by their source: an IPv4 address, or the first 64
+//!   bits of an IPv6 address. So all sessions of one destination are in one thread, as is its history.
 //!
 //! The first socket is bound alone, so a port that is in use is refused as ever. After that `SO_REUSEPORT` lets sockets
 //! of the same user join. The program names the sockets of this process only, so that a socket that joins later gets
