@@ -38,15 +38,15 @@ impl Common {
     pub(super) fn new(
         now: Time,
         threads: usize,
+        directory: Directory,
         histories: Option<HistoryFile>,
         options: ServeOptions,
     ) -> Result<Self, NetError> {
         let bad_directory = |reason| NetError::BadDirectory(options.directory.clone(), reason);
-        let directory = Arc::new(Directory::open(&options.directory, options.hidden).map_err(bad_directory)?);
         let (max_size, max_total) = (options.max_size.map(Bytes::as_u64), options.quota.map(Bytes::as_u64));
         let quota = Quota::new(&options.directory, max_size, max_total).map_err(bad_directory)?;
         Ok(Self {
-            directory,
+            directory: Arc::new(directory),
             hashes: Arc::default(),
             admission: Admission::new(threads, options.max_connections(), options.max_clients),
             histories,

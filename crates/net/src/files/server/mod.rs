@@ -32,6 +32,7 @@ use rampmeter_session::{Member, PublicKey};
 
 use self::common::Common;
 use self::worker::Worker;
+use super::directory::Directory;
 use super::error::NetError;
 use super::protocol::Refusal;
 use crate::clock::Clock;
@@ -71,6 +72,8 @@ impl Server {
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
         options.transport.check().map_err(ContactError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
+        let bad_directory = |reason| NetError::BadDirectory(options.directory.clone(), reason);
+        let directory = Directory::open(&options.directory, options.hidden).map_err(bad_directory)?;
         let (mut histories, mut remembered) = (None, Remembered { histories: Vec::new(), renamed: None });
         if let Some(path) = &options.history {
             let (file, read) = HistoryFile::open(path)?;
@@ -84,7 +87,7 @@ impl Server {
         }
         let clock = Clock::start();
         let threads = port.sockets.len();
-        let common = Arc::new(Common::new(clock.now(), threads, histories, options)?);
+        let common = Arc::new(Common::new(clock.now(), threads, directory, histories, options)?);
         let workers = port.sockets.into_iter().zip(Member::group(threads)).enumerate();
         let workers = workers.map(|(number, (socket, member))| {
             Worker::new(number, Arc::clone(&common), clock, socket, member, &factory, &remembered.histories)
