@@ -38,13 +38,13 @@ pub(crate) struct TunnelArgs {
     #[arg(value_name = "SERVER", required_unless_present = "listen", conflicts_with = "listen")]
     server: Option<String>,
     /// Forward connections to a port of this machine to a host that the server reaches
-    #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", requires = "server")]
+    #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", conflicts_with = "listen")]
     local: Vec<Forward>,
     /// Forward connections to a port of the server to a host that this machine reaches
-    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", requires = "server")]
+    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", conflicts_with = "listen")]
     remote: Vec<Forward>,
     /// Serve SOCKS5 on a port of this machine; any program here may use it
-    #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, requires = "server")]
+    #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, conflicts_with = "listen")]
     socks: Vec<Target>,
     /// The server's public key [default: the one in the file of known servers; a new server's is added there]
     #[arg(long, value_name = "KEY", requires = "server", allow_hyphen_values = true)]
@@ -54,17 +54,17 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "HOST:PORT", value_parser = address, requires_all = ["authorized", "allow"])]
     listen: Option<SocketAddr>,
     /// The clients: a public key and, if wanted, a comment on each line
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
     authorized: Option<PathBuf>,
     /// Where clients may connect to; may be given several times, and there is no default
-    #[arg(long, value_name = "HOST:PORT", requires = "listen")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     allow: Vec<String>,
     /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "listen")]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "server")]
     allow_listen: Vec<String>,
     /// The number of threads that send and receive at a server, 1 to 16; a client is always served by the same one
     /// [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = threads, requires = "listen")]
+    #[arg(long, value_name = "N", value_parser = threads, conflicts_with = "server")]
     threads: Option<usize>,
     /// The maximum number of connections of a client
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]

@@ -49,11 +49,12 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["get"], "<URL>...; usage: rampmeter get <URL>..."),
         (&["put", "--owerwrite", "x", "h:1/x"], "--overwrite"),
         (&["srve"], "serve"),
+        (&["serve", ".", "--rate", "-5 Mb/s"], "which cannot be negative"),
         (
             &["sync", "no/such", "127.0.0.1:1/"],
             "no/such: No such file or directory (os error 2); give a readable directory",
         ),
-        (&["key", "."], "give a path that can be read"),
+        (&["key", "."], "give a file that this user may use"),
         (&["get", "127.0.0.1:1/x", "--identity", "small.toml"], ": this is no secret key"),
     ] {
         let output = workspace.rampmeter(arguments);

@@ -198,6 +198,8 @@ fn a_wrong_tunnel_is_refused_with_one_line() {
         (&["127.0.0.1", "--socks", "0"], 2, "write HOST:PORT"),
         (&["127.0.0.1:9", "--socks", "0", "--controller", "tpc"], 2, "no controller is called `tpc`"),
         (&["127.0.0.1:9", "--socks", &taken], 1, "a free port"),
+        (&["127.0.0.1:9", "--socks", "0", "--threads", "2"], 2, "cannot be used with '--threads <N>'"),
+        (&["--listen", "127.0.0.1:0", "--socks", "0"], 2, "'--listen <HOST:PORT>' cannot be used with"),
         (&server("example.org"), 2, "it has no port"),
         (&["--listen", "127.0.0.1:0", "--authorized", "none", "--allow", "*:*"], 2, "none: "),
     ] {

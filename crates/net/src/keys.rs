@@ -38,7 +38,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("{0}: {1}; give a path that can be read and written")]
+    #[error("{0}: {1}; give a file that this user may use")]
     File(PathBuf, io::Error),
     /// A line is not what it should be.
     #[error("{path}:{line}: {problem}; {remedy}", path = .path.display())]

@@ -355,3 +355,15 @@ fn many_names_without_a_list_all_arrive() {
     assert_eq!((report.complete, report.failed), (200, 0), "{:?}", failures(&report));
     assert!(read_tree(to.path()) == read_tree(from.path()));
 }
+
+#[test]
+fn only_regular_files_are_put() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = TestServer::start(to.path(), |options| options.writers = Writers::Anyone);
+    let pipe = from.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    // It would wait for a writer.
+    for source in [pipe.as_path(), Path::new("/dev/null")] {
+        assert!(matches!(put_to(&server, source, "f"), Err(NetError::Unreadable(..))), "{source:?}");
+    }
+}

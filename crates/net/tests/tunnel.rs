@@ -291,6 +291,23 @@ async fn the_server_listens_where_that_is_allowed() {
     timeout(SECONDS, closed).await.unwrap();
 }
 
+/// As after a restart of a client that was killed, whose session at the server goes on for a minute.
+#[tokio::test]
+async fn a_listener_at_the_server_is_asked_for_until_its_port_is_free() {
+    let (echo, at) = (echo().await, "127.0.0.1:0".parse().unwrap());
+    let taken = TcpListener::bind(at).await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
+    let server = server(at, &["public:443"], |options| options.allow_listen = allowed);
+    let forward: Forward = format!("{port}:127.0.0.1:{}", echo.port()).parse().unwrap();
+    let tunnel = client(server.address(), |options| options.remote = vec![forward]).await;
+    tunnel.reports("the port is in use").await;
+    drop(taken);
+    tunnel.reports("the server listens on").await;
+    let mut tcp = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    exchange(&mut tcp, &noise(100_000, 4)).await;
+}
+
 /// The relay sends packets without an ECN code, as behind a middlebox that clears the codes.
 #[tokio::test]
 async fn both_ends_report_a_degraded_controller_once() {

@@ -21,7 +21,7 @@ use crate::stop_flag;
 /// The exit code if some of several files failed.
 const SOME_FAILED: u8 = 3;
 
-const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or the only file failed; 2 the \
+const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or all files failed; 2 the \
                           input is invalid; 3 some of several files failed; 130 interrupted. After 1, 3 and 130 the \
                           same command goes on where it stopped.";
 
@@ -239,5 +239,9 @@ fn finish(report: Result<Report, NetError>, json: bool, place: &Path, is_one: bo
     } else {
         println!("{message}");
     }
-    Ok(if report.failed > 0 { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
+    Ok(match report.failed {
+        0 => ExitCode::SUCCESS,
+        _ if report.complete + report.unchanged == 0 => ExitCode::FAILURE,
+        _ => ExitCode::from(SOME_FAILED),
+    })
 }

@@ -63,13 +63,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// The rate of all clients together, such as `100 Mb/s`
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     rate: Option<Rate>,
     /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     client_rate: Option<Rate>,
     /// The rate of each network, all its clients together: of 24 bits of IPv4, or 48 of IPv6
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     network_rate: Option<Rate>,
     /// Disconnect a client that takes and sends no bytes for this time
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = timeout)]
@@ -114,7 +114,13 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     let path = args.identity.clone().unwrap_or_else(default_key);
     let (identity, is_new) = keys::read_or_create_key(&path)?;
     let clients = match &args.authorized {
-        Some(path) => Clients::Listed(keys::read_authorized_keys(path)?),
+        Some(path) => {
+            let keys = keys::read_authorized_keys(path)?;
+            if keys.is_empty() {
+                eprintln!("rampmeter: {} has no keys: nobody can connect", path.display());
+            }
+            Clients::Listed(keys)
+        }
         None => Clients::Anyone,
     };
     let writers = match &args.writers {

@@ -3,6 +3,7 @@
 //! A session that ends is opened again, at once and then after growing waits. Programs that connect in the meantime, or
 //! while the server does not answer, wait for it, for ten seconds at most.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::io;
@@ -14,19 +15,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
 use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, report_degraded, socks};
-use crate::contact::ContactError;
+use crate::contact::{ContactError, ServerAddress};
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
 
 /// The waits between attempts to reach the server.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// The time after which a server is asked again for a listener that it could not bind.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// The maximum time for what a program says to the SOCKS port.
 const SOCKS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,6 +92,7 @@ struct Shared {
 impl TunnelClient {
     /// Binds all listeners.
     pub async fn bind(options: TunnelOptions) -> Result<Self, TunnelError> {
+        ServerAddress::read(&options.server)?;
         let local = options.local.iter().map(|f| (&f.listen, Way::To(f.to.clone(), f.weight)));
         let socks = options.socks.iter().map(|at| (at, Way::Socks));
         let mut listeners = Vec::new();
@@ -162,15 +167,24 @@ async fn use_session(
         is_new: client.is_new_server(),
     });
     sender.send_replace(Some(client.session().clone()));
+    // Listeners that the server could not bind, and when to ask again: an earlier client that is gone may have the port.
+    let mut refused: BTreeMap<u16, Instant> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     tasks.spawn(report_silence(client.session().clone(), client.address(), Arc::clone(&options.on_event)));
     tasks.spawn(report_degraded(client.session().clone(), None, Arc::clone(&options.on_event)));
     loop {
+        let next = refused.iter().min_by_key(|(_, at)| **at).map(|(forward, at)| (*forward, *at));
         tokio::select! {
             message = read_message(&mut control) => match message {
                 Ok(Message::Listening { forward, port }) => {
                     let Some(wanted) = options.remote.get(usize::from(forward)) else { break };
-                    (options.on_event)(&Event::Listening { forward: wanted.clone(), port });
+                    let was_refused = match port {
+                        Err(Refusal::CannotListen) => refused.insert(forward, Instant::now() + LISTEN_AGAIN).is_some(),
+                        _ => refused.remove(&forward).is_some(),
+                    };
+                    if !(was_refused && port == Err(Refusal::CannotListen)) {
+                        (options.on_event)(&Event::Listening { forward: wanted.clone(), port });
+                    }
                 }
                 Ok(_) => return TunnelError::Refused(Refusal::BadMessage),
                 Err(_) => break,
@@ -180,11 +194,30 @@ async fn use_session(
                 None => break,
             },
             _ = tasks.join_next(), if !tasks.is_empty() => {}
+            Some(forward) = due(next) => {
+                refused.insert(forward, Instant::now() + LISTEN_AGAIN);
+                let Some(wanted) = options.remote.get(usize::from(forward)) else { break };
+                if control.write_all(&listen(forward, wanted)).await.is_err() {
+                    break;
+                }
+            }
         }
     }
     // The session has ended, or its server has left the protocol.
     let ended = timeout(FIRST_WAIT, client.session().ended()).await;
     StreamError::Ended(ended.unwrap_or(crate::host::SessionEnd::NoAnswer)).into()
+}
+
+/// Waits until it is time to ask for a listener again; `None` without one.
+async fn due(next: Option<(u16, Instant)>) -> Option<u16> {
+    let (forward, at) = next?;
+    sleep_until(at).await;
+    Some(forward)
+}
+
+/// Asks for the listener of `forward`.
+fn listen(index: u16, forward: &Forward) -> Vec<u8> {
+    Message::Listen { forward: index, weight: forward.weight, at: forward.listen.clone() }.encode()
 }
 
 /// Reports when the server stops to answer, and when it answers again.
@@ -204,8 +237,7 @@ async fn greet(options: &TunnelOptions, client: &Client) -> Result<Stream, Tunne
     let controller = options.server_controller.clone().unwrap_or_default();
     let mut hello = Message::Control { version: VERSION, controller }.encode();
     for (index, forward) in options.remote.iter().enumerate() {
-        let (at, weight) = (forward.listen.clone(), forward.weight);
-        hello.extend(Message::Listen { forward: index as u16, weight, at }.encode());
+        hello.extend(listen(index as u16, forward));
     }
     let lost = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => TunnelError::Refused(Refusal::BadMessage),

@@ -169,6 +169,7 @@ impl Shared {
         stream.set_weight(weight.value());
         match established.await {
             Ok((mut tcp, _place)) => {
+                tracing::info!(client = %key, %to, "connected");
                 if stream.write_u8(0).await.is_ok() {
                     // How it ends is the business of both programs.
                     let _ = relay(&mut tcp, &mut stream).await;

@@ -54,6 +54,8 @@ fn plan(options: &PutOptions, name: &str) -> Result<(Vec<Planned>, u64), NetErro
                 let local = LocalFile::Below(Arc::clone(&directory), entry.name.clone());
                 (join(&above, &entry.name), local, entry.state)
             }));
+        } else if !metadata.is_file() {
+            return Err(unreadable(std::io::Error::other("is no regular file")));
         } else {
             let remote = if is_directory(name) { join(name, &base.ok_or_else(bad_name)?) } else { name.to_owned() };
             let modified = Modified::default(); // the file's own, when it is opened
