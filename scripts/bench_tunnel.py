@@ -5,7 +5,8 @@
 
 Each way runs all loads once in every turn, one after the other, from a server on the one side to a client on the other.
 A tunnel is started for each turn and carries all of its loads, as for a user; so the first load meets an unknown path,
-and later ones do not. `direct cubic` is the kernel's TCP with that controller at the servers. It needs root.
+and later ones do not. `direct cubic` is the kernel's TCP with that controller at the servers. `port pcp` is the tunnel
+without its SOCKS port, for browsers, too. It needs root.
 scripts/tunnel_loads.py has the loads.
 """
 
@@ -64,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare direct TCP with the tunnel over emulated paths.")
     parser.add_argument("rampmeter", type=Path, help="the command")
     parser.add_argument(
-        "--ways", default=WAYS, help="`direct CONTROLLER` or `tunnel CONTROLLER`, with commas (%(default)s)"
+        "--ways", default=WAYS, help="`direct`, `tunnel` or `port CONTROLLER`, with commas (%(default)s)"
     )
     parser.add_argument("--paths", default=",".join(path.name for path in PATHS), help="the same (%(default)s)")
     parser.add_argument("--loads", default=",".join(LOADS), help="the same (%(default)s)")
@@ -117,7 +118,7 @@ def available(ways: list[str]) -> list[str]:
     found = []
     for way in ways:
         kind, _, controller = way.partition(" ")
-        if kind not in ("direct", "tunnel") or not controller:
+        if kind not in ("direct", "tunnel", "port") or not controller:
             raise PeerError(f"no way is called {way!r}; write direct cubic or, for example, tunnel pcp")
         if kind == "direct" and controller not in kernel:
             progress(f"SKIPPED, {way}: this kernel has no tcp_{controller}")
@@ -174,7 +175,7 @@ def reached(name: str, files: Files, network: Emulated, rampmeter: Path) -> Iter
             command = here.command(*REALTIME, rampmeter, "tunnel", *words, *options)
             stack.enter_context(running(command, log))
         await_line(at / "tunnel.log", "connected to")
-        yield Way("127.0.0.1", proxy=f"127.0.0.1:{SOCKS}", server=SERVER)
+        yield Way("127.0.0.1", proxy=None if kind == "port" else f"127.0.0.1:{SOCKS}", server=SERVER)
 
 
 def await_line(log: Path, text: str) -> None:
