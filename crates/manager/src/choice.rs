@@ -31,7 +31,8 @@ use crate::manager::{Manager, insert};
 pub enum MacroflowChoice {
     /// A new one, which only flows that are put there join.
     New,
-    /// The one that flows to this destination join by themselves; with [`Grouping::PerFlow`] a new one.
+    /// The one that flows to this destination join by themselves; with
+    /// [`Grouping::PerFlow`](crate::Grouping::PerFlow) a new one.
     Default,
     /// That of this flow.
     Of(FlowId),

@@ -7,6 +7,7 @@
 //!
 //! Which flows share a macroflow is a policy, [`Grouping`]: one macroflow per flow, as in the papers on TCP, PCP and
 //! VCP, or one for all flows to a destination, as the CM paper proposes. History is kept per destination in both cases.
+//! A third one is for sessions with hosts that need not be honest: one for all flows of a session, without a history.
 //! [`Manager::set_macroflow`] puts a flow into another one.
 
 mod agent;

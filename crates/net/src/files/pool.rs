@@ -57,7 +57,7 @@ struct Queue<K, R> {
     jobs: VecDeque<(K, Job<R>)>,
     /// How many were taken from here so far.
     taken: u64,
-    /// The same at the last look, if jobs waited then.
+    /// The same at the last call of `stalled`, if jobs waited then.
     taken_before: Option<u64>,
 }
 
@@ -69,8 +69,8 @@ impl<K, R> Queue<K, R> {
         self.jobs.pop_front()
     }
 
-    /// The number of jobs that wait, if some have waited since the last look and none was taken.
-    fn look(&mut self) -> usize {
+    /// The number of jobs that wait, if some have waited since the last call and none was taken.
+    fn stalled(&mut self) -> usize {
         let taken = (!self.jobs.is_empty()).then_some(self.taken);
         let before = std::mem::replace(&mut self.taken_before, taken);
         if taken.is_some() && before == taken { self.jobs.len() } else { 0 }
@@ -134,10 +134,10 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
 
     /// Starts a helper for each job that has waited since the last call, if no job of its class was taken since then: a
     /// disk does not answer, and others may. To be called at times that are longer than a job takes.
-    pub(crate) fn relieve(&self) {
+    pub(crate) fn help_stalled(&self) {
         for class in [Class::Urgent, Class::Background] {
             let mut queues = self.shared.queues();
-            let helpers = queues.of(class).look().min(MAX_HELPERS - queues.helpers);
+            let helpers = queues.of(class).stalled().min(MAX_HELPERS - queues.helpers);
             queues.helpers += helpers;
             drop(queues);
             for _ in 0..helpers {
@@ -293,20 +293,20 @@ mod tests {
         }
         let taken = || pool.shared.queues().urgent.taken;
         wait_until(|| taken() == 2);
-        pool.relieve();
+        pool.help_stalled();
         release.send(()).unwrap();
         next(&pool);
         wait_until(|| taken() == 3);
-        pool.relieve();
+        pool.help_stalled();
         assert_eq!(pool.shared.queues().helpers, 0, "a job was taken since the last call");
-        pool.relieve();
+        pool.help_stalled();
         wait_until(|| taken() == 5);
         for class in [Class::Urgent, Class::Background] {
             pool.submit(100, class, || 101);
         }
-        pool.relieve();
+        pool.help_stalled();
         assert_eq!(pool.poll(), None);
-        pool.relieve();
+        pool.help_stalled();
         assert_eq!([next(&pool), next(&pool)], [(100, 101); 2]);
         drop(release);
         wait_until(|| pool.shared.queues().helpers == 0);

@@ -92,7 +92,7 @@ impl fmt::Display for Refusal {
             Self::TooMany => "there are as many connections as the server allows to a client: close some",
             Self::ListenNotAllowed => "the server allows no listening there: its operator can add --allow-listen",
             Self::CannotListen => {
-                "the server cannot listen there: the port is in use, or not allowed; it is asked again every 5 seconds"
+                "the server cannot listen there: the port is in use, or not allowed; the client asks again"
             }
             Self::NoSuchController => "the server has no such controller: `rampmeter controllers` lists them there",
             Self::ControllerNotAllowed => "the server does not lend this controller: write another, such as cubic",

@@ -112,7 +112,7 @@ impl Sessions {
         let ephemeral = draw(&mut *self.random);
         let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, ephemeral)?;
         let early = handshake.read(&bytes[noise.clone()]);
-        // Without a known key nothing is encrypted yet, so a packet there is nobody's.
+        // Without a known key nothing is encrypted yet: anyone may have written a packet there.
         let Some(early) = early.filter(|early| pattern == Pattern::Ik || early.is_empty()) else {
             if pattern == Pattern::Ik {
                 self.outgoing.push_back((from, datagram::unknown_key(hello)));

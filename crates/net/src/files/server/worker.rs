@@ -121,7 +121,7 @@ impl Worker {
                 next_sweep = now + Duration::from_secs(1);
                 self.abort_idle_clients(now);
                 common.budgets().sweep(now);
-                self.shared.pool.relieve();
+                self.shared.pool.help_stalled();
                 if let (Some(monitor), Some(host)) = (&common.options.monitor, self.net.host(self.host)) {
                     monitor.publish_of(self.number, host.status(now, AnyController::name));
                 }
