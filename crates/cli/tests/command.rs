@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{RAMPMETER, SMALL, Workspace, text};
 
@@ -203,7 +204,10 @@ struct RunningServer {
 
 impl RunningServer {
     fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
-        let mut command = workspace.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
+        Self::of(&mut workspace.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat()))
+    }
+
+    fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Self { child, address: String::new(), key: String::new(), printed };
@@ -227,6 +231,36 @@ impl Drop for RunningServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[test]
+fn an_upload_goes_on_at_once_after_its_client_was_killed() {
+    let workspace = Workspace::new("killed_upload");
+    let bytes: Vec<u8> = (0..8_000_000_u32).map(|n| ((n * 7) >> 5) as u8).collect();
+    std::fs::write(workspace.0.join("large"), &bytes).unwrap();
+    std::fs::create_dir(workspace.0.join("here")).unwrap();
+    let mut command = workspace.command(&["serve", "here", "--listen", "127.0.0.1:0", "--writers", "anyone"]);
+    let server = RunningServer::of(command.args(["--rate", "24 Mb/s"]));
+    let put = ["put", "large", &format!("{}/?key={}", server.address, server.key), "--json"];
+    let mut killed = workspace.command(&put).spawn().unwrap();
+    let part = workspace.0.join("here/.large.part");
+    let until = Instant::now() + Duration::from_secs(20);
+    while std::fs::metadata(&part).map_or(0, |part| part.len()) < 500_000 {
+        assert!(Instant::now() < until, "nothing arrives");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
+    workspace.rampmeter(&["key", "other"]);
+    let other = workspace.rampmeter(&[&put[..], &["--identity", "other"]].concat());
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stderr).contains("another upload is writing that file"), "{}", text(&other.stderr));
+    let again = workspace.rampmeter(&put);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert!(report["resumed_from"].as_u64().unwrap() >= 500_000, "{report}");
+    assert!(std::fs::read(workspace.0.join("here/large")).unwrap() == bytes);
 }
 
 #[test]

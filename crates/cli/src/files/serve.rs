@@ -206,12 +206,14 @@ fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> 
         ("finished", _) => format!("{files}{amount}"),
         (ended, _) => format!("{ended} after {files}{amount}"),
     };
-    let refused = match served.refused {
-        0 => String::new(),
-        _ if served.ended == "refused" => String::new(),
-        some => format!(", {some} refused"),
+    let refused = match (&served.refused_name, &served.refusal) {
+        (Some(name), Some(reason)) if served.ended != "refused" => {
+            format!(", {} refused (the last one {name:?}: {reason})", served.refused)
+        }
+        _ => String::new(),
     };
-    Some(format!("{omitted}{} {:?}: {result}{refused}, {}", served.peer, served.name, served.controller))
+    let name = served.refused_name.as_ref().filter(|_| served.ended == "refused").unwrap_or(&served.name);
+    Some(format!("{omitted}{} {name:?}: {result}{refused}, {}", served.peer, served.controller))
 }
 
 /// One line per session whose controller is degraded, a limited number each second, and how many were omitted.
@@ -233,9 +235,8 @@ fn degraded_lines(
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_flood_of_transfers_prints_few_lines_and_their_number() {
-        let served = TransferReport {
+    fn served() -> TransferReport {
+        TransferReport {
             peer: "10.0.0.1:5".parse().unwrap(),
             key: String::new(),
             name: "f\n".into(),
@@ -245,12 +246,17 @@ mod tests {
             seconds: 1.0,
             ended: "finished",
             refused: 0,
+            refused_name: None,
             refusal: None,
             rtt_s: 0.1,
             packets: 1,
             retransmitted: 0,
-        };
-        let mut limit = LineLimit::new(LINES_A_SECOND);
+        }
+    }
+
+    #[test]
+    fn a_flood_of_transfers_prints_few_lines_and_their_number() {
+        let (served, mut limit) = (served(), LineLimit::new(LINES_A_SECOND));
         let mut print = |seconds| {
             let now = Time::ZERO + Duration::from_secs(seconds);
             (0..4200).filter_map(|_| transfer_lines(&served, now, &mut limit)).collect::<Vec<_>>()
@@ -260,6 +266,25 @@ mod tests {
         assert!(next[0].starts_with("4100 transfers are not shown") && next[0].lines().count() == 2, "{next:?}");
         assert!(next[1..].iter().all(|line| line.lines().count() == 1 && line.contains("\"f\\n\"")), "{next:?}");
         assert_eq!(next.len(), 100);
+    }
+
+    #[test]
+    fn a_line_names_the_request_that_was_refused() {
+        let line = |ended, files| {
+            let served = TransferReport {
+                ended,
+                files,
+                refused: 2,
+                refused_name: Some("g\n".into()),
+                refusal: Some("why".into()),
+                ..served()
+            };
+            transfer_lines(&served, Time::ZERO, &mut LineLimit::new(1)).unwrap()
+        };
+        assert!(line("refused", 0).contains("10.0.0.1:5 \"g\\n\": refused: why"), "{}", line("refused", 0));
+        let finished = line("finished", 1);
+        assert!(finished.contains("\"f\\n\": 1 kB"), "{finished}");
+        assert!(finished.contains("2 refused (the last one \"g\\n\": why)"), "{finished}");
     }
 
     #[test]

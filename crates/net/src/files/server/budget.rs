@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use rampmeter_session::shares::{Name, Owner};
+use rampmeter_session::shares::{Name, Sharer};
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::options::ServeOptions;
@@ -120,10 +120,10 @@ impl Budgets {
 
     /// The time at which bytes may be moved again for the client at `ip`, if not now.
     pub(crate) fn wait_to_move(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        let owner = Owner::from(ip);
+        let sharer = Sharer::from(ip);
         let all = self.moving.as_mut().and_then(|budget| budget.wait(now));
-        let network = self.moving_of_networks.as_mut().and_then(|each| each.wait(now, owner.network));
-        let own = self.moving_of_clients.as_mut().and_then(|each| each.wait(now, owner.client));
+        let network = self.moving_of_networks.as_mut().and_then(|each| each.wait(now, sharer.network));
+        let own = self.moving_of_clients.as_mut().and_then(|each| each.wait(now, sharer.client));
         all.max(network).max(own)
     }
 
@@ -132,8 +132,9 @@ impl Budgets {
         if let Some(budget) = &mut self.moving {
             budget.take(now, bytes);
         }
-        let owner = Owner::from(ip);
-        for (each, name) in [(&mut self.moving_of_clients, owner.client), (&mut self.moving_of_networks, owner.network)]
+        let sharer = Sharer::from(ip);
+        for (each, name) in
+            [(&mut self.moving_of_clients, sharer.client), (&mut self.moving_of_networks, sharer.network)]
         {
             if let Some(each) = each {
                 each.take(now, name, bytes);
@@ -143,16 +144,16 @@ impl Budgets {
 
     /// The time at which bytes may be hashed again for the client at `ip`, if not now.
     pub(crate) fn wait_to_hash(&mut self, now: Time, ip: IpAddr) -> Option<Time> {
-        let owner = Owner::from(ip);
-        let own = self.hashing_of_clients.wait(now, owner.client);
-        own.max(self.hashing_of_networks.wait(now, owner.network))
+        let sharer = Sharer::from(ip);
+        let own = self.hashing_of_clients.wait(now, sharer.client);
+        own.max(self.hashing_of_networks.wait(now, sharer.network))
     }
 
     /// Bytes were hashed for the client at `ip` that were neither sent nor received for it.
     pub(crate) fn on_hashed(&mut self, now: Time, ip: IpAddr, bytes: u64) {
-        let owner = Owner::from(ip);
-        self.hashing_of_clients.take(now, owner.client, bytes);
-        self.hashing_of_networks.take(now, owner.network, bytes);
+        let sharer = Sharer::from(ip);
+        self.hashing_of_clients.take(now, sharer.client, bytes);
+        self.hashing_of_networks.take(now, sharer.network, bytes);
     }
 
     pub(crate) fn sweep(&mut self, now: Time) {

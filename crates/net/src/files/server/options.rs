@@ -187,7 +187,9 @@ pub struct TransferReport {
     pub ended: &'static str,
     /// Requests that were refused.
     pub refused: u64,
-    /// The reason of the last refusal.
+    /// The name in the last request that was refused. It comes from the network.
+    pub refused_name: Option<String>,
+    /// Why that request was refused.
     pub refusal: Option<String>,
     /// The smoothed round-trip time at the end.
     pub rtt_s: f64,

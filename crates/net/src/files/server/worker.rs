@@ -20,6 +20,7 @@ use crate::clock::{Clock, set_min_timer_slack};
 use crate::driver::{EventLoop, HostId};
 use crate::files::error::NetError;
 use crate::files::pool::{Class, Pool};
+use crate::files::protocol::Refusal;
 use crate::files::sink::Sink;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host};
@@ -30,6 +31,9 @@ const DISK_THREADS: usize = 4;
 
 /// The time that a refused client has to read the reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An upload may be replaced after this time without a packet of its client.
+const SILENT_UPLOAD: Duration = Duration::from_secs(1);
 
 /// One thread of a server.
 #[derive(Debug)]
@@ -206,6 +210,7 @@ impl Worker {
         client.lane.charge_hashing(now, &self.common);
         self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
+            self.common.quota().give_back(upload.charged_without_part());
             self.close_part(id, upload.into_sink());
         }
         self.keep_history(client.peer);
@@ -226,6 +231,9 @@ impl Worker {
     fn on_outcomes(&mut self) {
         while let Some((id, outcome)) = self.shared.pool.poll() {
             let now = self.net.now();
+            if matches!(outcome, Outcome::Failed(Refusal::InUse, _)) {
+                self.end_silent_uploads(now, id);
+            }
             let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
                 // The connection ended in the meantime.
                 match outcome {
@@ -244,6 +252,21 @@ impl Worker {
             if client.lane.on_outcome(&mut cx, outcome) == Next::Failed {
                 cx.host.abort(now, id);
             }
+        }
+    }
+
+    /// Ends uploads of the file that client `id` uploads, too, if they have the same key, and nothing has arrived of
+    /// their sessions for a while: the client was killed, and has come back.
+    fn end_silent_uploads(&mut self, now: Time, id: ConnectionId) {
+        let (Some(host), Some(client)) = (self.net.host_mut(self.host), self.clients.get(&id)) else { return };
+        let is_silent = |other: &&Client| {
+            let is_same =
+                other.key.is_some() && other.key == client.key && other.lane.uploads() == client.lane.uploads();
+            is_same && host.silence(now, other.session).is_some_and(|silence| silence >= SILENT_UPLOAD)
+        };
+        let silent = self.clients.iter().filter(|(_, other)| is_silent(other)).map(|(&id, _)| id);
+        for id in silent.collect::<Vec<_>>() {
+            host.abort(now, id);
         }
     }
 
@@ -340,6 +363,7 @@ impl Worker {
             EndReason::Aborted => "aborted",
             EndReason::FalseFeedback => "false_feedback",
         };
+        let (refused_name, refusal) = done.refusal.clone().unzip();
         on_transfer(&TransferReport {
             peer: client.peer,
             key: client.key.map(|key| key.to_string()).unwrap_or_default(),
@@ -350,7 +374,8 @@ impl Worker {
             seconds: statistics.delivered_at.unwrap_or(now).since(client.started_at).as_secs_f64(),
             ended,
             refused: done.refused,
-            refusal: done.refusal.map(|refusal| refusal.to_string()),
+            refused_name,
+            refusal: refusal.map(|refusal| refusal.to_string()),
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),
             packets: statistics.data_packets,
             retransmitted: statistics.retransmitted,

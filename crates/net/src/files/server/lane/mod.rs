@@ -96,9 +96,9 @@ pub(super) struct Done {
     pub(super) sent: u64,
     /// Bytes of files received.
     pub(super) received: u64,
-    /// Requests that were refused, and the reason of the last one.
+    /// Requests that were refused, and the name and the reason of the last one.
     pub(super) refused: u64,
-    pub(super) refusal: Option<Refusal>,
+    pub(super) refusal: Option<(String, Refusal)>,
 }
 
 /// A connection, now, and what it shares with the others.
@@ -117,6 +117,8 @@ pub(super) struct Lane {
     pub(super) access: Access,
     /// The name of the controller that sends the files.
     pub(super) controller: String,
+    /// The name in the present request.
+    name: String,
     pub(super) input: Vec<u8>,
     /// Answers that did not fit into the send buffer, from `sent` on.
     output: Vec<u8>,
@@ -148,6 +150,7 @@ impl Lane {
             ip,
             access,
             controller: controller.to_owned(),
+            name: String::new(),
             input: Vec::new(),
             output: Vec::new(),
             flushed: 0,
@@ -215,6 +218,11 @@ impl Lane {
     pub(super) fn is_busy(&self, acknowledged: u64) -> bool {
         let is_idle = matches!(self.stage, Stage::Greeting | Stage::Ready | Stage::Ended);
         !is_idle || self.has_job || !self.output.is_empty() || acknowledged < self.written
+    }
+
+    /// The name of the file that it receives.
+    pub(super) fn uploads(&self) -> Option<&str> {
+        matches!(self.stage, Stage::Receiving(_)).then_some(&self.name)
     }
 
     /// Whether the lane has a request that waits for a place.
@@ -316,6 +324,7 @@ impl Lane {
             let next = match &mut self.stage {
                 Stage::Greeting => self.read_greeting(cx),
                 Stage::Receiving(upload) if upload.is_unhashed() => self.hash_part(cx),
+                Stage::Receiving(upload) if upload.waits_for_part() => self.wait_for_part(cx),
                 Stage::Ready | Stage::Receiving(_) | Stage::Skipping => self.read_request(cx),
                 Stage::Changing | Stage::Ended => Next::Wait,
                 Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),
@@ -463,6 +472,6 @@ impl Lane {
 
     pub(super) fn note_refusal(&mut self, reason: Refusal) {
         self.done.refused += 1;
-        self.done.refusal = Some(reason);
+        self.done.refusal = Some((self.name.clone(), reason));
     }
 }

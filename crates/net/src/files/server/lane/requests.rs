@@ -21,6 +21,7 @@ impl Lane {
         if self.done.name.is_empty() {
             self.done.name.clone_from(&name);
         }
+        self.name.clone_from(&name);
         let directory = Arc::clone(&cx.shared.common.directory);
         let hashes = Arc::clone(&cx.shared.common.hashes);
         let allowed = match request {
@@ -30,7 +31,7 @@ impl Lane {
             }
             Request::Delete { .. } | Request::SetModified { .. } if !self.access.overwrite => Err(Refusal::NoOverwrite),
             Request::Put { flags, size, modified, .. } => {
-                return self.on_put(cx, name, *flags, *size, *modified);
+                return self.on_put(cx, *flags, *size, *modified);
             }
             Request::Piece(_) => return Next::Failed,
             _ => directory.check(&name),

@@ -2,10 +2,17 @@
 //!
 //! ```text
 //! on_put ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
-//!              └────────────────── refused: what still arrives of it is dropped
+//!              │  ▲└──────────────── refused: what still arrives of it is dropped
+//!              └──┘ while another upload has the part
 //! ```
+//!
+//! A client that was killed in the middle of an upload, and begins it again at once, finds its own part in use, since
+//! the server has not noticed. So such a part is waited for, and meanwhile the server ends uploads of the same key and
+//! name whose client is silent (`Worker::end_silent_uploads`).
 
 use std::sync::Arc;
+
+use rampmeter_units::{Duration, Time};
 
 use super::{Context, Lane, Next, Stage};
 use crate::files::directory::Directory;
@@ -14,6 +21,12 @@ use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, c
 use crate::files::server::jobs::{HASHED_A_JOB, Outcome, write_refusal};
 use crate::files::sink::Sink;
 
+/// A part that another upload has is tried again after this time,
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// and for this time at most.
+const MAX_IN_USE: Duration = Duration::from_secs(3);
+
 /// An upload.
 #[derive(Debug)]
 pub(in super::super) struct Upload {
@@ -21,12 +34,16 @@ pub(in super::super) struct Upload {
     modified: Modified,
     flags: PutFlags,
     state: State,
+    /// Until when it waits for its part, if another upload has that.
+    waits_until: Option<Time>,
 }
 
 #[derive(Debug)]
 enum State {
     /// A job opens the part file, hashes it, writes to it or completes it.
     InJob(Job),
+    /// Another upload has the part file, which is tried again at this time.
+    InUse(Time),
     /// Bytes of an earlier upload are hashed as soon as the client's budget allows.
     Unhashed(Sink),
     /// The client receives what is here of the file; where it begins follows.
@@ -96,31 +113,37 @@ impl Upload {
         matches!(self.state, State::Unhashed(_))
     }
 
+    /// Whether another upload has its part.
+    pub(super) fn waits_for_part(&self) -> bool {
+        matches!(self.state, State::InUse(_))
+    }
+
+    /// What is charged for it while neither it nor a job has the part.
+    pub(in super::super) fn charged_without_part(&self) -> u64 {
+        if self.waits_for_part() { self.size } else { 0 }
+    }
+
     /// The open part file.
     pub(in super::super) fn into_sink(self) -> Option<Sink> {
         match self.state {
             State::Unhashed(sink) | State::Offered(sink) | State::Open(sink) => Some(sink),
-            State::InJob(_) => None,
+            State::InJob(_) | State::InUse(_) => None,
         }
     }
 }
 
 impl Lane {
-    pub(super) fn on_put(
-        &mut self,
-        cx: &mut Context<'_>,
-        name: String,
-        flags: PutFlags,
-        size: u64,
-        modified: Modified,
-    ) -> Next {
-        let directory = Arc::clone(&cx.shared.common.directory);
+    pub(super) fn on_put(&mut self, cx: &mut Context<'_>, flags: PutFlags, size: u64, modified: Modified) -> Next {
+        let directory = &cx.shared.common.directory;
         let allowed = if !self.access.write {
             Err(Refusal::ReadOnly)
-        } else if check_name(&name).is_err() {
+        } else if check_name(&self.name).is_err() {
             Err(Refusal::BadName)
         } else {
-            directory.check(&name).map_err(|_| Refusal::Hidden).and_then(|()| cx.shared.common.quota().charge(size))
+            directory
+                .check(&self.name)
+                .map_err(|_| Refusal::Hidden)
+                .and_then(|()| cx.shared.common.quota().charge(size))
         };
         if let Err(reason) = allowed {
             self.refuse(cx, reason);
@@ -130,10 +153,27 @@ impl Lane {
             return Next::More;
         }
         self.open_window(cx);
-        let may_overwrite = self.access.overwrite;
-        self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open) });
+        let state = State::InJob(Job::Open);
+        self.stage = Stage::Receiving(Upload { size, modified, flags, state, waits_until: None });
+        self.open_part(cx)
+    }
+
+    /// Opens the part file.
+    pub(super) fn open_part(&mut self, cx: &mut Context<'_>) -> Next {
+        let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
+        upload.state = State::InJob(Job::Open);
+        let (name, size, flags, may_overwrite) = (self.name.clone(), upload.size, upload.flags, self.access.overwrite);
+        let directory = Arc::clone(&cx.shared.common.directory);
         self.submit(cx, Class::Urgent, move || open(&directory, &name, size, flags, may_overwrite));
         Next::Wait
+    }
+
+    /// Opens the part file when it is time to try it again.
+    pub(super) fn wait_for_part(&mut self, cx: &mut Context<'_>) -> Next {
+        match &self.stage {
+            Stage::Receiving(Upload { state: State::InUse(until), .. }) if *until > cx.now => Next::WaitUntil(*until),
+            _ => self.open_part(cx),
+        }
     }
 
     /// Hashes more of the bytes of an earlier upload, if the budget allows.
@@ -187,7 +227,6 @@ impl Lane {
             }
             (Piece::Abort, State::Open(sink) | State::Offered(sink)) => {
                 cx.shared.common.quota().give_back(sink.missing());
-                self.note_refusal(Refusal::Changed);
                 self.stage = Stage::Changing;
                 self.submit(cx, Class::Urgent, move || {
                     sink.close();
@@ -232,6 +271,12 @@ impl Lane {
                 self.done.files += 1;
                 self.stage = Stage::Ready;
                 self.answer(cx, &Answer::Done);
+            }
+            Outcome::Failed(Refusal::InUse, _)
+                if matches!(upload.state, State::InJob(Job::Open))
+                    && cx.now < *upload.waits_until.get_or_insert(cx.now + MAX_IN_USE) =>
+            {
+                upload.state = State::InUse(cx.now + RETRY_INTERVAL);
             }
             Outcome::Failed(reason, missing) => {
                 let has_more = match upload.state {
