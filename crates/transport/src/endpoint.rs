@@ -428,13 +428,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.slots.get_mut(id.index())?.as_mut().filter(|slot| slot.id == id)
     }
 
-    /// The peer has said, outside of the connection, that it has all that it wanted: the connection ends here.
-    pub fn on_peer_finished(&mut self, now: Time, id: ConnectionId) {
-        if self.slot(id).is_some() {
-            self.remove(now, id.index(), CloseReason::Finished);
-        }
-    }
-
     /// The manager, for queries.
     pub fn manager(&self) -> &Manager<C> {
         &self.manager

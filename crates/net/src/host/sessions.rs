@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
 use rampmeter_session::{Event as SessionEvent, Goodbye, MIN_HELLO_BYTES, PublicKey, SessionId, Sessions};
-use rampmeter_transport::{Connection, ConnectionId, State};
+use rampmeter_transport::{CloseReason, Connection, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::UDP_BYTES;
 
@@ -28,11 +28,25 @@ impl<C: Controller> Host<C> {
 
     /// Ends a session with a reason for the other host.
     pub fn disconnect(&mut self, now: Time, session: SessionId, reason: Goodbye) {
-        for id in self.connections_of(session) {
-            self.endpoint.on_peer_finished(now, id);
-        }
+        self.end_connections(now, session, CloseReason::Finished);
+        self.say_goodbye(session, reason);
+    }
+
+    /// Ends a session whose other host is silent.
+    pub fn give_up(&mut self, now: Time, session: SessionId) {
+        self.end_connections(now, session, CloseReason::TimedOut);
+        self.say_goodbye(session, Goodbye::Finished);
+    }
+
+    fn say_goodbye(&mut self, session: SessionId, reason: Goodbye) {
         if let Some(sessions) = &mut self.sessions {
             sessions.goodbye(session, reason);
+        }
+    }
+
+    fn end_connections(&mut self, now: Time, session: SessionId, reason: CloseReason) {
+        for id in self.connections_of(session) {
+            self.endpoint.end(now, id, reason);
         }
     }
 
@@ -118,12 +132,12 @@ impl<C: Controller> Host<C> {
     /// Ends the connections of a session. The event for the application comes before those of the connections.
     fn end(&mut self, now: Time, session: SessionId, end: SessionEnd) {
         self.events.push_back(Event::SessionEnded(session, end));
-        for id in self.connections_of(session) {
-            match end {
-                SessionEnd::Finished => self.endpoint.on_peer_finished(now, id),
-                _ => self.endpoint.abandon(now, id),
-            }
-        }
+        let reason = match end {
+            SessionEnd::Finished => CloseReason::Finished,
+            SessionEnd::NoAnswer => CloseReason::TimedOut,
+            _ => CloseReason::Aborted,
+        };
+        self.end_connections(now, session, reason);
     }
 
     /// The other host of a session has another address. With another port only, as after a restart of a NAT, the path

@@ -64,10 +64,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
-    /// Ends a connection whose peer cannot be reached any more, so that it gets no reset.
-    pub fn abandon(&mut self, now: Time, id: ConnectionId) {
+    /// Ends a connection without a packet for its peer, which has said all outside of it, or cannot be reached.
+    pub fn end(&mut self, now: Time, id: ConnectionId, reason: CloseReason) {
         if self.slot(id).is_some() {
-            self.remove(now, id.index(), CloseReason::Aborted);
+            self.remove(now, id.index(), reason);
         }
     }
 

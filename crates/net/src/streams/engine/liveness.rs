@@ -11,7 +11,7 @@
 //! A server that was restarted answers with a reset, which ends the session at once.
 
 use rampmeter_control::AnyController;
-use rampmeter_session::{Goodbye, SessionId};
+use rampmeter_session::SessionId;
 use rampmeter_units::{Duration, Time};
 
 use super::Engine;
@@ -61,7 +61,7 @@ impl Engine {
         if !host.has_session(session) || silence.is_some_and(|silence| silence >= max) {
             self.end_session(session, SessionEnd::NoAnswer);
             if let Some(host) = self.net.host_mut(self.host) {
-                host.disconnect(now, session, Goodbye::Finished);
+                host.give_up(now, session);
             }
             return;
         }
