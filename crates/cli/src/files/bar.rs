@@ -1,4 +1,5 @@
-//! The progress bar over all files of a command. Nothing is drawn unless standard error is a terminal.
+//! The progress bar over all files of a command. Unless standard error is a terminal, nothing is drawn; attempts that
+//! failed are reported either way.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rampmeter_net::files::{Progress, ProgressHandler};
@@ -24,10 +25,12 @@ impl Bar {
 
     fn show(&self, progress: &Progress) {
         let Self(bar) = self;
-        if bar.is_hidden() {
-            return;
-        }
         match progress {
+            Progress::Failed { reason, wait } => {
+                // `println` of a hidden bar prints nothing.
+                bar.suspend(|| eprintln!("rampmeter: {reason}; trying again in {} s", wait.as_secs_f64()));
+            }
+            _ if bar.is_hidden() => {}
             Progress::Moved { bytes, total, rtt, loss } => {
                 let known = bar.length();
                 if let Some(total) = total.filter(|&total| known != Some(total)) {
@@ -39,9 +42,6 @@ impl Bar {
                 }
                 bar.set_position(*bytes);
                 bar.set_message(format!("RTT {:.1} ms, loss {:.2}%", rtt.as_secs_f64() * 1e3, loss * 100.0));
-            }
-            Progress::Failed { reason, wait } => {
-                bar.println(format!("rampmeter: {reason}; trying again in {} s", wait.as_secs_f64()));
             }
             _ => {}
         }
