@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use rampmeter_units::{Duration, Time};
 
-use crate::shares::{Name, Owner};
+use crate::shares::{Name, Sharer};
 
 /// Counts that are below this are discarded: after about three seconds.
 const MIN_COUNT: f64 = 0.05;
@@ -55,14 +55,14 @@ impl FairRate {
     /// Counts an event of the client at `ip` if it may have one now. Returns whether it may.
     pub(crate) fn take(&mut self, now: Time, ip: IpAddr) -> bool {
         self.purge(now);
-        let owner = Owner::from(ip);
+        let sharer = Sharer::from(ip);
         let count = |name| self.counts.get(&name).map_or(0.0, |count: &Count| count.at(now));
         let left = self.max - self.all.at(now) - 1.0;
-        let left_to_network = left - count(owner.network);
-        let is_permitted = count(owner.client) <= left_to_network;
+        let left_to_network = left - count(sharer.network);
+        let is_permitted = count(sharer.client) <= left_to_network;
         if is_permitted {
             self.all.add(now, 1.0);
-            for name in [owner.network, owner.client] {
+            for name in [sharer.network, sharer.client] {
                 self.counts.entry(name).or_insert(Count::ZERO).add(now, 1.0);
             }
         }

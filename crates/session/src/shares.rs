@@ -34,20 +34,20 @@ pub enum Name {
 
 /// A client that has a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
+pub struct Sharer {
     /// Its network.
     pub network: Name,
     /// The client itself.
     pub client: Name,
 }
 
-impl From<PublicKey> for Owner {
+impl From<PublicKey> for Sharer {
     fn from(key: PublicKey) -> Self {
         Self { network: Name::Key(key), client: Name::Key(key) }
     }
 }
 
-impl From<IpAddr> for Owner {
+impl From<IpAddr> for Sharer {
     fn from(ip: IpAddr) -> Self {
         let (bits, in_network, in_client) = match ip.to_canonical() {
             IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), 8, 0),
@@ -80,31 +80,31 @@ fn permits(amount: u64, left: u64, network: u64, client: u64) -> bool {
 pub(crate) struct Used(BTreeMap<Name, Network>);
 
 impl Used {
-    /// Whether `owner` may take `amount` of what is `left`.
-    pub(crate) fn permits(&self, owner: Owner, amount: u64, left: u64) -> bool {
-        let network = self.0.get(&owner.network);
-        let client = network.and_then(|network| network.clients.get(&owner.client)).copied().unwrap_or(0);
+    /// Whether `sharer` may take `amount` of what is `left`.
+    pub(crate) fn permits(&self, sharer: Sharer, amount: u64, left: u64) -> bool {
+        let network = self.0.get(&sharer.network);
+        let client = network.and_then(|network| network.clients.get(&sharer.client)).copied().unwrap_or(0);
         permits(amount, left, network.map_or(0, |network| network.sum), client)
     }
 
-    pub(crate) fn take(&mut self, owner: Owner, amount: u64) {
-        let network = self.0.entry(owner.network).or_default();
+    pub(crate) fn take(&mut self, sharer: Sharer, amount: u64) {
+        let network = self.0.entry(sharer.network).or_default();
         network.sum += amount;
-        *network.clients.entry(owner.client).or_default() += amount;
+        *network.clients.entry(sharer.client).or_default() += amount;
     }
 
-    /// Gives back `amount`, or what `owner` has if that is less. Returns how much.
-    pub(crate) fn give_back(&mut self, owner: Owner, amount: u64) -> u64 {
-        let Some(network) = self.0.get_mut(&owner.network) else { return 0 };
-        let Some(client) = network.clients.get_mut(&owner.client) else { return 0 };
+    /// Gives back `amount`, or what `sharer` has if that is less. Returns how much.
+    pub(crate) fn give_back(&mut self, sharer: Sharer, amount: u64) -> u64 {
+        let Some(network) = self.0.get_mut(&sharer.network) else { return 0 };
+        let Some(client) = network.clients.get_mut(&sharer.client) else { return 0 };
         let amount = amount.min(*client);
         *client -= amount;
         network.sum -= amount;
         if *client == 0 {
-            network.clients.remove(&owner.client);
+            network.clients.remove(&sharer.client);
         }
         if network.sum == 0 {
-            self.0.remove(&owner.network);
+            self.0.remove(&sharer.network);
         }
         amount
     }
@@ -123,31 +123,31 @@ impl Shares {
         Self { left: all, used: Used::default() }
     }
 
-    /// Takes `amount` for `owner`, if it may have it. Returns whether it may.
-    pub fn take(&mut self, owner: impl Into<Owner>, amount: u64) -> bool {
-        let owner = owner.into();
-        let is_permitted = self.used.permits(owner, amount, self.left);
+    /// Takes `amount` for `sharer`, if it may have it. Returns whether it may.
+    pub fn take(&mut self, sharer: impl Into<Sharer>, amount: u64) -> bool {
+        let sharer = sharer.into();
+        let is_permitted = self.used.permits(sharer, amount, self.left);
         if is_permitted {
             self.left -= amount;
-            self.used.take(owner, amount);
+            self.used.take(sharer, amount);
         }
         is_permitted
     }
 
-    /// Gives back `amount` that was taken for `owner`.
-    pub fn give_back(&mut self, owner: impl Into<Owner>, amount: u64) {
-        self.left += self.used.give_back(owner.into(), amount);
+    /// Gives back `amount` that was taken for `sharer`.
+    pub fn give_back(&mut self, sharer: impl Into<Sharer>, amount: u64) {
+        self.left += self.used.give_back(sharer.into(), amount);
     }
 }
 
 /// Whether a client at `ip` gets one of `all` places beside the clients at `taken`.
 pub fn has_place(ip: IpAddr, all: usize, taken: impl Iterator<Item = IpAddr>) -> bool {
-    let owner = Owner::from(ip);
+    let sharer = Sharer::from(ip);
     let (mut used, mut network, mut client) = (0, 0, 0);
-    for other in taken.map(Owner::from) {
+    for other in taken.map(Sharer::from) {
         used += 1;
-        network += u64::from(other.network == owner.network);
-        client += u64::from(other == owner);
+        network += u64::from(other.network == sharer.network);
+        client += u64::from(other == sharer);
     }
     permits(1, (all as u64).saturating_sub(used), network, client)
 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn amounts_are_shared_in_the_same_way() {
-        let (one, other) = (Owner::from(IpAddr::from([10, 0, 0, 1])), Owner::from(IpAddr::from([10, 0, 1, 1])));
+        let (one, other) = (Sharer::from(IpAddr::from([10, 0, 0, 1])), Sharer::from(IpAddr::from([10, 0, 1, 1])));
         let mut shares = Shares::new(1000);
         assert!(!shares.take(one, 641) && shares.take(one, 500));
         assert!(!shares.take(one, 200) && shares.take(one, 140), "16 parts of 25");

@@ -10,7 +10,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
-use super::engine::{Engine, Owners, Settings};
+use super::engine::{Engine, Settings, Sharers};
 use super::entry::Windows;
 use super::error::StreamError;
 use super::link::{Command, Link};
@@ -114,7 +114,7 @@ impl Client {
                     max_streams: options.max_streams,
                     spare: options.spare.max(1),
                     windows: Arc::new(Windows::new(options.memory)),
-                    owners: Owners::One,
+                    sharers: Sharers::One,
                     number: 0,
                     monitor: options.monitor.clone(),
                 };

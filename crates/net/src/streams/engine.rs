@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rampmeter_control::AnyController;
-use rampmeter_session::shares::Owner;
+use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
 use rampmeter_transport::{Config, ConnectionId, State};
 use rampmeter_units::{Duration, Time};
@@ -52,7 +52,7 @@ pub(super) struct Settings {
     /// All receive windows.
     pub(super) windows: Arc<Windows>,
     /// How the other hosts share them.
-    pub(super) owners: Owners,
+    pub(super) sharers: Sharers,
     /// The engine's number among those of its server.
     pub(super) number: usize,
     /// Where the engine puts its state once a second.
@@ -61,7 +61,7 @@ pub(super) struct Settings {
 
 /// Who shares the receive windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owners {
+pub(super) enum Sharers {
     /// Nobody: there is one session.
     One,
     /// Networks, and the addresses in them.
@@ -74,7 +74,7 @@ pub(super) enum Owners {
 struct Member {
     session: Session,
     /// Who has the receive windows of its streams.
-    owner: Option<Owner>,
+    sharer: Option<Sharer>,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Whether the other host answers.
     answers: watch::Sender<bool>,
@@ -260,10 +260,10 @@ impl Engine {
     }
 
     fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
-        let owner = match self.settings.owners {
-            Owners::One => None,
-            Owners::Networks => Some(peer.into()),
-            Owners::Keys => Some(Owner::from(key)),
+        let sharer = match self.settings.sharers {
+            Sharers::One => None,
+            Sharers::Networks => Some(peer.into()),
+            Sharers::Keys => Some(Sharer::from(key)),
         };
         let (ended, end) = watch::channel(None);
         let (answers, answering) = watch::channel(true);
@@ -271,7 +271,7 @@ impl Engine {
         let link = Arc::clone(&self.link);
         self.sessions.entry(id).or_insert_with(|| Member {
             session: Session::new(id, key, link, end, answering, degradation),
-            owner,
+            sharer,
             ended,
             answers,
             degraded,
@@ -289,7 +289,7 @@ impl Engine {
         let member = self.sessions.get(&session)?;
         let pipe = Arc::new(Pipe::default());
         let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
-        self.streams.insert(id, Entry::new(now, session, member.owner, pipe));
+        self.streams.insert(id, Entry::new(now, session, member.sharer, pipe));
         Some(stream)
     }
 
@@ -326,7 +326,7 @@ impl Engine {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(member) = self.sessions.get_mut(&id) else { return };
         while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
-            let opened = Some(()).filter(|()| self.settings.windows.take(member.owner, FIRST_WINDOW));
+            let opened = Some(()).filter(|()| self.settings.windows.take(member.sharer, FIRST_WINDOW));
             let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
             let Some(connection) = opened else {
                 if member.opening.is_empty() {
@@ -353,7 +353,7 @@ impl Engine {
             member.accepted.retain(is_open);
         }
         let has_place = member.accepted.len() < max_streams;
-        if has_place && !is_stopping && self.settings.windows.take(member.owner, FIRST_WINDOW) {
+        if has_place && !is_stopping && self.settings.windows.take(member.sharer, FIRST_WINDOW) {
             member.accepted.insert(id);
             member.silent.insert(id);
             return;
@@ -401,9 +401,9 @@ impl Engine {
             is_silent || member.opening.remove(&id) || member.spare.len() < before
         };
         let found =
-            self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.owner)));
-        let Some((session, owner)) = found else { return };
-        self.settings.windows.give_back(owner, FIRST_WINDOW);
+            self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.sharer)));
+        let Some((session, sharer)) = found else { return };
+        self.settings.windows.give_back(sharer, FIRST_WINDOW);
         if let Some(dial) = &self.dial {
             let error = ContactError::no_answer(dial.address);
             return self.try_next_address(now, error);
@@ -418,7 +418,7 @@ impl Engine {
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
-            self.settings.windows.give_back(member.owner, FIRST_WINDOW * connections);
+            self.settings.windows.give_back(member.sharer, FIRST_WINDOW * connections);
         }
     }
 

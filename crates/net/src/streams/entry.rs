@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rampmeter_control::AnyController;
 use rampmeter_manager::Share;
 use rampmeter_session::SessionId;
-use rampmeter_session::shares::{Owner, Shares};
+use rampmeter_session::shares::{Sharer, Shares};
 use rampmeter_transport::{ConnectionId, State};
 use rampmeter_units::{Bytes, Time};
 
@@ -37,22 +37,23 @@ impl Windows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `more` for a stream of `owner`, if that is allowed. A client's streams have no owner: they may take all.
-    pub(super) fn take(&self, owner: Option<Owner>, more: Bytes) -> bool {
+    /// Takes `more` for a stream of `sharer`, if that is allowed. A client's streams share with nobody: they may take
+    /// all.
+    pub(super) fn take(&self, sharer: Option<Sharer>, more: Bytes) -> bool {
         let mut free = self.free();
-        let is_permitted = more <= free.left && owner.is_none_or(|owner| free.shares.take(owner, more.as_u64()));
+        let is_permitted = more <= free.left && sharer.is_none_or(|sharer| free.shares.take(sharer, more.as_u64()));
         if is_permitted {
             free.left -= more;
         }
         is_permitted
     }
 
-    /// Gives back what was taken for `owner`.
-    pub(super) fn give_back(&self, owner: Option<Owner>, bytes: Bytes) {
+    /// Gives back what was taken for `sharer`.
+    pub(super) fn give_back(&self, sharer: Option<Sharer>, bytes: Bytes) {
         let mut free = self.free();
         free.left += bytes;
-        if let Some(owner) = owner {
-            free.shares.give_back(owner, bytes.as_u64());
+        if let Some(sharer) = sharer {
+            free.shares.give_back(sharer, bytes.as_u64());
         }
     }
 }
@@ -60,7 +61,7 @@ impl Windows {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) session: SessionId,
-    owner: Option<Owner>,
+    sharer: Option<Sharer>,
     pub(super) pipe: Arc<Pipe>,
     window: ReceiveWindow,
     finished: bool,
@@ -69,9 +70,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(now: Time, session: SessionId, owner: Option<Owner>, pipe: Arc<Pipe>) -> Self {
+    pub(super) fn new(now: Time, session: SessionId, sharer: Option<Sharer>, pipe: Arc<Pipe>) -> Self {
         let window = ReceiveWindow::new(now, FIRST_WINDOW);
-        Self { session, owner, pipe, window, finished: false, session_end: None }
+        Self { session, sharer, pipe, window, finished: false, session_end: None }
     }
 
     /// Moves what can be moved.
@@ -122,7 +123,7 @@ impl Entry {
     ) {
         let Some(connection) = host.endpoint().connection(id) else { return };
         let (rtt, size) = (connection.statistics().smoothed_rtt, self.window.size());
-        if self.window.on_read(now, moved, rtt) && windows.take(self.owner, size) {
+        if self.window.on_read(now, moved, rtt) && windows.take(self.sharer, size) {
             self.window.raise(size * 2);
             host.endpoint_mut().raise_receive_window(id, size * 2);
         }
@@ -157,7 +158,7 @@ impl Entry {
         let woken = state.woken();
         drop(state);
         woken.wake();
-        windows.give_back(self.owner, self.window.size());
+        windows.give_back(self.sharer, self.window.size());
     }
 
     /// Its session has ended; its connection ends next, once what has arrived is in the pipe.
@@ -181,10 +182,10 @@ mod tests {
 
     #[test]
     fn one_client_leaves_windows_for_others() {
-        let owner = |last: [u8; 2]| Some(Owner::from(IpAddr::from([10, 0, last[0], last[1]])));
-        let [greedy, neighbour, other] = [[0, 1], [0, 2], [1, 1]].map(owner);
+        let sharer = |last: [u8; 2]| Some(Sharer::from(IpAddr::from([10, 0, last[0], last[1]])));
+        let [greedy, neighbour, other] = [[0, 1], [0, 2], [1, 1]].map(sharer);
         let windows = Windows::new(Bytes::new(1 << 30));
-        let fill = |owner| (0..9999).take_while(|_| windows.take(owner, FIRST_WINDOW)).count();
+        let fill = |sharer| (0..9999).take_while(|_| windows.take(sharer, FIRST_WINDOW)).count();
         // Of 4096 windows. Sixteen parts of 25; four fifths of what is left to its network; the same of the rest.
         assert_eq!([greedy, neighbour, other].map(fill), [2621, 524, 608]);
         windows.give_back(greedy, FIRST_WINDOW * 1000);

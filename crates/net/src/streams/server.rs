@@ -12,7 +12,7 @@ use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
 use tokio::sync::{mpsc, watch};
 
-use super::engine::{Engine, Owners, Settings};
+use super::engine::{Engine, Settings, Sharers};
 use super::entry::Windows;
 use super::link::{Command, Link};
 use super::stream::Stream;
@@ -177,9 +177,9 @@ impl Server {
             max_streams: options.max_streams,
             spare: 0,
             windows: Arc::new(Windows::new(options.memory)),
-            owners: match options.clients {
-                Clients::Listed(_) => Owners::Keys,
-                Clients::Anyone | Clients::None => Owners::Networks,
+            sharers: match options.clients {
+                Clients::Listed(_) => Sharers::Keys,
+                Clients::Anyone | Clients::None => Sharers::Networks,
             },
             number: 0,
             transport: options.transport,

@@ -25,7 +25,7 @@ use crate::handshake::{Answered, Handshake, draw};
 use crate::key::PublicKey;
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
-use crate::shares::{Name, Owner};
+use crate::shares::{Name, Sharer};
 use crate::stateless::CookieCheck;
 
 /// Handshakes a second without a cookie. Each takes two X25519 operations or more, a fifth of a millisecond together.
@@ -260,13 +260,13 @@ impl Sessions {
 
     /// Discards the oldest half-open session of the client with the most, in the network with the most.
     fn displace(&mut self) {
-        let owner = |id: &SessionId| self.slot(*id).map(|session| Owner::from(session.first_address.ip()));
+        let sharer = |id: &SessionId| self.slot(*id).map(|session| Sharer::from(session.first_address.ip()));
         let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
-        for Owner { network, client } in self.half_open.iter().filter_map(owner) {
+        for Sharer { network, client } in self.half_open.iter().filter_map(sharer) {
             *counts.entry(network).or_default() += 1;
             *counts.entry(client).or_default() += 1;
         }
-        let count = |id: &SessionId| owner(id).map(|owner| (counts[&owner.network], counts[&owner.client]));
+        let count = |id: &SessionId| sharer(id).map(|sharer| (counts[&sharer.network], counts[&sharer.client]));
         let most = self.half_open.iter().map(count).max();
         let oldest = self.half_open.iter().copied().find(|id| Some(count(id)) == most);
         if let Some(oldest) = oldest {
