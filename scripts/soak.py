@@ -6,9 +6,9 @@
 Clients fetch, upload and synchronize files at two servers, and open connections through tunnels, again and again
 (soak_jobs.py, soak_tunnels.py). The paths lose, reorder and duplicate packets and give clients new addresses
 (bad_path.py). Some clients are killed and run again, as one file server is, and the tunnels' clients. The other file
-server and the tunnels' server are never killed: their memory must not grow and their descriptors must all be closed at
-the end. A file that differs, a job that is not complete in time, or a connection that ends otherwise than its two ends
-say is a failure.
+server and the tunnels' server are never killed. Halfway and at the end all clients pause for a while: what these
+servers then use must not grow (soak_memory.py), and their descriptors must all be closed at the end. A file that
+differs, a job that is not complete in time, or a connection that ends otherwise than its two ends say is a failure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bad_path import BadPath, Faults
 from command import table
 from processes import Process, Server, TunnelClient, TunnelServer
 from soak_jobs import KINDS, MAX_WAIT, Clients, Site, Tally
-from soak_memory import growth
+from soak_memory import REST, at_rest, permitted_growth
 from soak_tunnels import End, Service
 
 SIZES = [0, 1, 1_000, 30_000, 30_000, 300_000, 300_000, 3_000_000]
@@ -47,7 +47,8 @@ class Watched:
 
     name: str
     process: Process
-    memory: list[int] = field(default_factory=list)  # bytes, each second
+    memory: list[int] = field(default_factory=list)  # bytes, about each second
+    at_rest: list[int] = field(default_factory=list)  # halfway and at the end
     descriptors: int = 0  # at the start
     descriptors_left: int = 0  # more than these at the end
 
@@ -113,7 +114,13 @@ def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
     for tunnel in tunnels:
         stack.callback(tunnel.kill)
     group = Clients(Site(program, home, served, urls, hashes, service, tunnels, arguments.kinds), clients)
-    run_for(60 * arguments.minutes, group, servers[1], tunnels, watched, seed)
+    for half in (1, 2):
+        run_for(30 * arguments.minutes, group, servers[1], tunnels, watched, seed + half)
+        group.pause()
+        progress(f"half {half} of 2: at rest for {REST:.0f} s")
+        for each, memory in zip(watched, at_rest([each.process.memory for each in watched]), strict=True):
+            each.at_rest.append(memory)
+        group.resume()
     group.stop()
     processes: list[Process] = [*tunnels, *servers, tunnel_server]
     for tunnel in tunnels:
@@ -153,8 +160,13 @@ def run_for(
         if sys.stderr.isatty() or now > next_line:
             next_line += PROGRESS_INTERVAL
             total, memory = group.total(), ", ".join(f"{each.memory[-1] >> 20} MiB" for each in watched)
-            text = f"{elapsed:.0f} of {seconds:.0f} s: {total.jobs} jobs, {total.bytes / 1e6:.0f} MB, servers {memory}"
-            print(*(["\r", text] if sys.stderr.isatty() else [text, "\n"]), sep="", end="", file=sys.stderr, flush=True)
+            done = f"{total.jobs} jobs, {total.bytes / 1e6:.0f} MB"
+            progress(f"{elapsed:.0f} of {seconds:.0f} s: {done}, servers {memory}")
+
+
+def progress(text: str) -> None:
+    """Print a line about the progress, on a terminal in place of the last one."""
+    print(*(["\r\033[K", text] if sys.stderr.isatty() else [text, "\n"]), sep="", end="", file=sys.stderr, flush=True)
 
 
 def keep_logs(directory: Path, processes: list[Process], watched: list[Watched]) -> None:
@@ -198,13 +210,14 @@ def judge(
             "wait_max_s": waits[-1],
         }
     for each in watched:
-        grown, limit = growth(each.memory)
-        measured[f"{each.name}_growth_bytes"] = grown
-        measured[f"{each.name}_growth_limit_bytes"] = limit
+        before, after = each.at_rest
+        measured[f"{each.name}_at_rest_halfway_bytes"] = before
+        measured[f"{each.name}_at_rest_bytes"] = after
         measured[f"{each.name}_memory_max_bytes"] = max(each.memory)
         measured[f"{each.name}_descriptors_left"] = each.descriptors_left
-        if grown > limit:
-            failures.append(f"{each.name} grew by {grown / 1024:.0f} KiB; {limit / 1024:.0f} KiB are permitted")
+        if after - before > permitted_growth(before):
+            permitted = f"{permitted_growth(before) / 1024:.0f} KiB are permitted"
+            failures.append(f"{each.name} grew by {(after - before) / 1024:.0f} KiB at rest; {permitted}")
         if each.descriptors_left > 0:
             failures.append(f"{each.name} has {each.descriptors_left} descriptors more than at its start")
         if each.process.process.returncode not in (0, 130, -signal.SIGTERM):

@@ -77,9 +77,30 @@ class Clients:
         self.tallies = {kind: Tally() for kind in site.kinds}
         self.errors = 0  # clients that ended by an error of these scripts
         self._lock, self._stop = threading.Lock(), threading.Event()
+        self._turn = threading.Condition(self._lock)
+        self._is_paused, self._idle = False, 0
         self._threads = [threading.Thread(target=self._run, args=(Client(site, n),), daemon=True) for n in range(count)]
         for thread in self._threads:
             thread.start()
+
+    def pause(self) -> None:
+        """Let each client complete its job, and wait until all have."""
+        with self._turn:
+            self._is_paused = True
+            self._turn.wait_for(lambda: self._idle + self.errors >= len(self._threads))
+
+    def resume(self) -> None:
+        """Let the clients go on."""
+        with self._turn:
+            self._is_paused = False
+            self._turn.notify_all()
+
+    def _wait_while_paused(self) -> None:
+        with self._turn:
+            self._idle += 1
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: not self._is_paused)
+            self._idle -= 1
 
     def stop(self) -> None:
         """Let each client complete its job."""
@@ -98,12 +119,14 @@ class Clients:
     def _run(self, client: Client) -> None:
         try:
             while not self._stop.is_set():
+                self._wait_while_paused()
                 kind, tally = client.run_job()
                 with self._lock:
                     self.tallies[kind].add(tally)
         except Exception:
-            with self._lock:
+            with self._turn:
                 self.errors += 1
+                self._turn.notify_all()
             raise
 
 
