@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::check_first_window;
 use crate::newreno::{self, NewReno};
 use crate::pacer::Pacer;
+use crate::slow_start::SlowStart;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
 
 /// Settings of the Congestion Manager's controller.
@@ -28,6 +29,8 @@ use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path
 pub struct Config {
     /// First window without a history, in packets; the paper says "slow start".
     pub initial_window: u64,
+    /// How the first slow start ends.
+    pub slow_start: SlowStart,
     /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
     pub shape: bool,
     /// Start with the last rate of the previous macroflow to the destination.
@@ -36,7 +39,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 2, shape: true, use_history: true }
+        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true, use_history: true }
     }
 }
 
@@ -63,7 +66,8 @@ impl Algorithm for Cm {
     type Config = Config;
 
     fn new(config: &Config, random: Stream) -> Self {
-        let tcp = newreno::Config { initial_window: config.initial_window, ..newreno::Config::default() };
+        let &Config { initial_window, slow_start, .. } = config;
+        let tcp = newreno::Config { initial_window, slow_start, ..newreno::Config::default() };
         Self {
             config: config.clone(),
             tcp: NewReno::new(&tcp, random),
@@ -98,6 +102,7 @@ impl Controller for Cm {
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.tcp.on_sent(now, sent);
         if self.config.shape {
             let rate = self.paced_rate();
             self.pacer.sent(now, sent.bytes, rate);
@@ -194,6 +199,20 @@ mod tests {
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 4);
         cm.on_ack(Time::ZERO, &ack(1));
         assert_eq!((cm.window(), cm.rate()), (PACKET * 5, Some(Rate::of(PACKET * 5, RTT))));
+    }
+
+    #[test]
+    fn search_ends_slow_start_where_half_of_what_was_sent_arrives() {
+        for (slow_start, state) in [(SlowStart::Standard, "slow_start"), (SlowStart::Search, "congestion_avoidance")] {
+            let mut cm = Cm::new(&Config { slow_start, ..Config::default() }, Stream::from_seed(1));
+            cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+            for n in 0..500 {
+                let now = Time::ZERO + RTT / 50 * n;
+                (0..2).for_each(|_| cm.on_sent(now, &Sent { number: 0, bytes: PACKET, in_flight: PACKET }));
+                cm.on_ack(now, &Ack { smoothed_rtt: RTT, min_rtt: RTT, ..ack(1) });
+            }
+            assert_eq!(cm.state(), state);
+        }
     }
 
     #[test]

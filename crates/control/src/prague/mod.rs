@@ -45,6 +45,8 @@ use crate::check::{check_first_window, check_range, check_share, require};
 use crate::episode::Episode;
 use crate::marked_share::{MarkedShare, Reported};
 use crate::pacer::Pacer;
+use crate::rules::{AckEvent, Amount, SlowStart};
+use crate::slow_start::{Detector, Step};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 
 /// Settings of Prague.
@@ -53,6 +55,8 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, S
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
+    /// How the first slow start ends, if no mark ends it before.
+    pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha`.
     pub gain: f64,
     /// Flows with a shorter round trip grow as if it were this long (section 2.4.4).
@@ -67,6 +71,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             initial_window: 10,
+            slow_start: SlowStart::Standard,
             gain: 1.0 / 16.0,
             rtt_virt: Duration::from_millis(25),
             min_rate: Rate::from_bps(100_000),
@@ -92,12 +97,21 @@ const MIN_IN_FLIGHT: f64 = 2.0;
 const CLEARED_CODES: u32 = 8;
 
 /// The window, and what a loss that turns out spurious restores.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Window {
     /// `w`.
     packets: f64,
     /// The slow-start threshold.
     threshold: f64,
+    /// Watches the first slow start.
+    detector: Detector,
+}
+
+impl Window {
+    /// A window of `packets` after the first slow start.
+    fn new(packets: f64, threshold: f64) -> Self {
+        Self { packets, threshold, detector: Detector::None }
+    }
 }
 
 /// The last reduction by marks.
@@ -157,17 +171,34 @@ impl Prague {
     }
 
     /// `packets` unmarked packets have arrived.
-    fn grow(&mut self, packets: f64) {
+    fn grow(&mut self, now: Time, ack: &Ack<'_>, packets: f64) {
         let slow = if self.in_slow_start() { packets.min(self.window.threshold - self.window.packets) } else { 0.0 };
-        self.window.packets += slow;
+        if slow > 0.0 {
+            self.grow_in_slow_start(now, ack, slow);
+        }
         let ratio = self.rtt.as_secs_f64() / self.virtual_rtt().as_secs_f64();
         self.window.packets += (packets - slow) * ratio * ratio / self.window.packets; // section 2.4.4
+    }
+
+    /// `packets` unmarked packets have arrived in slow start.
+    fn grow_in_slow_start(&mut self, now: Time, ack: &Ack<'_>, packets: f64) {
+        let event = self.event(now, ack);
+        match self.window.detector.on_ack(&event, Amount::Packets(packets)) {
+            Step::Grow(Amount::Packets(packets)) => self.window.packets += packets,
+            Step::Grow(Amount::Bytes(bytes)) => self.window.packets += bytes.as_f64() / self.packet.as_f64(),
+            Step::End(window) => self.lower_to(self.window.packets.min(window.as_f64() / self.packet.as_f64())),
+        }
+    }
+
+    fn event<'a>(&self, now: Time, ack: &'a Ack<'a>) -> AckEvent<'a> {
+        let delivered = ack.delivered.as_f64() / self.packet.as_f64();
+        AckEvent { now, ack, window: self.window.packets, delivered, window_bytes: self.window(), packet: self.packet }
     }
 
     /// Ends slow start with a window of `packets`.
     fn lower_to(&mut self, packets: f64) {
         let packets = packets.max(self.min_window());
-        self.window = Window { packets, threshold: packets };
+        self.window = Window::new(packets, packets);
     }
 
     /// Reduces the window for the marks of `ack`, unless that was done in the last `T'` (section 2.4.2).
@@ -204,7 +235,11 @@ impl Algorithm for Prague {
             config: config.clone(),
             packet: Bytes::new(1),
             rtt: Duration::from_millis(1),
-            window: Window { packets: config.initial_window as f64, threshold: f64::MAX },
+            window: Window {
+                packets: config.initial_window as f64,
+                threshold: f64::MAX,
+                detector: Detector::new(config.slow_start),
+            },
             marked: None,
             reduction: None,
             last_marks: None,
@@ -233,6 +268,7 @@ impl Controller for Prague {
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.window.detector.on_sent(sent.bytes);
         self.pacer.sent(now, sent.bytes, self.paced_rate());
     }
 
@@ -262,7 +298,10 @@ impl Controller for Prague {
         self.on_marks(now, ack);
         let may_grow = !ack.recovering && !ack.app_limited;
         if may_grow {
-            self.grow(ack.delivered.saturating_sub(reported.marked).as_f64() / self.packet.as_f64());
+            self.grow(now, ack, ack.delivered.saturating_sub(reported.marked).as_f64() / self.packet.as_f64());
+        } else {
+            let event = self.event(now, ack);
+            self.window.detector.on_other_ack(&event);
         }
     }
 
@@ -271,7 +310,7 @@ impl Controller for Prague {
         if !self.losses.starts(loss) {
             return;
         }
-        let before = self.window;
+        let before = self.window.clone();
         let recent = self.reduction.take().filter(|last| now.since(last.at) < self.virtual_rtt());
         let packets = before.packets + recent.map_or(0.0, |last| last.packets);
         if loss.kind == LossKind::Transient {
@@ -279,7 +318,7 @@ impl Controller for Prague {
             self.before = Some((before, episode));
         } else {
             let threshold = if loss.repeated_timeout { before.threshold } else { (packets / 2.0).max(MIN_IN_FLIGHT) };
-            self.window = Window { packets: 1.0, threshold }; // RFC 5681 section 3.1
+            self.window = Window::new(1.0, threshold); // RFC 5681 section 3.1
             self.before = None;
         }
     }
@@ -318,7 +357,11 @@ impl Controller for Prague {
     }
 
     fn state(&self) -> &'static str {
-        if self.in_slow_start() { "slow_start" } else { "congestion_avoidance" }
+        match self.in_slow_start() {
+            false => "congestion_avoidance",
+            true if self.window.detector.is_conservative() => "conservative_slow_start",
+            true => "slow_start",
+        }
     }
 
     fn degraded_reason(&self) -> Option<&'static str> {

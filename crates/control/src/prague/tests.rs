@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{PACKET, arrived, loss};
+use crate::testing::{PACKET, ack, arrived, loss};
 use crate::{Arrival, Controller};
 
 /// A flow on a path with a round-trip time of `rtt`.
@@ -58,6 +58,33 @@ fn slow_start_ends_with_half_the_window_at_the_first_mark() {
 }
 
 #[test]
+fn growing_delays_end_the_first_slow_start_where_that_is_set() {
+    for (slow_start, states) in [
+        (SlowStart::Standard, ["slow_start", "slow_start"]),
+        (SlowStart::Hystart, ["conservative_slow_start", "congestion_avoidance"]),
+    ] {
+        let mut flow = Flow::new(ms(100));
+        flow.prague = Prague::new(&Config { slow_start, ..Config::default() }, Stream::from_seed(1));
+        flow.prague.on_path(Time::ZERO, &Path::new(PACKET, ms(100), None));
+        let rounds = |flow: &mut Flow, rounds, rtt| {
+            flow.rtt = rtt;
+            for packets in (0..rounds).flat_map(|_| [20; 20]) {
+                flow.now += rtt / packets;
+                flow.deliver(Ecn::Ect1);
+            }
+        };
+        rounds(&mut flow, 3, ms(100));
+        assert_eq!(flow.prague.state(), "slow_start");
+        rounds(&mut flow, 2, ms(120));
+        assert_eq!(flow.prague.state(), states[0]);
+        rounds(&mut flow, 6, ms(120));
+        assert_eq!(flow.prague.state(), states[1]);
+        flow.prague.lower_to(10.0);
+        assert_eq!(flow.prague.state(), "congestion_avoidance");
+    }
+}
+
+#[test]
 fn only_marks_move_alpha_from_1() {
     let mut flow = Flow::new(ms(100));
     let deliver = |flow: &mut Flow, packets: u64, ecn| {
@@ -92,8 +119,8 @@ fn a_slow_start_after_a_timeout_is_paced_at_twice_the_rate() {
 #[test]
 fn slow_start_stops_at_its_threshold() {
     let mut flow = Flow::new(ms(25));
-    flow.prague.window = Window { packets: 10.0, threshold: 12.0 };
-    flow.prague.grow(5.0);
+    flow.prague.window = Window::new(10.0, 12.0);
+    flow.prague.grow(flow.now, &ack(5), 5.0);
     assert_eq!(flow.prague.packets(), 12.25, "the other three packets add 3 / 12");
 }
 
@@ -221,7 +248,7 @@ fn a_loss_halves_the_window_and_undoes_a_recent_mark() {
 #[test]
 fn a_window_that_has_recovered_is_not_restored() {
     let mut flow = Flow::new(ms(20));
-    flow.prague.window = Window { packets: 50.0, threshold: f64::INFINITY };
+    flow.prague.window = Window::new(50.0, f64::INFINITY);
     flow.prague.on_loss(flow.now, &loss(LossKind::Transient, 3, 20));
     flow.prague.window.packets = 50.0;
     flow.prague.on_spurious_loss(flow.now);
