@@ -6,7 +6,8 @@
 Each way runs all loads once in every turn, one after the other, from a server on the one side to a client on the other.
 A tunnel is started for each turn and carries all of its loads, as for a user; so the first load meets an unknown path,
 and later ones do not. `direct cubic` is the kernel's TCP with that controller at the servers. `port pcp` is the tunnel
-without its SOCKS port, for browsers, too. It needs root.
+without its SOCKS port, for browsers, too. `busy cubic` is `direct cubic` on a machine whose processor is as busy as
+with a tunnel: whether programs are slower only because both ends of the tunnel run beside them. It needs root.
 scripts/tunnel_loads.py has the loads.
 """
 
@@ -38,7 +39,7 @@ from tunnel_loads import (
     running,
     serving,
 )
-from wire_network import SERVER, Emulated, LineReport, NetworkError, PathSettings
+from wire_network import SERVER, Emulated, LineReport, NetworkError, PathSettings, killed_with_us
 from wire_peers import PeerError, prepare, progress, stop_on_signals
 
 PATHS = [
@@ -47,6 +48,7 @@ PATHS = [
     PathSettings("shallow", mbps=100, rtt_ms=100, buffer=0.1, loss=0),
     PathSettings("bloated", mbps=20, rtt_ms=20, buffer=20, loss=0),
 ]
+BUSY = (50e-6, 150e-6)  # seconds: a program uses each core, and leaves it to others, as both ends of a tunnel do
 WAYS = "direct cubic,direct bbr,tunnel cubic,tunnel newreno,tunnel pcp"
 TUNNEL, SOCKS = 7268, 1080
 
@@ -65,7 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare direct TCP with the tunnel over emulated paths.")
     parser.add_argument("rampmeter", type=Path, help="the command")
     parser.add_argument(
-        "--ways", default=WAYS, help="`direct`, `tunnel` or `port CONTROLLER`, with commas (%(default)s)"
+        "--ways", default=WAYS, help="`direct`, `busy`, `tunnel` or `port CONTROLLER`, with commas (%(default)s)"
     )
     parser.add_argument("--paths", default=",".join(path.name for path in PATHS), help="the same (%(default)s)")
     parser.add_argument("--loads", default=",".join(LOADS), help="the same (%(default)s)")
@@ -118,9 +120,9 @@ def available(ways: list[str]) -> list[str]:
     found = []
     for way in ways:
         kind, _, controller = way.partition(" ")
-        if kind not in ("direct", "tunnel", "port") or not controller:
+        if kind not in ("direct", "busy", "tunnel", "port") or not controller:
             raise PeerError(f"no way is called {way!r}; write direct cubic or, for example, tunnel pcp")
-        if kind == "direct" and controller not in kernel:
+        if kind in ("direct", "busy") and controller not in kernel:
             progress(f"SKIPPED, {way}: this kernel has no tcp_{controller}")
         else:
             found.append(way)
@@ -153,9 +155,12 @@ def measure(
 def reached(name: str, files: Files, network: Emulated, rampmeter: Path) -> Iterator[Way]:
     """Make the servers reachable for the client."""
     kind, _, controller = name.partition(" ")
-    if kind == "direct":
+    if kind in ("direct", "busy"):
         network.set_kernel_controller(controller)
-        yield Way(SERVER)
+        with ExitStack() as stack:
+            for core in os.sched_getaffinity(0) if kind == "busy" else ():
+                stack.enter_context(busy(core))
+            yield Way(SERVER)
         return
     at = files.directory
     for key in ("server", "client"):
@@ -176,6 +181,21 @@ def reached(name: str, files: Files, network: Emulated, rampmeter: Path) -> Iter
             stack.enter_context(running(command, log))
         await_line(at / "tunnel.log", "connected to")
         yield Way("127.0.0.1", proxy=None if kind == "port" else f"127.0.0.1:{SOCKS}", server=SERVER)
+
+
+@contextmanager
+def busy(core: int) -> Iterator[None]:
+    """Keep a core busy for a part of the time, before all programs but the delay line."""
+    used, left = BUSY
+    code = f"""import time
+while True:
+    until = time.perf_counter() + {used}
+    while time.perf_counter() < until:
+        pass
+    time.sleep({left})"""
+    command = ["taskset", "--cpu-list", str(core), *REALTIME, sys.executable, "-c", code]
+    with running(killed_with_us(command), None):
+        yield
 
 
 def await_line(log: Path, text: str) -> None:

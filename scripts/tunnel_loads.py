@@ -242,7 +242,7 @@ def serving(files: Files, network: Emulated) -> Iterator[None]:
 
 
 @contextmanager
-def running(command: list[str], log: IO[str]) -> Iterator[None]:
+def running(command: list[str], log: IO[str] | None) -> Iterator[None]:
     """Run a program in the background, and end it."""
     process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
