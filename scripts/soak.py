@@ -56,10 +56,13 @@ class Watched:
         """Count the first descriptors."""
         self.descriptors = self.process.descriptors()
 
+    def memory_now(self) -> int:
+        """Return its memory; 0 if it has ended."""
+        return self.process.memory() if self.process.is_running() else 0
+
     def sample(self) -> None:
         """Measure its memory."""
-        if self.process.is_running():
-            self.memory.append(self.process.memory())
+        self.memory.append(self.memory_now())
 
     def count_descriptors(self) -> int:
         """Return how many descriptors are open that were not at the start."""
@@ -114,14 +117,13 @@ def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
     for tunnel in tunnels:
         stack.callback(tunnel.kill)
     group = Clients(Site(program, home, served, urls, hashes, service, tunnels, arguments.kinds), clients)
-    for half in (1, 2):
+    for half, end in ((1, group.pause), (2, group.stop)):
         run_for(30 * arguments.minutes, group, servers[1], tunnels, watched, seed + half)
-        group.pause()
+        end()
         progress(f"half {half} of 2: at rest for {REST:.0f} s")
-        for each, memory in zip(watched, at_rest([each.process.memory for each in watched]), strict=True):
+        for each, memory in zip(watched, at_rest([each.memory_now for each in watched]), strict=True):
             each.at_rest.append(memory)
         group.resume()
-    group.stop()
     processes: list[Process] = [*tunnels, *servers, tunnel_server]
     for tunnel in tunnels:
         tunnel.stop()

@@ -120,6 +120,8 @@ class Clients:
         try:
             while not self._stop.is_set():
                 self._wait_while_paused()
+                if self._stop.is_set():
+                    break
                 kind, tally = client.run_job()
                 with self._lock:
                     self.tallies[kind].add(tally)

@@ -13,15 +13,21 @@ MB = 1 << 20
 WHOLE = Side(b"x" * 1000)
 
 
-def test_memory_at_rest_is_the_lowest_of_the_end_of_a_pause() -> None:
+def test_memory_at_rest_is_the_lowest_at_the_end_of_a_pause() -> None:
     began = time.monotonic()
-    falls = [lambda: 100 if time.monotonic() - began < 0.1 else 20, lambda: 50]
-    assert at_rest(falls, seconds=0.3) == [20, 50]
+
+    def memory() -> int:
+        elapsed = time.monotonic() - began
+        return 10 if elapsed < 0.5 else 30 if elapsed < 0.8 else 20 if elapsed < 0.9 else 40
+
+    assert at_rest([memory, lambda: 50], seconds=1.0) == [20, 50]
 
 
-def test_a_tenth_or_three_megabytes_may_be_chance() -> None:
-    assert permitted_growth(10 * MB) == 3 * MB
-    assert permitted_growth(50 * MB) == 5 * MB
+def test_a_leak_of_half_a_megabyte_a_minute_is_growth() -> None:
+    for start in (10 * MB, 25 * MB, 45 * MB):
+        halfway, end = (start + minutes * MB // 2 for minutes in (10, 20))
+        assert end - halfway > permitted_growth(halfway)
+        assert end - halfway < permitted_growth(60 * MB), "where a tenth is more"
 
 
 def test_direct_connections_are_as_demanded() -> None:

@@ -236,31 +236,46 @@ impl Drop for RunningServer {
 #[test]
 fn an_upload_goes_on_at_once_after_its_client_was_killed() {
     let workspace = Workspace::new("killed_upload");
-    let bytes: Vec<u8> = (0..8_000_000_u32).map(|n| ((n * 7) >> 5) as u8).collect();
+    let bytes: Vec<u8> = (0..60_000_000_u32).map(|n| ((n * 7) >> 5) as u8).collect();
     std::fs::write(workspace.0.join("large"), &bytes).unwrap();
+    std::fs::write(workspace.0.join("small"), &bytes[..8_000_000]).unwrap();
     std::fs::create_dir(workspace.0.join("here")).unwrap();
     let mut command = workspace.command(&["serve", "here", "--listen", "127.0.0.1:0", "--writers", "anyone"]);
-    let server = RunningServer::of(command.args(["--rate", "24 Mb/s"]));
-    let put = ["put", "large", &format!("{}/?key={}", server.address, server.key), "--json"];
-    let mut killed = workspace.command(&put).spawn().unwrap();
-    let part = workspace.0.join("here/.large.part");
-    let until = Instant::now() + Duration::from_secs(20);
-    while std::fs::metadata(&part).map_or(0, |part| part.len()) < 500_000 {
-        assert!(Instant::now() < until, "nothing arrives");
-        std::thread::sleep(Duration::from_millis(20));
+    let server = RunningServer::of(command.args(["--rate", "32 Mb/s"]));
+    let put = |file: &str, options: &[&str]| {
+        let url = format!("{}/?key={}", server.address, server.key);
+        let mut command = workspace.command(&[&["put", file, &url, "--json"], options].concat());
+        command.env("XDG_CONFIG_HOME", workspace.0.join("client")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let begin = |file: &str| {
+        let client = put(file, &[]).spawn().unwrap();
+        let (part, until) = (workspace.0.join(format!("here/.{file}.part")), Instant::now() + Duration::from_secs(20));
+        while std::fs::metadata(&part).map_or(0, |part| part.len()) < 500_000 {
+            assert!(Instant::now() < until, "nothing arrives");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        client
+    };
+    let mut live = begin("large");
+    workspace.rampmeter(&["key", "other"]);
+    for options in [&[][..], &["--identity", "other"]] {
+        let refused = put("large", options).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{options:?}");
+        assert!(text(&refused.stderr).contains("another upload is writing that file"), "{}", text(&refused.stderr));
     }
+    assert!(live.try_wait().unwrap().is_none(), "a live upload goes on");
+    live.kill().unwrap();
+    live.wait().unwrap();
+
+    let mut killed = begin("small");
     killed.kill().unwrap();
     killed.wait().unwrap();
-
-    workspace.rampmeter(&["key", "other"]);
-    let other = workspace.rampmeter(&[&put[..], &["--identity", "other"]].concat());
-    assert_eq!(other.status.code(), Some(1));
-    assert!(text(&other.stderr).contains("another upload is writing that file"), "{}", text(&other.stderr));
-    let again = workspace.rampmeter(&put);
+    let again = put("small", &[]).output().unwrap();
     assert!(again.status.success(), "{}", text(&again.stderr));
     let report: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert!(report["resumed_from"].as_u64().unwrap() >= 500_000, "{report}");
-    assert!(std::fs::read(workspace.0.join("here/large")).unwrap() == bytes);
+    assert!(std::fs::read(workspace.0.join("here/small")).unwrap() == bytes[..8_000_000]);
 }
 
 #[test]

@@ -111,7 +111,8 @@ impl Controller for Cm {
         }
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
+    fn on_unsent(&mut self, now: Time, bytes: Bytes) {
+        self.tcp.on_unsent(now, bytes);
         self.pacer.give_back(bytes, self.paced_rate());
     }
 
@@ -203,12 +204,17 @@ mod tests {
 
     #[test]
     fn search_ends_slow_start_where_half_of_what_was_sent_arrives() {
-        for (slow_start, state) in [(SlowStart::Standard, "slow_start"), (SlowStart::Search, "congestion_avoidance")] {
+        for (slow_start, unsent, state) in [
+            (SlowStart::Standard, Bytes::ZERO, "slow_start"),
+            (SlowStart::Search, PACKET, "slow_start"),
+            (SlowStart::Search, Bytes::ZERO, "congestion_avoidance"),
+        ] {
             let mut cm = Cm::new(&Config { slow_start, ..Config::default() }, Stream::from_seed(1));
             cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
             for n in 0..500 {
                 let now = Time::ZERO + RTT / 50 * n;
                 (0..2).for_each(|_| cm.on_sent(now, &Sent { number: 0, bytes: PACKET, in_flight: PACKET }));
+                cm.on_unsent(now, unsent);
                 cm.on_ack(now, &Ack { smoothed_rtt: RTT, min_rtt: RTT, ..ack(1) });
             }
             assert_eq!(cm.state(), state);

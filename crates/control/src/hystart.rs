@@ -21,7 +21,7 @@
 //! It applies to the first slow start only, as section 4.3 recommends. Later ones end at the threshold after a loss.
 //!
 //! *Deviations*: the queue of one window. An acknowledgement counts as at most one packet (`L` = 1), as in the slow start
-//! of all schemes here without `byte_counting`; the RFC allows 8.
+//! of all schemes here without `byte_counting` but `prague`; the RFC allows 8.
 
 use rampmeter_units::Duration;
 

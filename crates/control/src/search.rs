@@ -101,6 +101,11 @@ impl Search {
         self.sent += bytes;
     }
 
+    /// Bytes that were sent did not leave.
+    pub(crate) fn on_unsent(&mut self, bytes: Bytes) {
+        self.sent = self.sent.saturating_sub(bytes);
+    }
+
     /// The window with which slow start ends, if it does. Called for every acknowledgement.
     pub(crate) fn measure(&mut self, event: &AckEvent<'_>) -> Option<Bytes> {
         let (now, rtt) = (event.now, event.ack.rtt.unwrap_or(event.ack.smoothed_rtt));

@@ -68,6 +68,13 @@ impl Detector {
         }
     }
 
+    /// Bytes that were sent did not leave.
+    pub(crate) fn on_unsent(&mut self, bytes: Bytes) {
+        if let Self::Search(search) = self {
+            search.on_unsent(bytes);
+        }
+    }
+
     /// An acknowledgement arrived that may not increase the window.
     pub(crate) fn on_other_ack(&mut self, event: &AckEvent<'_>) {
         if let Self::Search(search) = self {

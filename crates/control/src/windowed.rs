@@ -130,6 +130,10 @@ impl<R: Rules> Controller for Windowed<R> {
         self.detector.on_sent(sent.bytes);
     }
 
+    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
+        self.detector.on_unsent(bytes);
+    }
+
     /// The rules start anew with the larger window, as at the end of slow start.
     fn on_validated(&mut self, _now: Time, bytes: Bytes) {
         if bytes > self.window.bytes() {

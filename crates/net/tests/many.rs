@@ -264,6 +264,23 @@ fn uploads_beyond_the_limits_are_refused_and_leave_nothing() {
     assert_eq!(read_tree(to.path()).len(), 3, "no part is left");
 }
 
+#[test]
+fn the_part_of_an_upload_counts_once_in_the_quota() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(120_000, 1);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    fs::write(to.path().join(".f.part"), &bytes[..100_000]).unwrap();
+    let server = TestServer::start(to.path(), |options| {
+        writable(options);
+        options.quota = Some(Bytes::new(130_000));
+    });
+    let report = put_to(&server, &from.path().join("f"), "").unwrap();
+    assert_eq!(report.complete, 1, "{:?}", failures(&report));
+    fs::write(from.path().join("g"), noise(20_000, 2)).unwrap();
+    let report = put_to(&server, &from.path().join("g"), "").unwrap();
+    assert!(failures(&report)[0].contains("quota"), "{:?}", failures(&report));
+}
+
 fn sync_with(from: &str, to: &str, change: impl FnOnce(&mut SyncOptions)) -> Report {
     let mut options = SyncOptions { from: from.into(), to: to.into(), client: client(), ..SyncOptions::default() };
     change(&mut options);

@@ -4,17 +4,18 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rampmeter_net::files::{Progress, ProgressHandler};
 
-/// Draws a bar with this title, until it is dropped.
-pub(super) fn bar(title: &str) -> ProgressHandler {
-    let bar = Bar::new(title);
+/// Draws a bar with this title, until it is dropped; a hidden one draws nothing.
+pub(super) fn bar(title: &str, is_hidden: bool) -> ProgressHandler {
+    let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = Bar::new(title, target);
     ProgressHandler::new(move |progress| bar.show(progress))
 }
 
 struct Bar(ProgressBar);
 
 impl Bar {
-    fn new(title: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    fn new(title: &str, target: ProgressDrawTarget) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target);
         let form = "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} {msg}";
         if let Ok(style) = ProgressStyle::with_template(form) {
             bar.set_style(style);

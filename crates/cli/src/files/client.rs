@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
+use rampmeter_net::Trust;
 use rampmeter_net::files::{
     self, ClientOptions, FileResult, GetOptions, NetError, PutOptions, Report, STANDARD_OUTPUT, SyncOptions,
 };
-use rampmeter_net::{Trust, keys};
-use rampmeter_session::PublicKey;
+use rampmeter_net::keys::{self, KeyError};
+use rampmeter_session::{KeyPair, PublicKey};
 use rampmeter_units::{Bytes, Duration};
 
 use super::bar::bar;
@@ -31,8 +32,8 @@ struct SessionArgs {
     /// The server's public key [default: the one in the file of known servers; a new server's is added there]
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)] // a key may begin with a hyphen
     key: Option<PublicKey>,
-    /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key if it
-    /// exists]
+    /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key, which `put`
+    /// and `sync` make if it does not exist]
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
     /// The number of connections, which share one congestion controller
@@ -50,25 +51,47 @@ struct SessionArgs {
 }
 
 impl SessionArgs {
+    /// This client's key.
+    fn identity(&self) -> Result<Option<KeyPair>, KeyError> {
+        let path = self.identity.clone().unwrap_or_else(default_key);
+        if self.identity.is_none() && !path.exists() { Ok(None) } else { keys::read_key(&path).map(Some) }
+    }
+
+    /// The same for a client that uploads: one with a key of its own goes on at once with an upload that was killed. If
+    /// none can be made, it uploads without.
+    fn lasting_identity(&self) -> Result<Option<KeyPair>, KeyError> {
+        let identity = self.identity()?;
+        if identity.is_some() {
+            return Ok(identity);
+        }
+        let made = keys::read_or_create_key(&default_key()).ok();
+        if let Some((_, true)) = made {
+            eprintln!("rampmeter: made the secret key {}", default_key().display());
+        }
+        Ok(made.map(|(key, _)| key))
+    }
+
     /// `title` is that of the progress bar.
-    fn options(&self, controller: Option<&String>, registry: &Registry, title: &str) -> Result<ClientOptions, Failure> {
+    fn options(
+        &self,
+        identity: Option<KeyPair>,
+        controller: Option<&String>,
+        registry: &Registry,
+        title: &str,
+    ) -> ClientOptions {
         let defaults = ClientOptions::default();
-        let identity = match &self.identity {
-            Some(path) => Some(keys::read_key(path)?),
-            None => Some(default_key()).filter(|path| path.exists()).map(|path| keys::read_key(&path)).transpose()?,
-        };
-        Ok(ClientOptions {
+        ClientOptions {
             trust: self.key.map_or(defaults.trust, Trust::Key),
             identity,
             controller: controller.cloned(),
             registry: registry.clone(),
             jobs: self.jobs,
             retry: self.retry,
-            on_progress: (!self.json).then(|| bar(title)),
+            on_progress: Some(bar(title, self.json)),
             peer_timeout: self.timeout,
             stop: stop_flag(),
             ..ClientOptions::default()
-        })
+        }
     }
 }
 
@@ -172,34 +195,34 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
         fresh: args.fresh,
         blake3: args.blake3,
         max_size: args.max_size,
-        client: args.session.options(args.controller.as_ref(), registry, &title)?,
+        client: args.session.options(args.session.identity()?, args.controller.as_ref(), registry, &title),
     });
     let place = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
     finish(report, args.session.json, &place, is_one)
 }
 
 pub(crate) fn put(args: &PutArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let place = without_key(&args.url);
+    let (place, identity) = (without_key(&args.url), args.session.lasting_identity()?);
     let report = files::put(&PutOptions {
         sources: args.sources.clone(),
         url: args.url.clone(),
         overwrite: args.overwrite,
         fresh: args.fresh,
         hidden: args.hidden,
-        client: args.session.options(args.controller.as_ref(), registry, &place.display().to_string())?,
+        client: args.session.options(identity, args.controller.as_ref(), registry, &place.display().to_string()),
     });
     finish(report, args.session.json, &place, args.sources.len() == 1 && args.sources[0].is_file())
 }
 
 pub(crate) fn sync(args: &SyncArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let place = without_key(&args.to);
+    let (place, identity) = (without_key(&args.to), args.session.lasting_identity()?);
     let report = files::sync(&SyncOptions {
         from: args.from.clone(),
         to: args.to.clone(),
         delete: args.delete,
         dry_run: args.dry_run,
         hidden: args.hidden,
-        client: args.session.options(args.controller.as_ref(), registry, &place.display().to_string())?,
+        client: args.session.options(identity, args.controller.as_ref(), registry, &place.display().to_string()),
     });
     if let (Ok(report), true, false) = (&report, args.dry_run, args.session.json) {
         for file in &report.files {

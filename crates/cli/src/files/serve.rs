@@ -201,6 +201,9 @@ fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> 
     let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
     let files = if served.files > 1 { format!("{} files, ", served.files) } else { String::new() };
     let result = match (served.ended, &served.refusal) {
+        ("refused", Some(reason)) if served.refused > 1 => {
+            format!("{} refused, the last one: {reason}", served.refused)
+        }
         ("refused", Some(reason)) => format!("refused: {reason}"),
         ("finished", _) if served.files == 0 && served.bytes == 0 => "no files".to_owned(),
         ("finished", _) => format!("{files}{amount}"),
@@ -281,7 +284,8 @@ mod tests {
             };
             transfer_lines(&served, Time::ZERO, &mut LineLimit::new(1)).unwrap()
         };
-        assert!(line("refused", 0).contains("10.0.0.1:5 \"g\\n\": refused: why"), "{}", line("refused", 0));
+        let refused = line("refused", 0);
+        assert!(refused.contains("10.0.0.1:5 \"g\\n\": 2 refused, the last one: why"), "{refused}");
         let finished = line("finished", 1);
         assert!(finished.contains("\"f\\n\": 1 kB"), "{finished}");
         assert!(finished.contains("2 refused (the last one \"g\\n\": why)"), "{finished}");

@@ -9,7 +9,7 @@
 //! marks:                             w -= w alpha / 2                     once in T' and a window of data      2.4.2
 //! alpha:                             alpha += g (M - alpha)               likewise; 1 at the first mark
 //! a loss:                            w  = w / 2                           once a window of data, as Reno
-//! slow start:                        w += 1 per unmarked packet, up to the first mark
+//! slow start:                        w += 1 per unmarked packet, up to the first mark, or as `slow_start` says
 //! pacing:                            w / T; 2 w / T while w is below half of the slow-start threshold
 //! ```
 //!
@@ -273,6 +273,7 @@ impl Controller for Prague {
     }
 
     fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
+        self.window.detector.on_unsent(bytes);
         self.pacer.give_back(bytes, self.paced_rate());
     }
 

@@ -32,8 +32,8 @@ impl<C: Controller> Host<C> {
         self.say_goodbye(session, reason);
     }
 
-    /// Ends a session whose other host is silent.
-    pub fn give_up(&mut self, now: Time, session: SessionId) {
+    /// Ends a session whose other host does not answer.
+    pub fn end_unanswered(&mut self, now: Time, session: SessionId) {
         self.end_connections(now, session, CloseReason::TimedOut);
         self.say_goodbye(session, Goodbye::Finished);
     }

@@ -64,7 +64,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
-    /// Ends a connection without a packet for its peer, which has said all outside of it, or cannot be reached.
+    /// Ends a connection without a packet for its peer: the session has ended, too, or the peer does not answer.
     pub fn end(&mut self, now: Time, id: ConnectionId, reason: CloseReason) {
         if self.slot(id).is_some() {
             self.remove(now, id.index(), reason);

@@ -11,6 +11,7 @@ use super::admission::Admission;
 use super::budget::Budgets;
 use super::options::ServeOptions;
 use super::quota::Quota;
+use super::uploads::Uploads;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::hashes::Hashes;
@@ -23,6 +24,7 @@ pub(super) struct Common {
     pub(super) directory: Arc<Directory>,
     pub(super) hashes: Arc<Hashes>,
     pub(super) admission: Admission,
+    pub(super) uploads: Arc<Uploads>,
     pub(super) histories: Option<HistoryFile>,
     /// Whether there is a limit on the rate of all clients or of each.
     has_rates: bool,
@@ -49,6 +51,7 @@ impl Common {
             directory: Arc::new(directory),
             hashes: Arc::default(),
             admission: Admission::new(threads, options.max_connections(), options.max_clients),
+            uploads: Arc::default(),
             histories,
             has_rates: options.rate.or(options.client_rate).or(options.network_rate).is_some(),
             budgets: Mutex::new(Budgets::new(now, &options)),

@@ -23,8 +23,8 @@ pub(crate) enum Outcome {
     Read(Source, Vec<u8>),
     ReadFailed,
     Listed(Listing, Vec<u8>),
-    /// A part file is open; it had so many bytes before.
-    PartOpened(Sink, u64),
+    /// A part file is open.
+    PartOpened(Sink),
     /// More of its bytes were hashed.
     PartHashed(Sink),
     /// Bytes were written to it.

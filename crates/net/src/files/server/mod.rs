@@ -19,6 +19,7 @@ mod lane;
 mod options;
 mod quota;
 mod shared;
+mod uploads;
 mod worker;
 
 use std::io;

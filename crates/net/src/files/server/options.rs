@@ -183,7 +183,8 @@ pub struct TransferReport {
     pub bytes: u64,
     /// The duration of the connection.
     pub seconds: f64,
-    /// `finished`, `refused` if nothing else was done, `timed_out`, `reset`, `aborted` or `false_feedback`.
+    /// `finished`, `refused` if nothing else was done, `timed_out`, `reset`, `aborted`, `replaced` by an upload that the
+    /// client has begun once more, or `false_feedback`.
     pub ended: &'static str,
     /// Requests that were refused.
     pub refused: u64,

@@ -27,13 +27,13 @@ impl Quota {
         Ok(Self { max_size: max_size.unwrap_or(u64::MAX), max_total, used })
     }
 
-    /// Charges an upload of `size` bytes.
-    pub(crate) fn charge(&mut self, size: u64) -> Result<(), Refusal> {
+    /// Charges an upload of `size` bytes, of which `more` are not in the directory yet.
+    pub(crate) fn charge(&mut self, size: u64, more: u64) -> Result<(), Refusal> {
         if size > self.max_size {
             return Err(Refusal::TooLarge);
         }
         let Some(max) = self.max_total else { return Ok(()) };
-        self.used = self.used.checked_add(size).filter(|&used| used <= max).ok_or(Refusal::QuotaExceeded)?;
+        self.used = self.used.checked_add(more).filter(|&used| used <= max).ok_or(Refusal::QuotaExceeded)?;
         Ok(())
     }
 
@@ -55,16 +55,16 @@ mod tests {
             std::fs::write(place.path().join(name), [0; 100]).unwrap();
         }
         let mut quota = Quota::new(place.path(), Some(400), Some(1000)).unwrap();
-        assert_eq!(quota.charge(401), Err(Refusal::TooLarge));
-        assert_eq!(quota.charge(400), Ok(()));
-        assert_eq!(quota.charge(301), Err(Refusal::QuotaExceeded));
-        assert_eq!(quota.charge(300), Ok(()));
+        assert_eq!(quota.charge(401, 401), Err(Refusal::TooLarge));
+        assert_eq!(quota.charge(400, 400), Ok(()));
+        assert_eq!(quota.charge(301, 301), Err(Refusal::QuotaExceeded));
+        assert_eq!(quota.charge(300, 300), Ok(()));
         quota.give_back(400);
-        assert_eq!(quota.charge(400), Ok(()));
-        assert_eq!(quota.charge(1), Err(Refusal::QuotaExceeded));
+        assert_eq!(quota.charge(400, 400), Ok(()));
+        assert_eq!(quota.charge(1, 1), Err(Refusal::QuotaExceeded));
         let mut none = Quota::new(place.path(), None, None).unwrap();
         for _ in 0..2 {
-            assert_eq!(none.charge(u64::MAX), Ok(()), "what one client announces takes nothing from others");
+            assert_eq!(none.charge(u64::MAX, u64::MAX), Ok(()), "what one client announces takes nothing from others");
         }
     }
 }

@@ -20,7 +20,6 @@ use crate::clock::{Clock, set_min_timer_slack};
 use crate::driver::{EventLoop, HostId};
 use crate::files::error::NetError;
 use crate::files::pool::{Class, Pool};
-use crate::files::protocol::Refusal;
 use crate::files::sink::Sink;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host};
@@ -32,7 +31,7 @@ const DISK_THREADS: usize = 4;
 /// The time that a refused client has to read the reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An upload may be replaced after this time without a packet of its client.
+/// An upload that its client has begun once more ends after this time without a packet.
 const SILENT_UPLOAD: Duration = Duration::from_secs(1);
 
 /// One thread of a server.
@@ -191,7 +190,7 @@ impl Worker {
         let write = options.writers.allow(key);
         let access = Access { write, overwrite: write && options.overwrite };
         let controller = self.shared.join(now, host, session, id);
-        let lane = Lane::new(now, peer.ip(), access, &controller);
+        let lane = Lane::new(now, peer.ip(), key, access, &controller);
         let client =
             Client { peer, session, key, lane, started_at: now, due: now, is_queued: false, progress: (now, 0) };
         self.clients.insert(id, client);
@@ -210,7 +209,6 @@ impl Worker {
         client.lane.charge_hashing(now, &self.common);
         self.shared.leave(client.session, id);
         if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
-            self.common.quota().give_back(upload.charged_without_part());
             self.close_part(id, upload.into_sink());
         }
         self.keep_history(client.peer);
@@ -231,17 +229,12 @@ impl Worker {
     fn on_outcomes(&mut self) {
         while let Some((id, outcome)) = self.shared.pool.poll() {
             let now = self.net.now();
-            if matches!(outcome, Outcome::Failed(Refusal::InUse, _)) {
-                self.end_silent_uploads(now, id);
-            }
             let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
                 // The connection ended in the meantime.
                 match outcome {
-                    Outcome::PartOpened(sink, before) => {
-                        self.common.quota().give_back(before);
+                    Outcome::PartOpened(sink) | Outcome::PartHashed(sink) | Outcome::Written(sink) => {
                         self.close_part(id, Some(sink));
                     }
-                    Outcome::PartHashed(sink) | Outcome::Written(sink) => self.close_part(id, Some(sink)),
                     Outcome::Failed(_, bytes) | Outcome::Done(bytes) => self.common.quota().give_back(bytes),
                     _ => {}
                 }
@@ -252,21 +245,6 @@ impl Worker {
             if client.lane.on_outcome(&mut cx, outcome) == Next::Failed {
                 cx.host.abort(now, id);
             }
-        }
-    }
-
-    /// Ends uploads of the file that client `id` uploads, too, if they have the same key, and nothing has arrived of
-    /// their sessions for a while: the client was killed, and has come back.
-    fn end_silent_uploads(&mut self, now: Time, id: ConnectionId) {
-        let (Some(host), Some(client)) = (self.net.host_mut(self.host), self.clients.get(&id)) else { return };
-        let is_silent = |other: &&Client| {
-            let is_same =
-                other.key.is_some() && other.key == client.key && other.lane.uploads() == client.lane.uploads();
-            is_same && host.silence(now, other.session).is_some_and(|silence| silence >= SILENT_UPLOAD)
-        };
-        let silent = self.clients.iter().filter(|(_, other)| is_silent(other)).map(|(&id, _)| id);
-        for id in silent.collect::<Vec<_>>() {
-            host.abort(now, id);
         }
     }
 
@@ -320,7 +298,7 @@ impl Worker {
         }
     }
 
-    /// Aborts connections of clients that respond but make no progress.
+    /// Aborts connections of clients that respond but make no progress, and silent uploads that are awaited.
     fn abort_idle_clients(&mut self, now: Time) {
         let options = &self.common.options;
         for (&id, client) in &mut self.clients {
@@ -338,7 +316,9 @@ impl Worker {
                 Stage::Ended if lane.done.refused > 0 => REFUSED_TIMEOUT,
                 _ => options.max_idle,
             };
-            if now.since(client.progress.0) >= max {
+            let is_silent = || host.silence(now, client.session).is_some_and(|silence| silence >= SILENT_UPLOAD);
+            client.lane.done.is_replaced = client.lane.take_awaited() && is_silent();
+            if client.lane.done.is_replaced || now.since(client.progress.0) >= max {
                 host.abort(now, id);
             }
         }
@@ -360,6 +340,7 @@ impl Worker {
             EndReason::Finished => "finished",
             EndReason::PeerTimeout => "timed_out",
             EndReason::Reset => "reset",
+            EndReason::Aborted if done.is_replaced => "replaced",
             EndReason::Aborted => "aborted",
             EndReason::FalseFeedback => "false_feedback",
         };

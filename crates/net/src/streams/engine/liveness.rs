@@ -61,7 +61,7 @@ impl Engine {
         if !host.has_session(session) || silence.is_some_and(|silence| silence >= max) {
             self.end_session(session, SessionEnd::NoAnswer);
             if let Some(host) = self.net.host_mut(self.host) {
-                host.give_up(now, session);
+                host.end_unanswered(now, session);
             }
             return;
         }

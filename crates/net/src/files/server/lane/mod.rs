@@ -21,6 +21,7 @@ mod upload;
 use std::net::IpAddr;
 
 use rampmeter_control::AnyController;
+use rampmeter_session::PublicKey;
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Bytes, Time};
 
@@ -99,6 +100,8 @@ pub(super) struct Done {
     /// Requests that were refused, and the name and the reason of the last one.
     pub(super) refused: u64,
     pub(super) refusal: Option<(String, Refusal)>,
+    /// Whether it was ended for an upload that its client has begun once more.
+    pub(super) is_replaced: bool,
 }
 
 /// A connection, now, and what it shares with the others.
@@ -114,6 +117,8 @@ pub(super) struct Context<'a> {
 pub(super) struct Lane {
     pub(super) stage: Stage,
     pub(super) ip: IpAddr,
+    /// The client's public key.
+    key: Option<PublicKey>,
     pub(super) access: Access,
     /// The name of the controller that sends the files.
     pub(super) controller: String,
@@ -144,10 +149,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(now: Time, ip: IpAddr, access: Access, controller: &str) -> Self {
+    pub(super) fn new(now: Time, ip: IpAddr, key: Option<PublicKey>, access: Access, controller: &str) -> Self {
         Self {
             stage: Stage::Greeting,
             ip,
+            key,
             access,
             controller: controller.to_owned(),
             name: String::new(),
@@ -220,9 +226,9 @@ impl Lane {
         !is_idle || self.has_job || !self.output.is_empty() || acknowledged < self.written
     }
 
-    /// The name of the file that it receives.
-    pub(super) fn uploads(&self) -> Option<&str> {
-        matches!(self.stage, Stage::Receiving(_)).then_some(&self.name)
+    /// Whether its client has begun the upload that it receives once more, since the last call.
+    pub(super) fn take_awaited(&self) -> bool {
+        matches!(&self.stage, Stage::Receiving(upload) if upload.take_awaited())
     }
 
     /// Whether the lane has a request that waits for a place.
@@ -242,6 +248,7 @@ impl Lane {
 
     /// Refuses a request after which the stream cannot be read any further.
     pub(super) fn refuse_and_end(&mut self, cx: &mut Context<'_>, reason: Refusal) {
+        self.name.clear();
         self.refuse(cx, reason);
         self.end(cx);
     }
@@ -324,7 +331,7 @@ impl Lane {
             let next = match &mut self.stage {
                 Stage::Greeting => self.read_greeting(cx),
                 Stage::Receiving(upload) if upload.is_unhashed() => self.hash_part(cx),
-                Stage::Receiving(upload) if upload.waits_for_part() => self.wait_for_part(cx),
+                Stage::Receiving(upload) if upload.is_waiting() => self.claim_name(cx),
                 Stage::Ready | Stage::Receiving(_) | Stage::Skipping => self.read_request(cx),
                 Stage::Changing | Stage::Ended => Next::Wait,
                 Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),

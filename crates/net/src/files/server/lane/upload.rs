@@ -1,31 +1,29 @@
 //! A file that a client puts.
 //!
 //! ```text
-//! on_put ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
-//!              │  ▲└──────────────── refused: what still arrives of it is dropped
-//!              └──┘ while another upload has the part
+//! on_put ──► (Waiting) ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
+//!                              └────── refused: what still arrives of it is dropped
 //! ```
 //!
-//! A client that was killed in the middle of an upload, and begins it again at once, finds its own part in use, since
-//! the server has not noticed. So such a part is waited for, and meanwhile the server ends uploads of the same key and
-//! name whose client is silent (`Worker::end_silent_uploads`).
+//! It waits while another upload of its client has the name (`uploads`).
 
 use std::sync::Arc;
 
 use rampmeter_units::{Duration, Time};
 
 use super::{Context, Lane, Next, Stage};
-use crate::files::directory::Directory;
 use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, check_name};
+use crate::files::server::common::Common;
 use crate::files::server::jobs::{HASHED_A_JOB, Outcome, write_refusal};
+use crate::files::server::uploads::{Claim, Holder};
 use crate::files::sink::Sink;
 
-/// A part that another upload has is tried again after this time,
-const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// An upload that waits for its name asks again after this time.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// and for this time at most.
-const MAX_IN_USE: Duration = Duration::from_secs(3);
+/// An upload waits for its name for this time at most.
+const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// An upload.
 #[derive(Debug)]
@@ -34,7 +32,9 @@ pub(in super::super) struct Upload {
     modified: Modified,
     flags: PutFlags,
     state: State,
-    /// Until when it waits for its part, if another upload has that.
+    /// Its right to the name.
+    claim: Option<Claim>,
+    /// Until when it waits for its name, if it has to.
     waits_until: Option<Time>,
 }
 
@@ -42,8 +42,8 @@ pub(in super::super) struct Upload {
 enum State {
     /// A job opens the part file, hashes it, writes to it or completes it.
     InJob(Job),
-    /// Another upload has the part file, which is tried again at this time.
-    InUse(Time),
+    /// It asks for its name again at this time.
+    Waiting(Time),
     /// Bytes of an earlier upload are hashed as soon as the client's budget allows.
     Unhashed(Sink),
     /// The client receives what is here of the file; where it begins follows.
@@ -59,25 +59,40 @@ enum Job {
     Complete,
 }
 
-fn open(directory: &Directory, name: &str, size: u64, flags: PutFlags, may_overwrite: bool) -> Outcome {
-    let opened = Sink::open(directory, name).and_then(|sink| {
+/// Charges the bytes that are to arrive, and opens the part file. Those of an earlier upload, in its part, are charged
+/// already.
+fn open(common: &Common, name: &str, size: u64, flags: PutFlags, may_overwrite: bool) -> Outcome {
+    let before = Sink::part_len(&common.directory, name).unwrap_or(0);
+    let more = size.saturating_sub(before);
+    if let Err(reason) = common.quota().charge(size, more) {
+        return Outcome::Failed(reason, 0);
+    }
+    let opened = Sink::open(&common.directory, name).and_then(|sink| {
         let exists = sink.existing()?.is_some();
         Ok((sink, exists))
     });
     let (mut sink, exists) = match opened {
-        Err(error) => return Outcome::Failed(write_refusal(&error), size),
+        Err(error) => return Outcome::Failed(write_refusal(&error), more),
         Ok(opened) => opened,
     };
-    if exists && !(flags.replace && may_overwrite) {
+    let refusal = match () {
+        () if sink.len != before => Some(Refusal::Changed),
+        () if exists && !flags.replace => Some(Refusal::Exists),
+        () if exists && !may_overwrite => Some(Refusal::NoOverwrite),
+        () => None,
+    };
+    if let Some(refusal) = refusal {
         sink.close();
-        return Outcome::Failed(if flags.replace { Refusal::NoOverwrite } else { Refusal::Exists }, size);
+        return Outcome::Failed(refusal, more);
     }
-    let before = sink.len;
     sink.expected = size;
-    match if flags.at_once || before > size { sink.clear() } else { Ok(()) } {
-        Ok(()) => Outcome::PartOpened(sink, before),
-        Err(error) => Outcome::Failed(write_refusal(&error), size),
+    if flags.at_once || before > size {
+        if let Err(error) = sink.clear() {
+            return Outcome::Failed(write_refusal(&error), more);
+        }
     }
+    common.quota().give_back(before.saturating_sub(size));
+    Outcome::PartOpened(sink)
 }
 
 fn hash(mut sink: Sink) -> Outcome {
@@ -113,37 +128,33 @@ impl Upload {
         matches!(self.state, State::Unhashed(_))
     }
 
-    /// Whether another upload has its part.
-    pub(super) fn waits_for_part(&self) -> bool {
-        matches!(self.state, State::InUse(_))
+    /// Whether it waits for its name.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting(_))
     }
 
-    /// What is charged for it while neither it nor a job has the part.
-    pub(in super::super) fn charged_without_part(&self) -> u64 {
-        if self.waits_for_part() { self.size } else { 0 }
+    /// Whether another upload of its name and key has asked for the name since the last call.
+    pub(in super::super) fn take_awaited(&self) -> bool {
+        self.claim.as_ref().is_some_and(Claim::take_awaited)
     }
 
     /// The open part file.
     pub(in super::super) fn into_sink(self) -> Option<Sink> {
         match self.state {
             State::Unhashed(sink) | State::Offered(sink) | State::Open(sink) => Some(sink),
-            State::InJob(_) | State::InUse(_) => None,
+            State::InJob(_) | State::Waiting(_) => None,
         }
     }
 }
 
 impl Lane {
     pub(super) fn on_put(&mut self, cx: &mut Context<'_>, flags: PutFlags, size: u64, modified: Modified) -> Next {
-        let directory = &cx.shared.common.directory;
         let allowed = if !self.access.write {
             Err(Refusal::ReadOnly)
         } else if check_name(&self.name).is_err() {
             Err(Refusal::BadName)
         } else {
-            directory
-                .check(&self.name)
-                .map_err(|_| Refusal::Hidden)
-                .and_then(|()| cx.shared.common.quota().charge(size))
+            cx.shared.common.directory.check(&self.name).map_err(|_| Refusal::Hidden)
         };
         if let Err(reason) = allowed {
             self.refuse(cx, reason);
@@ -152,28 +163,38 @@ impl Lane {
             }
             return Next::More;
         }
-        self.open_window(cx);
         let state = State::InJob(Job::Open);
-        self.stage = Stage::Receiving(Upload { size, modified, flags, state, waits_until: None });
-        self.open_part(cx)
+        self.stage = Stage::Receiving(Upload { size, modified, flags, state, claim: None, waits_until: None });
+        self.claim_name(cx)
     }
 
-    /// Opens the part file.
-    pub(super) fn open_part(&mut self, cx: &mut Context<'_>) -> Next {
+    /// Claims the name, and opens the part file.
+    pub(super) fn claim_name(&mut self, cx: &mut Context<'_>) -> Next {
         let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
-        upload.state = State::InJob(Job::Open);
-        let (name, size, flags, may_overwrite) = (self.name.clone(), upload.size, upload.flags, self.access.overwrite);
-        let directory = Arc::clone(&cx.shared.common.directory);
-        self.submit(cx, Class::Urgent, move || open(&directory, &name, size, flags, may_overwrite));
-        Next::Wait
-    }
-
-    /// Opens the part file when it is time to try it again.
-    pub(super) fn wait_for_part(&mut self, cx: &mut Context<'_>) -> Next {
-        match &self.stage {
-            Stage::Receiving(Upload { state: State::InUse(until), .. }) if *until > cx.now => Next::WaitUntil(*until),
-            _ => self.open_part(cx),
+        if let State::Waiting(until) = upload.state
+            && until > cx.now
+        {
+            return Next::WaitUntil(until);
         }
+        if upload.claim.is_none() {
+            match cx.shared.common.uploads.claim(&self.name, self.key) {
+                Ok(claim) => upload.claim = Some(claim),
+                Err(Holder::SameKey) if cx.now < *upload.waits_until.get_or_insert(cx.now + MAX_WAIT) => {
+                    upload.state = State::Waiting(cx.now + ASK_AGAIN);
+                    return Next::More;
+                }
+                Err(_) => {
+                    let at_once = upload.flags.at_once;
+                    return self.fail(cx, Refusal::InUse, 0, at_once);
+                }
+            }
+        }
+        upload.state = State::InJob(Job::Open);
+        let (size, flags, may_overwrite) = (upload.size, upload.flags, self.access.overwrite);
+        let (common, name) = (Arc::clone(&cx.shared.common), self.name.clone());
+        self.open_window(cx);
+        self.submit(cx, Class::Urgent, move || open(&common, &name, size, flags, may_overwrite));
+        Next::Wait
     }
 
     /// Hashes more of the bytes of an earlier upload, if the budget allows.
@@ -255,9 +276,7 @@ impl Lane {
     pub(super) fn on_upload_outcome(&mut self, cx: &mut Context<'_>, outcome: Outcome) -> Next {
         let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
         match outcome {
-            Outcome::PartOpened(sink, before) => {
-                // They were charged with the upload that left them.
-                cx.shared.common.quota().give_back(before);
+            Outcome::PartOpened(sink) => {
                 if upload.flags.at_once {
                     upload.state = State::Open(sink);
                     return Next::More;
@@ -272,11 +291,10 @@ impl Lane {
                 self.stage = Stage::Ready;
                 self.answer(cx, &Answer::Done);
             }
-            Outcome::Failed(Refusal::InUse, _)
-                if matches!(upload.state, State::InJob(Job::Open))
-                    && cx.now < *upload.waits_until.get_or_insert(cx.now + MAX_IN_USE) =>
-            {
-                upload.state = State::InUse(cx.now + RETRY_INTERVAL);
+            // The upload that had the name may still close the part.
+            Outcome::Failed(Refusal::InUse, missing) if upload.waits_until.is_some_and(|until| cx.now < until) => {
+                cx.shared.common.quota().give_back(missing);
+                upload.state = State::Waiting(cx.now + ASK_AGAIN);
             }
             Outcome::Failed(reason, missing) => {
                 let has_more = match upload.state {
