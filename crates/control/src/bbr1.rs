@@ -17,8 +17,8 @@
 //! *Deviations* from Linux: no detection of policers (`lt_bw`); packets leave one by one, so nothing is added to the
 //! window for segmentation in the network card, nor two packets at a gain of 1.25. A probe at 1.25 may end if packets of
 //! the last round trip were lost, where Linux counts those that the acknowledgement reports. `extra_acked` is the maximum
-//! of ten round trips, also before the path was full, and without Linux's bound of what 100 ms deliver. The window has at
-//! least four packets also while it is conserved. Packets are not ECN-capable.
+//! of ten round trips, of the last one only before the path was full, where Linux adds none yet, and without Linux's bound
+//! of what 100 ms deliver. The window has at least four packets also while it is conserved. Packets are not ECN-capable.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;

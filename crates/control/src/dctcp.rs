@@ -22,6 +22,9 @@
 //! The receiver reports the code of each packet, so `M` is exact (section 3.2 has two states for that), also with delayed
 //! acknowledgements. DCTCP is for networks under one administration (section 5): beside classic TCP at a classic
 //! bottleneck it gets more than its share.
+//!
+//! *Deviations* from RFC 5681, to which sections 3.4 and 3.5 refer: growth counts the bytes that an acknowledgement
+//! reports, up to a packet for each, and a loss halves the window, not the bytes in flight.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use serde::{Deserialize, Serialize};
@@ -96,7 +99,7 @@ impl Rules for DctcpRules {
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
         let reported = Reported::of(event.ack, event.packet);
-        Amount::Packets(event.delivered * reported.unmarked_share() / event.window) // RFC 5681 eq. (3)
+        Amount::Packets(event.delivered * reported.unmarked_share() / event.window)
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {

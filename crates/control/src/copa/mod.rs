@@ -24,10 +24,10 @@
 //! *Deviations* that the authors' code has, too. `ccp_copa`: the queue must be nearly empty once in ten round trips, in the
 //! paper once in five. Whole packets, and flows that do not oscillate together, empty the queue more rarely than the model
 //! of section 3: with five, four flows over 50 Mb/s took each other for a flow that fills the queue, and had 474 packets
-//! there in place of 10. genericCC: `v` is 1 again as soon as the rate is on the other side of the target than the
-//! direction says, because a large `v` would otherwise move the window the wrong way for up to a round trip; `v <= delta
-//! W`, so that a round trip at most doubles the window; more than 30% of losses in two round trips reduce the window to
-//! 0.7 of it, where the default mode ignores losses.
+//! there in place of 10. Also `ccp_copa`: `v` is 1 again as soon as the rate is on the other side of the target than the
+//! direction says, because a large `v` would otherwise move the window the wrong way for up to a round trip. genericCC:
+//! `v <= delta W`, so that a round trip at most doubles the window; more than 30% of losses in two round trips reduce the
+//! window to 0.7 of it, where the default mode ignores losses.
 //!
 //! Where the paper is silent: the window is at least two packets and does not grow while the application limits the flow;
 //! a timeout leaves two packets and starts again in slow start, an idle time with the first window at most. Packets are not

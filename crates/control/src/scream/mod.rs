@@ -268,9 +268,8 @@ impl Scream {
 impl Algorithm for Scream {
     type Config = Config;
 
-    const NEEDS: Option<&'static str> = Some(
-        "SCReAM needs the one-way delay of each packet: where a program reports without packets it reacts to losses alone",
-    );
+    const NEEDS: Option<&'static str> =
+        Some("needs the arrival time of each packet; without it the queue of acknowledgements counts, too");
 
     fn new(config: &Config, _random: Stream) -> Self {
         Self {

@@ -13,7 +13,8 @@
 //! next higher or lower modulation at random times.
 //!
 //! Judgement: others' aggregates last 0 to 4 ms, uniformly. Modulations are MCS 3 to 9 of IEEE 802.11ac, all equally
-//! frequent. Rate control moves every second on average. Collisions are not modelled; they lengthen some cycles.
+//! frequent. Rate control moves every second on average. Collisions are not modelled; they lengthen some cycles. The two
+//! directions of a link do not contend: acknowledgements take no airtime from data.
 //! As opportunities do not depend on packets, a packet on an idle channel also waits for its turn.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};

@@ -19,10 +19,10 @@
 //! kind would, while L4S packets go first and do not wait for classic ones. A threshold of their own (`p'_L`) keeps their
 //! queue short where there is no classic traffic.
 //!
-//! *Overload* (section 4.2.2 and appendix A.1): from `p_CL = 1` on marks alone cannot slow senders. Then L4S packets are
+//! *Overload* (section 4.2.3 and appendix A.1): from `p_CL = 1` on marks alone cannot slow senders. Then L4S packets are
 //! dropped with `p_C`, as classic ones are. From `p_C = 1 / k^2`, the same point, ECT(0) is dropped, not marked.
 //!
-//! The *scheduler* serves L4S packets first, but not at the cost of starving classic ones (section 4.2.1): `wrr` leaves
+//! The *scheduler* serves L4S packets first, but not at the cost of starving classic ones (section 4.2.2): `wrr` leaves
 //! classic packets `classic_share` of the link; `time-shifted` sends the packet that arrived first, if L4S packets had
 //! arrived `time_shift` earlier than they did.
 //!
@@ -203,7 +203,7 @@ impl<P: Parcel> DualPi2<P> {
         self.previous_delay = delay;
     }
 
-    /// Whether the next packet is from the L4S queue; `None` if both are empty (section 4.2.1).
+    /// Whether the next packet is from the L4S queue; `None` if both are empty (section 4.2.2).
     fn next_is_l4s(&mut self, now: Time) -> Option<bool> {
         match (self.l4s.wait(now), self.classic.wait(now)) {
             (None, None) => {
