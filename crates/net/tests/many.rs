@@ -1,7 +1,8 @@
 //! Many files over one session: directories, uploads, synchronization.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -277,8 +278,53 @@ fn the_part_of_an_upload_counts_once_in_the_quota() {
     let report = put_to(&server, &from.path().join("f"), "").unwrap();
     assert_eq!(report.complete, 1, "{:?}", failures(&report));
     fs::write(from.path().join("g"), noise(20_000, 2)).unwrap();
-    let report = put_to(&server, &from.path().join("g"), "").unwrap();
-    assert!(failures(&report)[0].contains("quota"), "{:?}", failures(&report));
+    let error = put_to(&server, &from.path().join("g"), "").unwrap_err();
+    assert!(matches!(error, NetError::Refused { reason: Refusal::QuotaExceeded, .. }), "{error}");
+}
+
+/// Runs `action` as a user that may not read the files of others; threads that it starts have that user, too.
+fn as_nobody<T: Send>(action: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let run = || {
+            // SAFETY: it changes the user of this thread only, for files; root loses its permission to read all.
+            unsafe { libc::setfsuid(65534) };
+            action()
+        };
+        scope.spawn(run).join().unwrap()
+    })
+}
+
+#[test]
+fn nothing_is_deleted_where_a_directory_could_not_be_read() {
+    let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let delete = |from: &str, to: &str| {
+        let client = client();
+        sync(&SyncOptions { from: from.into(), to: to.into(), client, delete: true, ..SyncOptions::default() }).unwrap()
+    };
+    for push in [true, false] {
+        let [there, here] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        [&there, &here].map(|place| open(place.path(), 0o777));
+        let path = here.path().to_str().unwrap().to_owned();
+        let (source, target) = if push { (here.path(), there.path()) } else { (there.path(), here.path()) };
+        for name in ["closed/f", "gone"] {
+            fs::create_dir_all(source.join("closed")).unwrap();
+            fs::write(source.join(name), name).unwrap();
+        }
+        [source.join("closed"), source.join("gone")].iter().for_each(|path| open(path, 0o777));
+        let server = as_nobody(|| TestServer::start(there.path(), writable));
+        let url = format!("{}/", server.address);
+        let (from, to) = if push { (path.as_str(), url.as_str()) } else { (url.as_str(), path.as_str()) };
+        let report = as_nobody(|| delete(from, to));
+        assert_eq!(report.failed, 0, "{push}: {:?}", failures(&report));
+        fs::remove_file(source.join("gone")).unwrap();
+        open(&source.join("closed"), 0);
+        let report = as_nobody(|| delete(from, to));
+        assert_eq!(report.failed, 1, "{push}: {:?}", failures(&report));
+        assert!(failures(&report)[0].contains("read") || failures(&report)[0].contains("denied"), "{report:?}");
+        assert!(target.join("closed/f").exists() && target.join("gone").exists(), "{push}");
+        open(&source.join("closed"), 0o777);
+        assert_eq!(count(&as_nobody(|| delete(from, to)), FileResult::Deleted), 1, "{push}");
+    }
 }
 
 fn sync_with(from: &str, to: &str, change: impl FnOnce(&mut SyncOptions)) -> Report {

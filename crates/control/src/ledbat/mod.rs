@@ -30,8 +30,8 @@
 //!
 //! Where the texts are open: LEDBAT has no slow start (RFC 6817 permits one), and the slow start after a slowdown grows
 //! with `GAIN` as the initial one does. *Deviations*: an acknowledgement counts as one packet at most in slow start, as
-//! in all schemes here. A window that the application does not fill does not grow, in place of RFC 6817's bound (`flightsize
-//! + ALLOWED_INCREASE`, section 2.4.2). An idle time restarts LEDBAT++ with the first window and slow start up to the window before.
+//! in all schemes here. A window that the application does not fill does not grow, in place of RFC 6817's bound by the bytes
+//! in flight (section 2.4.2). An idle time restarts LEDBAT++ with the first window and slow start up to the window before.
 
 pub(crate) mod delays;
 

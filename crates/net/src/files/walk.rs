@@ -1,6 +1,7 @@
 //! All regular files below a directory, one after the other.
 //!
-//! Links are not followed and not returned. A walk has at most two descriptors for each level, and no names of files
+//! Links are not followed and not returned. A directory that this process may not read is returned itself, so that it
+//! fails as a file does that cannot be read: its files must not count as deleted. A walk has at most two descriptors for each level, and no names of files
 //! beyond the current one, so that the size of a directory costs no memory.
 
 use std::io;
@@ -12,8 +13,8 @@ use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{SFlag, fstatat};
 
 use super::changes::{FileState, is_regular};
-use super::directory::Directory;
-use super::protocol::{MAX_NAME, check_name};
+use super::directory::{Directory, PART_SUFFIX};
+use super::protocol::{MAX_NAME, Modified, check_name};
 
 /// The maximum number of levels.
 const MAX_DEPTH: usize = 64;
@@ -21,7 +22,7 @@ const MAX_DEPTH: usize = 64;
 /// The maximum number of files.
 pub(crate) const MAX_FILES: u64 = 1_000_000;
 
-/// A file, its name relative to the walk's directory.
+/// A file, or a directory that cannot be read; its name is relative to the walk's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -31,8 +32,9 @@ pub(crate) struct Entry {
 /// A walk through a directory.
 pub(crate) struct Walk {
     levels: Vec<Level>,
-    /// Whether hidden files are returned.
     directory: std::sync::Arc<Directory>,
+    /// Whether part files are returned, too.
+    pub(crate) with_parts: bool,
     pub(crate) files: u64,
     /// Links, devices and files whose names this protocol cannot carry.
     pub(crate) skipped: u64,
@@ -65,7 +67,7 @@ impl Walk {
     pub(crate) fn new(directory: std::sync::Arc<Directory>, name: &str) -> io::Result<Self> {
         let start = if name.is_empty() { "." } else { name };
         let first = open_level(&directory.directory, start, String::new())?;
-        Ok(Self { levels: vec![first], directory, files: 0, skipped: 0 })
+        Ok(Self { levels: vec![first], directory, with_parts: false, files: 0, skipped: 0 })
     }
 
     /// The next file. An error if there are too many or the directory is too deep ([`io::ErrorKind::InvalidData`]), or
@@ -83,7 +85,8 @@ impl Walk {
                 self.skipped += 1;
                 continue;
             };
-            if matches!(base, "." | "..") || !self.directory.shows(base) {
+            let is_wanted = self.directory.shows(base) || self.with_parts && base.ends_with(PART_SUFFIX);
+            if matches!(base, "." | "..") || !is_wanted {
                 continue;
             }
             let state = match fstatat(&level.directory, base, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -106,8 +109,13 @@ impl Walk {
                 }
                 match open_level(&level.directory, base, format!("{name}/")) {
                     Ok(level) => self.levels.push(level),
-                    // Deleted, replaced by a link, or not readable for this process.
-                    Err(_) => self.skipped += 1,
+                    // Deleted, or replaced by a link or a file.
+                    Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR | Errno::EXDEV) => self.skipped += 1,
+                    Err(_) => {
+                        self.files += 1;
+                        let state = FileState { size: 0, modified: Modified::default() };
+                        return Ok(Some(Entry { name, state }));
+                    }
                 }
             } else {
                 self.skipped += 1;
@@ -118,7 +126,8 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::sync::Arc;
 
     use super::*;
@@ -150,6 +159,31 @@ mod tests {
         for name in ["up", "a2", "f", "none"] {
             assert!(Walk::new(at(false), name).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_returned() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+        for name in ["open", "closed"] {
+            std::fs::create_dir(place.path().join(name)).unwrap();
+            std::fs::write(place.path().join(name).join("f"), name).unwrap();
+        }
+        std::fs::set_permissions(place.path().join("closed"), Permissions::from_mode(0)).unwrap();
+        let walk = || {
+            let mut walk = Walk::new(Arc::new(Directory::open(place.path(), false).unwrap()), "").unwrap();
+            (names(&mut walk), walk.files, walk.skipped)
+        };
+        let (found, files, skipped) = std::thread::scope(|scope| {
+            let as_nobody = || {
+                // SAFETY: it changes the user of this thread only, for files; root loses its permission to read all.
+                unsafe { libc::setfsuid(65534) };
+                walk()
+            };
+            scope.spawn(as_nobody).join().unwrap()
+        });
+        assert_eq!((found, files, skipped), (vec!["closed".to_owned(), "open/f".to_owned()], 2, 0));
+        std::fs::set_permissions(place.path().join("closed"), Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]

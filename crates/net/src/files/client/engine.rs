@@ -29,6 +29,16 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
+/// A name that another upload has is asked for again so often, each time after `FAST_REQUEST`: a server ends an upload of
+/// the same key after one to two seconds of silence.
+const FAST_REQUESTS: u32 = 8;
+const FAST_REQUEST: Duration = Duration::from_millis(400);
+
+/// How long to wait after so many attempts that failed.
+fn retry_wait(attempts: u32) -> Duration {
+    (FIRST_RETRY * (1u64 << attempts.min(16))).min(MAX_RETRY)
+}
+
 /// A client of one server.
 #[derive(Debug)]
 pub(super) struct Engine<'a> {
@@ -141,13 +151,29 @@ impl<'a> Engine<'a> {
         Ok(results.into_iter().flatten().collect())
     }
 
+    /// How long to wait before each further request for a name that another upload has: perhaps an earlier one of this
+    /// client, which was killed.
+    pub(super) fn waits_for_a_name(&self) -> impl Iterator<Item = Duration> + use<> {
+        (0..FAST_REQUESTS).map(|_| FAST_REQUEST).chain((0..self.options.retry).map(retry_wait))
+    }
+
+    /// Waits before tasks with `sizes` bytes are repeated.
+    pub(super) fn wait_to_repeat(&mut self, wait: Duration, sizes: u64) -> Result<(), NetError> {
+        self.total = self.total.map(|total| total.saturating_sub(sizes));
+        self.sleep(wait)
+    }
+
     fn wait_to_retry(&mut self, error: &NetError) -> Result<(), NetError> {
-        let wait = (FIRST_RETRY * (1u64 << self.attempts.min(16))).min(MAX_RETRY);
+        let wait = retry_wait(self.attempts);
         self.attempts += 1;
         if let Some(on_progress) = &self.options.on_progress {
             on_progress.call(&Progress::Failed { reason: error.to_string(), wait });
         }
-        let until = std::time::Instant::now() + std::time::Duration::from_nanos(wait.as_nanos());
+        self.sleep(wait)
+    }
+
+    fn sleep(&self, time: Duration) -> Result<(), NetError> {
+        let until = std::time::Instant::now() + std::time::Duration::from_nanos(time.as_nanos());
         while std::time::Instant::now() < until {
             if self.options.stop.load(Ordering::Relaxed) {
                 return Err(NetError::Interrupted(Received { got: self.moved, size: self.total, resumable: true }));

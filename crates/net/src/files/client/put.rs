@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::get::{file_report, is_directory, moved_report};
 use super::lists::{join, local_files, remote_files};
 use super::report::{FileResult, Report};
-use super::task::{LocalFile, PutTask, Task};
+use super::task::{LocalFile, PutTask, Task, TaskResult};
 use crate::contact::Trusted;
 use crate::files::changes::FileState;
 use crate::files::directory::Directory;
@@ -120,11 +120,21 @@ pub(super) fn put_all(
         return Ok(Vec::new());
     }
     let names: Vec<_> = planned.iter().map(|(name, local, _)| (name.clone(), local.path())).collect();
-    let tasks = planned
-        .into_iter()
-        .map(|(name, local, state)| Task::Put(PutTask { name, local, size: state.size, replace, resume }))
-        .collect();
-    let results = engine.run(tasks)?;
+    let task = |(name, local, state): &Planned| {
+        Task::Put(PutTask { name: name.clone(), local: local.clone(), size: state.size, replace, resume })
+    };
+    let mut results = engine.run(planned.iter().map(task).collect())?;
+    let mut waits = engine.waits_for_a_name();
+    loop {
+        let is_in_use = |result: &TaskResult| matches!(result, Err(NetError::Refused { reason: Refusal::InUse, .. }));
+        let again: Vec<usize> = (0..results.len()).filter(|&n| is_in_use(&results[n])).collect();
+        let Some(wait) = waits.next().filter(|_| !again.is_empty()) else { break };
+        let sizes = again.iter().map(|&n| planned[n].2.size).sum();
+        engine.wait_to_repeat(wait, sizes)?;
+        for (&n, result) in again.iter().zip(engine.run(again.iter().map(|&n| task(&planned[n])).collect())?) {
+            results[n] = result;
+        }
+    }
     if results.iter().any(Result::is_ok) {
         for result in engine.run(vec![Task::Sync])? {
             result?;

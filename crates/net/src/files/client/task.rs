@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::output::Target;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
-use crate::files::protocol::{Hash, Modified};
+use crate::files::protocol::{Hash, Modified, Refusal};
 use crate::files::source::Source;
 use crate::files::walk::Entry;
 
@@ -40,7 +40,10 @@ impl LocalFile {
                 let metadata = file.metadata()?;
                 if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("is no regular file")) }
             }),
-            Self::Below(directory, name) => directory.file(name).map_err(|reason| io::Error::other(reason.to_string())),
+            Self::Below(directory, name) => directory.file(name).map_err(|reason| match reason {
+                Refusal::Unreadable => io::ErrorKind::PermissionDenied.into(),
+                reason => io::Error::other(reason.to_string()),
+            }),
         };
         let (file, metadata) = opened.map_err(|error| self.unreadable(error))?;
         Ok(Source::new(file, &metadata))

@@ -20,6 +20,7 @@ impl Quota {
         let mut used = 0;
         if max_total.is_some() {
             let mut walk = Walk::new(Arc::new(Directory::open(path, true)?), "")?;
+            walk.with_parts = true;
             while let Some(entry) = walk.next()? {
                 used += entry.state.size;
             }

@@ -1,8 +1,9 @@
 //! Who uploads which file: a name has one upload at a time.
 //!
 //! A client that was killed in the middle of an upload, and begins it again, finds its own upload there, because the
-//! server has not noticed yet. So an upload waits for one of the same name and key, which ends once its client has been
-//! silent for a second (`Worker::abort_idle_clients`). While another key has the name, it is refused at once.
+//! server has not noticed yet. It is refused, and asks again for some seconds. Meanwhile the first one ends if it has been
+//! silent for a second (`Worker::abort_idle_clients`). Uploads do not wait here: one whose client has been killed, too,
+//! could complete after a newer one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,29 +29,19 @@ pub(super) struct Claim {
     is_awaited: Arc<AtomicBool>,
 }
 
-/// Who has a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// A client with the same key.
-    SameKey,
-    /// Another one.
-    OtherKey,
-}
-
 impl Uploads {
-    /// Claims `name` for a client. If one with the same key has it, that one learns that it is awaited.
-    pub(super) fn claim(self: &Arc<Self>, name: &str, key: Option<PublicKey>) -> Result<Claim, Holder> {
+    /// Claims `name` for a client; `None` if another upload has it. One with the same key learns that it is awaited.
+    pub(super) fn claim(self: &Arc<Self>, name: &str, key: Option<PublicKey>) -> Option<Claim> {
         let mut uploads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upload) = uploads.get(name) {
-            if key.is_none() || upload.key != key {
-                return Err(Holder::OtherKey);
+            if key.is_some() && upload.key == key {
+                upload.is_awaited.store(true, Ordering::Relaxed);
             }
-            upload.is_awaited.store(true, Ordering::Relaxed);
-            return Err(Holder::SameKey);
+            return None;
         }
         let (name, is_awaited) = (name.to_owned(), Arc::<AtomicBool>::default());
         uploads.insert(name.clone(), Upload { key, is_awaited: Arc::clone(&is_awaited) });
-        Ok(Claim { uploads: Arc::clone(self), name, is_awaited })
+        Some(Claim { uploads: Arc::clone(self), name, is_awaited })
     }
 }
 
@@ -79,13 +70,12 @@ mod tests {
         let uploads = Arc::<Uploads>::default();
         let [own, other] = [1, 2].map(|secret| Some(KeyPair::generate(&mut Stream::from_seed(secret)).public()));
         let claim = uploads.claim("f", own).unwrap();
-        assert_eq!(uploads.claim("f", other).unwrap_err(), Holder::OtherKey);
-        assert!(!claim.take_awaited());
-        assert_eq!(uploads.claim("f", own).unwrap_err(), Holder::SameKey);
+        assert!(uploads.claim("f", other).is_none() && !claim.take_awaited());
+        assert!(uploads.claim("f", own).is_none());
         assert!(claim.take_awaited() && !claim.take_awaited());
-        let elsewhere = uploads.claim("g", None).unwrap();
-        assert_eq!(uploads.claim("g", None).unwrap_err(), Holder::OtherKey, "two clients without a key are two");
-        drop((claim, elsewhere));
-        assert!(uploads.claim("f", other).is_ok() && uploads.0.lock().unwrap().is_empty());
+        let unknown = uploads.claim("g", None).unwrap();
+        assert!(uploads.claim("g", None).is_none() && !unknown.take_awaited(), "two clients without a key are two");
+        drop((claim, unknown));
+        assert!(uploads.claim("f", other).is_some() && uploads.0.lock().unwrap().is_empty());
     }
 }

@@ -331,7 +331,6 @@ impl Lane {
             let next = match &mut self.stage {
                 Stage::Greeting => self.read_greeting(cx),
                 Stage::Receiving(upload) if upload.is_unhashed() => self.hash_part(cx),
-                Stage::Receiving(upload) if upload.is_waiting() => self.claim_name(cx),
                 Stage::Ready | Stage::Receiving(_) | Stage::Skipping => self.read_request(cx),
                 Stage::Changing | Stage::Ended => Next::Wait,
                 Stage::Checking { .. } | Stage::Hashing(_) => self.hash_more(cx),

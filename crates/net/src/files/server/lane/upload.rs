@@ -1,29 +1,19 @@
 //! A file that a client puts.
 //!
 //! ```text
-//! on_put ──► (Waiting) ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
-//!                              └────── refused: what still arrives of it is dropped
+//! on_put ──► Opening ──► (hashing ──► Partial ──► From) ──► Open ◄──► Writing ──► Completing ──► done
+//!    └──────────┴───────── refused: what still arrives of it is dropped
 //! ```
-//!
-//! It waits while another upload of its client has the name (`uploads`).
 
 use std::sync::Arc;
-
-use rampmeter_units::{Duration, Time};
 
 use super::{Context, Lane, Next, Stage};
 use crate::files::pool::Class;
 use crate::files::protocol::{Answer, Hash, Modified, Piece, PutFlags, Refusal, check_name};
 use crate::files::server::common::Common;
 use crate::files::server::jobs::{HASHED_A_JOB, Outcome, write_refusal};
-use crate::files::server::uploads::{Claim, Holder};
+use crate::files::server::uploads::Claim;
 use crate::files::sink::Sink;
-
-/// An upload that waits for its name asks again after this time.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
-
-/// An upload waits for its name for this time at most.
-const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// An upload.
 #[derive(Debug)]
@@ -32,18 +22,13 @@ pub(in super::super) struct Upload {
     modified: Modified,
     flags: PutFlags,
     state: State,
-    /// Its right to the name.
-    claim: Option<Claim>,
-    /// Until when it waits for its name, if it has to.
-    waits_until: Option<Time>,
+    claim: Claim,
 }
 
 #[derive(Debug)]
 enum State {
     /// A job opens the part file, hashes it, writes to it or completes it.
     InJob(Job),
-    /// It asks for its name again at this time.
-    Waiting(Time),
     /// Bytes of an earlier upload are hashed as soon as the client's budget allows.
     Unhashed(Sink),
     /// The client receives what is here of the file; where it begins follows.
@@ -128,21 +113,16 @@ impl Upload {
         matches!(self.state, State::Unhashed(_))
     }
 
-    /// Whether it waits for its name.
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
-    }
-
     /// Whether another upload of its name and key has asked for the name since the last call.
     pub(in super::super) fn take_awaited(&self) -> bool {
-        self.claim.as_ref().is_some_and(Claim::take_awaited)
+        self.claim.take_awaited()
     }
 
     /// The open part file.
     pub(in super::super) fn into_sink(self) -> Option<Sink> {
         match self.state {
             State::Unhashed(sink) | State::Offered(sink) | State::Open(sink) => Some(sink),
-            State::InJob(_) | State::Waiting(_) => None,
+            State::InJob(_) => None,
         }
     }
 }
@@ -156,43 +136,20 @@ impl Lane {
         } else {
             cx.shared.common.directory.check(&self.name).map_err(|_| Refusal::Hidden)
         };
-        if let Err(reason) = allowed {
-            self.refuse(cx, reason);
-            if flags.at_once {
-                self.stage = Stage::Skipping;
-            }
-            return Next::More;
-        }
-        let state = State::InJob(Job::Open);
-        self.stage = Stage::Receiving(Upload { size, modified, flags, state, claim: None, waits_until: None });
-        self.claim_name(cx)
-    }
-
-    /// Claims the name, and opens the part file.
-    pub(super) fn claim_name(&mut self, cx: &mut Context<'_>) -> Next {
-        let Stage::Receiving(upload) = &mut self.stage else { return Next::Failed };
-        if let State::Waiting(until) = upload.state
-            && until > cx.now
-        {
-            return Next::WaitUntil(until);
-        }
-        if upload.claim.is_none() {
-            match cx.shared.common.uploads.claim(&self.name, self.key) {
-                Ok(claim) => upload.claim = Some(claim),
-                Err(Holder::SameKey) if cx.now < *upload.waits_until.get_or_insert(cx.now + MAX_WAIT) => {
-                    upload.state = State::Waiting(cx.now + ASK_AGAIN);
-                    return Next::More;
+        let claimed = allowed.and_then(|()| cx.shared.common.uploads.claim(&self.name, self.key).ok_or(Refusal::InUse));
+        let claim = match claimed {
+            Ok(claim) => claim,
+            Err(reason) => {
+                self.refuse(cx, reason);
+                if flags.at_once {
+                    self.stage = Stage::Skipping;
                 }
-                Err(_) => {
-                    let at_once = upload.flags.at_once;
-                    return self.fail(cx, Refusal::InUse, 0, at_once);
-                }
+                return Next::More;
             }
-        }
-        upload.state = State::InJob(Job::Open);
-        let (size, flags, may_overwrite) = (upload.size, upload.flags, self.access.overwrite);
-        let (common, name) = (Arc::clone(&cx.shared.common), self.name.clone());
+        };
         self.open_window(cx);
+        self.stage = Stage::Receiving(Upload { size, modified, flags, state: State::InJob(Job::Open), claim });
+        let (common, name, may_overwrite) = (Arc::clone(&cx.shared.common), self.name.clone(), self.access.overwrite);
         self.submit(cx, Class::Urgent, move || open(&common, &name, size, flags, may_overwrite));
         Next::Wait
     }
@@ -290,11 +247,6 @@ impl Lane {
                 self.done.files += 1;
                 self.stage = Stage::Ready;
                 self.answer(cx, &Answer::Done);
-            }
-            // The upload that had the name may still close the part.
-            Outcome::Failed(Refusal::InUse, missing) if upload.waits_until.is_some_and(|until| cx.now < until) => {
-                cx.shared.common.quota().give_back(missing);
-                upload.state = State::Waiting(cx.now + ASK_AGAIN);
             }
             Outcome::Failed(reason, missing) => {
                 let has_more = match upload.state {
