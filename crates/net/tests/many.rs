@@ -303,21 +303,24 @@ fn nothing_is_deleted_where_a_directory_could_not_be_read() {
     };
     for push in [true, false] {
         let [there, here] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        [&there, &here].map(|place| open(place.path(), 0o777));
+        for place in [&there, &here] {
+            open(place.path(), 0o777);
+        }
         let path = here.path().to_str().unwrap().to_owned();
         let (source, target) = if push { (here.path(), there.path()) } else { (there.path(), here.path()) };
         for name in ["closed/f", "gone"] {
             fs::create_dir_all(source.join("closed")).unwrap();
             fs::write(source.join(name), name).unwrap();
         }
-        [source.join("closed"), source.join("gone")].iter().for_each(|path| open(path, 0o777));
+        open(&source.join("closed"), 0o777);
+        open(&source.join("gone"), 0o777);
         let server = as_nobody(|| TestServer::start(there.path(), writable));
         let url = format!("{}/", server.address);
         let (from, to) = if push { (path.as_str(), url.as_str()) } else { (url.as_str(), path.as_str()) };
         let report = as_nobody(|| delete(from, to));
         assert_eq!(report.failed, 0, "{push}: {:?}", failures(&report));
         fs::remove_file(source.join("gone")).unwrap();
-        open(&source.join("closed"), 0);
+        open(&source.join("closed"), 0o000);
         let report = as_nobody(|| delete(from, to));
         assert_eq!(report.failed, 1, "{push}: {:?}", failures(&report));
         assert!(failures(&report)[0].contains("read") || failures(&report)[0].contains("denied"), "{report:?}");

@@ -169,7 +169,7 @@ mod tests {
             std::fs::create_dir(place.path().join(name)).unwrap();
             std::fs::write(place.path().join(name).join("f"), name).unwrap();
         }
-        std::fs::set_permissions(place.path().join("closed"), Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(place.path().join("closed"), Permissions::from_mode(0o000)).unwrap();
         let walk = || {
             let mut walk = Walk::new(Arc::new(Directory::open(place.path(), false).unwrap()), "").unwrap();
             (names(&mut walk), walk.files, walk.skipped)

@@ -98,11 +98,11 @@ pub fn put(options: &PutOptions) -> Result<Report, NetError> {
             !is_there
         });
     }
-    let results = put_all(&mut engine, planned, options.overwrite, !options.fresh)?;
-    for (name, path, result) in results {
+    let results = put_all(&mut engine, &planned, options.overwrite, !options.fresh)?;
+    for ((name, local, _), result) in planned.iter().zip(results) {
         match result {
             Err(error) if is_one => return Err(error),
-            result => reports.push(moved_report(&name, path, result)),
+            result => reports.push(moved_report(name, local.path(), result)),
         }
     }
     engine.finish()?;
@@ -112,14 +112,13 @@ pub fn put(options: &PutOptions) -> Result<Report, NetError> {
 /// Puts files, and makes sure that they are on the server's disk.
 pub(super) fn put_all(
     engine: &mut Engine<'_>,
-    planned: Vec<Planned>,
+    planned: &[Planned],
     replace: bool,
     resume: bool,
-) -> Result<Vec<(String, PathBuf, super::task::TaskResult)>, NetError> {
+) -> Result<Vec<TaskResult>, NetError> {
     if planned.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<_> = planned.iter().map(|(name, local, _)| (name.clone(), local.path())).collect();
     let task = |(name, local, state): &Planned| {
         Task::Put(PutTask { name: name.clone(), local: local.clone(), size: state.size, replace, resume })
     };
@@ -140,5 +139,5 @@ pub(super) fn put_all(
             result?;
         }
     }
-    Ok(names.into_iter().zip(results).map(|((name, path), result)| (name, path, result)).collect())
+    Ok(results)
 }

@@ -196,7 +196,7 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
         .iter()
         .map(|entry| (remote(entry), LocalFile::Below(Arc::clone(&directory), entry.name.clone()), entry.state))
         .collect();
-    let results = put_all(&mut engine, planned, true, true)?.into_iter().map(|(_, _, result)| result).collect();
+    let results = put_all(&mut engine, &planned, true, true)?;
     let mut reports = reports_of(&plan.transfer, results, &url.name, path);
     // A server that does not allow to set times allows no changes of files that it has, and compares again next time.
     if engine.rights().overwrite {
