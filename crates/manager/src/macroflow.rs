@@ -111,6 +111,8 @@ pub(crate) struct Macroflow<C> {
     rate_cap: DeliveryRateCap,
     /// Bytes reported as received beyond the last full packet.
     received_part: Bytes,
+    /// The last packet sent when a flow last found that nothing of its own arrives.
+    timed_out_up_to: Option<u64>,
     /// The time of the first report of a feedback timeout without feedback since.
     timeout_reported_at: Option<Time>,
     /// The state of aging, while feedback is overdue.
@@ -161,6 +163,7 @@ impl<C: Controller> Macroflow<C> {
             assumed_rtt: None,
             rate_cap: DeliveryRateCap::default(),
             received_part: Bytes::ZERO,
+            timed_out_up_to: None,
             timeout_reported_at: None,
             last_feedback_at: Time::ZERO,
             aging: None,

@@ -22,6 +22,7 @@ enum Call {
     Ack(Acked),
     /// The bytes lost, and the highest number among them.
     Loss(Bytes, u64),
+    Timeout(Bytes, u64),
     Idle(Duration),
     AppLimited,
     Discarded,
@@ -89,7 +90,8 @@ impl Controller for Recorder {
         self.app_limited = ack.app_limited;
     }
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        self.record(Call::Loss(loss.bytes, loss.number));
+        let is_timeout = loss.kind == LossKind::Persistent;
+        self.record(if is_timeout { Call::Timeout } else { Call::Loss }(loss.bytes, loss.number));
     }
     fn on_idle(&mut self, _now: Time, idle: Duration, _timeout: Duration) {
         self.record(Call::Idle(idle));
@@ -350,7 +352,30 @@ fn all_of_an_update_reaches_the_controller() {
     assert_eq!(calls(&manager, flow), [Call::Loss(PACKET, 1), Call::Ack(acked(1, &[]))]);
     let timeout = UpdateLoss { kind: LossKind::Persistent, ..loss(3) };
     manager.update(at(20), flow, &Update { lost: PACKET, loss: Some(timeout), ..update(0) });
-    assert_eq!(calls(&manager, flow), [Call::Loss(PACKET, 3)], "a timeout acknowledges nothing");
+    assert_eq!(calls(&manager, flow), [Call::Timeout(PACKET, 3)], "a timeout acknowledges nothing");
+}
+
+/// Where each of many flows reduced the rate for the same outage, nothing was left of it.
+#[test]
+fn the_timeouts_of_many_flows_are_one_persistent_congestion() {
+    let mut manager = manager();
+    let flows = [(); 3].map(|()| open(&mut manager, Recorder::default()));
+    for flow in flows {
+        send(&mut manager, at(0), flow);
+    }
+    calls(&manager, flows[0]);
+    let mut time_out = |ms, flow, number| {
+        let timeout = UpdateLoss { kind: LossKind::Persistent, ..loss(number) };
+        manager.update(at(ms), flow, &Update { lost: PACKET, loss: Some(timeout), ..update(0) });
+        let reported = calls(&manager, flow);
+        send(&mut manager, at(ms), flow);
+        reported
+    };
+    assert_eq!(time_out(300, flows[0], 0), [Call::Timeout(PACKET, 0)]);
+    assert_eq!(time_out(300, flows[1], 1), [Call::Loss(PACKET, 1)]);
+    assert_eq!(time_out(301, flows[2], 2), [Call::Loss(PACKET, 2)]);
+    assert_eq!(time_out(900, flows[1], 4), [Call::Timeout(PACKET, 4)], "its retransmission is lost, too");
+    assert_eq!(time_out(900, flows[0], 3), [Call::Loss(PACKET, 3)]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The progress bar over all files of a command. Unless standard error is a terminal, nothing is drawn; attempts that
-//! failed are reported either way.
+//! failed and first contacts are reported either way.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rampmeter_net::files::{Progress, ProgressHandler};
+use rampmeter_net::keys;
 
 /// Draws a bar with this title, until it is dropped; a hidden one draws nothing.
 pub(super) fn bar(title: &str, is_hidden: bool) -> ProgressHandler {
@@ -30,6 +31,13 @@ impl Bar {
             Progress::Failed { reason, wait } => {
                 // `println` of a hidden bar prints nothing.
                 bar.suspend(|| eprintln!("rampmeter: {reason}; trying again in {} s", wait.as_secs_f64()));
+            }
+            Progress::FirstContact { server, key } => {
+                let file = keys::default_directory().join("known_servers");
+                let stored = format!("its key {key} is now in {}", file.display());
+                bar.suspend(|| {
+                    eprintln!("rampmeter: first contact with {server}: {stored}; ask its operator whether it is right");
+                });
             }
             _ if bar.is_hidden() => {}
             Progress::Moved { bytes, total, rtt, loss } => {

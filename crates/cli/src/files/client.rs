@@ -14,7 +14,7 @@ use rampmeter_session::{KeyPair, PublicKey};
 use rampmeter_units::{Bytes, Duration};
 
 use super::bar::bar;
-use super::print::{many_files, one_file, warn_of_first_contact};
+use super::print::{many_files, one_file};
 use super::{default_key, serve};
 use crate::failure::Failure;
 use crate::stop_flag;
@@ -246,7 +246,6 @@ fn finish(report: Result<Report, NetError>, json: bool, place: &Path, is_one: bo
         NetError::Interrupted(_) => Failure::interrupted(error),
         error => error.into(),
     })?;
-    warn_of_first_contact(&report);
     for file in &report.files {
         if let Some(error) = &file.error {
             eprintln!("rampmeter: {}: {error}", file.name);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use rampmeter_net::files::{FileReport, FileResult, Report};
-use rampmeter_net::keys;
 use rampmeter_units::{Bytes, Rate};
 
 /// Formats an amount of data, its time and its rate.
@@ -23,18 +22,6 @@ pub(crate) fn rate(bps: f64) -> String {
 /// Rounds to four significant digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
-}
-
-/// Says that a server was not known before.
-pub(super) fn warn_of_first_contact(report: &Report) {
-    if report.is_new_server {
-        let (server, file) = (report.server, keys::default_directory().join("known_servers"));
-        eprintln!(
-            "rampmeter: first contact with {server}: its key {} is now in {}; ask its operator whether it is right",
-            report.server_key,
-            file.display()
-        );
-    }
 }
 
 /// The line about one file.

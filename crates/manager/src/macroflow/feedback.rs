@@ -27,8 +27,9 @@ impl<C: Controller> Macroflow<C> {
             return; // the controller has not started
         }
         if let Some(loss) = &update.loss {
+            let is_timeout = loss.kind == LossKind::Persistent;
             let loss = Loss {
-                kind: loss.kind,
+                kind: self.kind_of(loss.kind, loss.number),
                 bytes: update.lost,
                 flight_size: update.flight_size,
                 number: loss.number,
@@ -38,7 +39,7 @@ impl<C: Controller> Macroflow<C> {
             };
             self.first_windows.on_loss();
             self.controller.on_loss(now, &loss);
-            if loss.kind == LossKind::Persistent {
+            if is_timeout {
                 self.resume_update(now, update);
                 return;
             }
@@ -52,6 +53,19 @@ impl<C: Controller> Macroflow<C> {
             self.controller.on_ack(now, &ack);
         }
         self.resume_update(now, update);
+    }
+
+    /// Each flow has a timer of its own. The timeouts of many flows in one outage are one persistent congestion: the
+    /// first of them is reported, and others again for packets that were sent since.
+    fn kind_of(&mut self, kind: LossKind, number: u64) -> LossKind {
+        if kind != LossKind::Persistent {
+            return kind;
+        }
+        if self.timed_out_up_to.is_some_and(|last| number <= last) {
+            return LossKind::Transient;
+        }
+        self.timed_out_up_to = Some(self.last_sent());
+        kind
     }
 
     /// The controller receives an acknowledgement for each packet, as if no others had been combined with it. So many

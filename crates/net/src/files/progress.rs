@@ -1,8 +1,10 @@
 //! What a client reports while it moves files.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rampmeter_session::PublicKey;
 use rampmeter_units::Duration;
 
 /// Something that happened to a transfer.
@@ -19,6 +21,13 @@ pub enum Progress {
         rtt: Duration,
         /// The fraction of the sender's packets that did not arrive.
         loss: f64,
+    },
+    /// The server was not known, and its key was stored: before anything else, as a later error changes nothing of it.
+    FirstContact {
+        /// The server's address.
+        server: SocketAddr,
+        /// Its public key.
+        key: PublicKey,
     },
     /// An attempt failed.
     Failed {

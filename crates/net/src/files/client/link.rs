@@ -11,6 +11,7 @@ use super::ClientOptions;
 use crate::contact::{ContactError, Trusted};
 use crate::driver::{EventLoop, HostId};
 use crate::files::error::NetError;
+use crate::files::progress::Progress;
 use crate::files::protocol::check_controller;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
@@ -184,7 +185,12 @@ impl<'a> Link<'a> {
 
     /// The server has shown its key: it is new, or another than the expected one.
     fn on_key(&mut self, session: SessionId, key: PublicKey) -> Result<(), NetError> {
-        self.is_new_server |= self.trusted.check(key)?;
+        if self.trusted.check(key)? {
+            self.is_new_server = true;
+            if let Some(on_progress) = &self.options.on_progress {
+                on_progress.call(&Progress::FirstContact { server: self.address, key });
+            }
+        }
         self.key = Some(key);
         self.session = session;
         self.asking_since = None;
