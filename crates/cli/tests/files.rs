@@ -1,0 +1,238 @@
+//! `serve`, `get`, `put` and `sync`, as a user runs them.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{SMALL, Workspace, text};
+
+#[test]
+fn get_knows_a_server_by_its_key() {
+    let workspace = Workspace::new("keys");
+    let server = RunningServer::start(&workspace, &[]);
+    let url = format!("{}/small.toml", server.address);
+    let get = |more: &[&str]| workspace.rampmeter(&[&["get", &url, "-o", "copy"], more].concat());
+    assert_eq!(text(&get(&["--key", &server.key]).stderr), "");
+    let first = text(&get(&[]).stderr);
+    assert!(first.contains("first contact") && first.contains(&server.key), "{first}");
+    assert_eq!(text(&get(&[]).stderr), "", "it is known now");
+    let other = text(&workspace.rampmeter(&["key", "other"]).stdout);
+    let hyphen = format!("-{}", "A".repeat(42));
+    for key in [other.trim_end(), &hyphen] {
+        let wrong = get(&["--key", key]);
+        assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+        assert!(text(&wrong.stderr).contains(&server.key) && text(&wrong.stderr).lines().count() == 1);
+    }
+    let hash = get(&["--blake3", &"0".repeat(64)]);
+    assert_eq!((hash.status.code(), text(&hash.stderr).lines().count()), (Some(1), 1), "{}", text(&hash.stderr));
+}
+
+#[test]
+fn serve_refuses_keys_that_are_not_on_its_list() {
+    let workspace = Workspace::new("authorized");
+    let own = text(&workspace.rampmeter(&["key", "mine"]).stdout);
+    std::fs::write(workspace.0.join("list"), format!("{} my laptop\n", own.trim_end())).unwrap();
+    let server = RunningServer::start(&workspace, &["--authorized", "list"]);
+    let url = format!("{}/small.toml?key={}", server.address, server.key);
+    let refused = workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "other"]);
+    assert_eq!(refused.status.code(), Some(2), "there is no such key");
+    workspace.rampmeter(&["key", "other"]);
+    let refused = workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "other"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("as the identity"), "{}", text(&refused.stderr));
+    assert_eq!(workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", "mine"]).status.code(), Some(0));
+}
+
+/// A running `rampmeter serve`, stopped when dropped.
+struct RunningServer {
+    child: Child,
+    address: String,
+    key: String,
+    /// Standard output; the server ends if it is closed.
+    printed: BufReader<ChildStdout>,
+}
+
+impl RunningServer {
+    fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        Self::of(&mut workspace.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat()))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, address: String::new(), key: String::new(), printed };
+        let line = serving.line();
+        serving.address.push_str(line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap());
+        let fetch = serving.line();
+        serving.key.push_str(fetch.trim_end().trim_end_matches('\'').rsplit_once("?key=").unwrap().1);
+        serving
+    }
+
+    /// The next line that it prints.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.printed.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_upload_goes_on_at_once_after_its_client_was_killed() {
+    let workspace = Workspace::new("killed_upload");
+    let bytes: Vec<u8> = (0..60_000_000_u32).map(|n| ((n * 7) >> 5) as u8).collect();
+    std::fs::write(workspace.0.join("large"), &bytes).unwrap();
+    std::fs::write(workspace.0.join("small"), &bytes[..8_000_000]).unwrap();
+    std::fs::create_dir(workspace.0.join("here")).unwrap();
+    let mut command = workspace.command(&["serve", "here", "--listen", "127.0.0.1:0", "--writers", "anyone"]);
+    let server = RunningServer::of(command.args(["--rate", "32 Mb/s"]));
+    let put = |file: &str, options: &[&str]| {
+        let url = format!("{}/?key={}", server.address, server.key);
+        let mut command = workspace.command(&[&["put", file, &url, "--json"], options].concat());
+        command.env("XDG_CONFIG_HOME", workspace.0.join("client")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let begin = |file: &str| {
+        let client = put(file, &[]).spawn().unwrap();
+        let (part, until) = (workspace.0.join(format!("here/.{file}.part")), Instant::now() + Duration::from_secs(20));
+        while std::fs::metadata(&part).map_or(0, |part| part.len()) < 500_000 {
+            assert!(Instant::now() < until, "nothing arrives");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        client
+    };
+    let mut live = begin("large");
+    workspace.rampmeter(&["key", "other"]);
+    for options in [&[][..], &["--identity", "other"]] {
+        let refused = put("large", options).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{options:?}");
+        assert!(text(&refused.stderr).contains("another upload is writing that file"), "{}", text(&refused.stderr));
+    }
+    assert!(live.try_wait().unwrap().is_none(), "a live upload goes on");
+    live.kill().unwrap();
+    live.wait().unwrap();
+
+    let mut killed = begin("small");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let again = put("small", &[]).output().unwrap();
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert!(report["resumed_from"].as_u64().unwrap() >= 500_000, "{report}");
+    assert!(std::fs::read(workspace.0.join("here/small")).unwrap() == bytes[..8_000_000]);
+}
+
+#[test]
+fn get_chooses_the_controller_of_the_server() {
+    let workspace = Workspace::new("get_controller");
+    let server = RunningServer::start(&workspace, &["--controller", "reno"]);
+    let url = format!("{}/small.toml", server.address);
+    for (option, controller) in
+        [(&[][..], "reno"), (&["--controller", "pcp"], "pcp"), (&["--controller", "reno"], "reno")]
+    {
+        let output = workspace.rampmeter(&[&["get", &url, "-o", "copy", "--json"], option].concat());
+        assert!(output.status.success(), "{option:?}: {}", text(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["controller"], controller, "{option:?}");
+        assert_eq!(std::fs::read_to_string(workspace.0.join("copy")).unwrap(), SMALL);
+        std::fs::remove_file(workspace.0.join("copy")).unwrap();
+    }
+    for (name, code, expected) in [
+        ("compound", 1, "refuses `compound`: it has no controller of that name"),
+        ("fixed-rate", 1, "refuses `fixed-rate`: it lends clients only controllers"),
+        ("no name", 2, "cannot be a controller"),
+    ] {
+        let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{name}: {message}");
+        assert!(message.contains(expected) && message.starts_with("rampmeter: "), "{name}: {message}");
+        assert_eq!(message.lines().count(), 1, "{name}: {message}");
+        assert_eq!(text(&output.stdout), "");
+    }
+    assert!(!workspace.0.join("copy").exists() && !workspace.0.join("copy.part").exists());
+    assert!(text(&workspace.rampmeter(&["get", "--help"]).stdout).contains("server should use"));
+}
+
+#[test]
+fn directories_are_fetched_put_and_synchronized() {
+    let workspace = Workspace::new("directories");
+    for name in ["in/a", "in/sub/b", "in/sub/c"] {
+        let path = workspace.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    std::os::unix::fs::symlink("a", workspace.0.join("in/link")).unwrap();
+    let server = RunningServer::start(&workspace, &["--list", "--writers", "anyone", "--overwrite"]);
+    let url = |name: &str| format!("{}/{name}?key={}", server.address, server.key);
+    let run = |arguments: &[&str], code| {
+        let output = workspace.rampmeter(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (got, _) = run(&["get", &url("in/"), "-o", "got"], 0);
+    assert!(got.starts_with("got: 3 files, 20 B in ") && got.contains(", 1 skipped: links"), "{got}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("got/sub/b")).unwrap(), "in/sub/b");
+    let (json, _) = run(&["get", &url("in/"), "-o", "got", "--json"], 0);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&report["complete"], &report["unchanged"]), (&0.into(), &3.into()), "{report}");
+    assert_eq!(report["files"].as_array().unwrap().len(), 3);
+
+    let (_, errors) = run(&["get", &url("in/a"), &url("in/none"), "-o", "some"], 3);
+    assert!(errors.contains("in/none") && errors.contains("no such file") && errors.lines().count() == 1, "{errors}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("some/a")).unwrap(), "in/a");
+
+    let (put, _) = run(&["put", "in", &url("up/")], 0);
+    assert!(put.contains(": 3 files, 20 B in "), "{put}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("up/sub/c")).unwrap(), "in/sub/c");
+    let (_, refused) = run(&["put", "in/a", &url("up/a")], 1);
+    assert!(refused.contains("--overwrite") && refused.lines().count() == 1, "{refused}");
+
+    std::fs::write(workspace.0.join("up/extra"), "x").unwrap();
+    std::fs::write(workspace.0.join("in/new"), "n").unwrap();
+    let (plan, _) = run(&["sync", "in/", &url("up/"), "--delete", "--dry-run"], 0);
+    assert!(plan.contains("would transfer up/new\nwould delete up/extra\n"), "{plan}");
+    let (done, _) = run(&["sync", "in/", &url("up/"), "--delete"], 0);
+    assert!(done.contains("1 file, ") && done.contains("3 unchanged, 1 deleted"), "{done}");
+    assert!(workspace.0.join("up/new").exists() && !workspace.0.join("up/extra").exists());
+    let (nothing, _) = run(&["sync", "in/", &url("up/")], 0);
+    assert!(nothing.contains("/up/: 4 unchanged, 1 skipped: links"), "{nothing}");
+    let (_, both_here) = run(&["sync", "in/", "up/"], 2);
+    assert!(both_here.contains("neither `in/` nor `up/` is at a server"), "{both_here}");
+}
+
+#[test]
+fn a_transfer_prints_one_line_at_both_ends() {
+    let workspace = Workspace::new("transfer_lines");
+    std::fs::write(workspace.0.join("large"), vec![7; 1_234_567]).unwrap();
+    let mut server = RunningServer::start(&workspace, &[]);
+    let url = format!("{}/large", server.address);
+    let got = text(&workspace.rampmeter(&["get", &url, "-o", "copy"]).stdout);
+    let json = workspace.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let hash = report["files"][0]["blake3"].as_str().unwrap();
+    let through = workspace.rampmeter(&["get", &url, "-o", "-"]);
+    assert!(through.stdout == vec![7; 1_234_567] && text(&through.stderr).starts_with("-: 1.235 MB in "));
+    assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");
+
+    let served = server.line();
+    assert!(served.contains(" \"large\": 1.235 MB in ") && served.ends_with(" newreno\n"), "{served}");
+    for line in [got.split(" blake3 ").next().unwrap(), &served] {
+        for number in line.split([' ', ',', '%']).filter(|word| word.parse::<f64>().is_ok()) {
+            let digits = number.replace('.', "");
+            assert!(digits.trim_start_matches('0').len() <= 4, "{number} in {line}");
+        }
+    }
+    server.line(); // of the second transfer
+    server.line(); // of the third transfer
+    assert_eq!(workspace.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
+    let refused = server.line();
+    assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
+}
