@@ -55,8 +55,8 @@ impl<C: Controller> Macroflow<C> {
         self.resume_update(now, update);
     }
 
-    /// Each flow has a timer of its own. The timeouts of many flows in one outage are one persistent congestion: the
-    /// first of them is reported, and others again for packets that were sent since.
+    /// Each flow has a timer of its own, but the timeouts of many flows in one outage are one persistent congestion. The
+    /// first of them is reported as that; others only if their packets were sent since, and else as single losses.
     fn kind_of(&mut self, kind: LossKind, number: u64) -> LossKind {
         if kind != LossKind::Persistent {
             return kind;

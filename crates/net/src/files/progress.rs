@@ -22,7 +22,7 @@ pub enum Progress {
         /// The fraction of the sender's packets that did not arrive.
         loss: f64,
     },
-    /// The server was not known, and its key was stored: before anything else, as a later error changes nothing of it.
+    /// The server was not known, and its key is stored now, whatever follows.
     FirstContact {
         /// The server's address.
         server: SocketAddr,

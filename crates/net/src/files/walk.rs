@@ -1,8 +1,10 @@
 //! All regular files below a directory, one after the other.
 //!
 //! Links are not followed and not returned. A directory that this process may not read is returned itself, so that it
-//! fails as a file does that cannot be read: its files must not count as deleted. A walk has at most two descriptors for each level, and no names of files
-//! beyond the current one, so that the size of a directory costs no memory.
+//! fails as a file does that cannot be read: its files must not count as deleted.
+//!
+//! A walk has at most two descriptors for each level, and no names of files beyond the current one, so that the size of a
+//! directory costs no memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
