@@ -32,6 +32,9 @@ const UNKNOWN_RTT: RoundTrip = RoundTrip { smoothed: ASSUMED_RTT, min: Duration:
 /// The minimum timeout where the times of packets are not known.
 const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// The time between packets that leave although the window is full grows to 64 timeouts.
+const MAX_PROBE_DOUBLINGS: u32 = 6;
+
 /// What a flow can query about its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
@@ -58,8 +61,8 @@ pub(crate) enum Attempt {
     Granted { flow: u32, number: u64 },
     /// No flow has requested to send.
     NothingToSend,
-    /// The window is full: feedback must arrive first.
-    WindowFull,
+    /// The window is full: feedback must arrive first, or this time must pass without any.
+    WindowFull(Time),
     /// The next packet may leave at this time.
     TooEarly(Time),
 }
@@ -107,6 +110,8 @@ pub(crate) struct Macroflow<C> {
     /// The round trip that is assumed until this macroflow has measured one.
     pub(crate) assumed_rtt: Option<RoundTrip>,
     last_feedback_at: Time,
+    /// Packets that left since then although the window was full ([`Macroflow::next_probe`]).
+    probes: u32,
     /// The limit of the reported rate, from feedback without packet numbers.
     rate_cap: DeliveryRateCap,
     /// Bytes reported as received beyond the last full packet.
@@ -166,6 +171,7 @@ impl<C: Controller> Macroflow<C> {
             timed_out_up_to: None,
             timeout_reported_at: None,
             last_feedback_at: Time::ZERO,
+            probes: 0,
             aging: None,
             was_late: false,
             half_life: sharing.half_life,
@@ -284,7 +290,10 @@ impl<C: Controller> Macroflow<C> {
                     return self.attempt(now);
                 }
                 self.app_limited = false;
-                return Attempt::WindowFull;
+                let probe_at = self.next_probe();
+                if probe_at > now {
+                    return Attempt::WindowFull(probe_at);
+                }
             }
             let departure = self.departure();
             if departure > now {
@@ -314,6 +323,18 @@ impl<C: Controller> Macroflow<C> {
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
+    /// When a packet may leave although the window is full and no feedback arrives: after a retransmission timeout, which
+    /// doubles with each such packet. The bytes in flight may be those of a flow whose receiver is gone. Its own timer,
+    /// backed off, retransmits once a minute, and nobody else could show that the path carries packets again. A flow
+    /// alone has its timer only.
+    fn next_probe(&self) -> Time {
+        if self.members.len() < 2 {
+            return Time::MAX;
+        }
+        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT) * (1 << self.probes.min(MAX_PROBE_DOUBLINGS));
+        self.last_sent + timeout
+    }
+
     /// The bytes of a flow's turn.
     fn turn(&self) -> Bytes {
         if self.turn == Duration::ZERO {
@@ -326,6 +347,8 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
         if let Some(flow) = self.granted.take() {
             self.scheduler.sent(flow, self.packet, bytes);
+            let is_probe = self.in_flight > Bytes::ZERO && self.in_flight + bytes > self.window();
+            self.probes += u32::from(is_probe && bytes > Bytes::ZERO);
         }
         if bytes == Bytes::ZERO {
             return;

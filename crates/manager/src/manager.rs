@@ -200,7 +200,7 @@ impl<C: Controller> Manager<C> {
         while let Some(&index) = self.ready.front() {
             let slot = self.macroflows[index as usize].as_mut().filter(|m| m.started);
             let attempt = slot.map_or(Attempt::NothingToSend, |macroflow| macroflow.attempt(now));
-            self.set_window_full(index, matches!(attempt, Attempt::WindowFull));
+            self.set_window_full(index, matches!(attempt, Attempt::WindowFull(_)));
             if let Attempt::Granted { flow, number } = attempt {
                 // Macroflows take turns.
                 self.ready.rotate_left(1);
@@ -215,7 +215,7 @@ impl<C: Controller> Manager<C> {
             self.ready.pop_front();
             if let Some(macroflow) = &mut self.macroflows[index as usize] {
                 macroflow.ready = false;
-                if let Attempt::TooEarly(at) = attempt {
+                if let Attempt::TooEarly(at) | Attempt::WindowFull(at) = attempt {
                     self.timers.arm(index, at);
                 }
             }

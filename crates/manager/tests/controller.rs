@@ -378,6 +378,37 @@ fn the_timeouts_of_many_flows_are_one_persistent_congestion() {
     assert_eq!(time_out(900, flows[0], 3), [Call::Loss(PACKET, 3)]);
 }
 
+/// A receiver that is gone never answers. Its flow's timer doubles for minutes, and the window is one packet.
+#[test]
+fn a_flow_whose_receiver_is_gone_does_not_stop_the_others() {
+    let mut manager = manager();
+    let [gone, other] = [(); 2].map(|()| open(&mut manager, Recorder { window: PACKET, ..Recorder::default() }));
+    send(&mut manager, at(0), gone);
+    manager.request(at(0), other, false);
+    let mut sent_at = Vec::new();
+    for ms in 0..2000 {
+        manager.on_deadline(at(ms));
+        while let Some(grant) = manager.grant(at(ms)) {
+            sent_at.push(ms);
+            manager.notify(at(ms), grant.flow, PACKET);
+            manager.request(at(ms), other, false);
+        }
+    }
+    assert_eq!(sent_at, [200, 600, 1400], "a packet for each timeout, which doubles");
+    manager.update(at(2000), other, &update(1));
+    let mut grants = |ms| {
+        manager.on_deadline(at(ms));
+        let grant = manager.grant(at(ms));
+        if let Some(grant) = grant {
+            manager.notify(at(ms), grant.flow, PACKET);
+            manager.request(at(ms), other, false);
+        }
+        grant.is_some()
+    };
+    assert!(grants(2000), "more than a timeout has passed");
+    assert_eq!([2000, 2399, 2400].map(grants), [false, false, true], "and then two again");
+}
+
 #[test]
 fn idle_time_needs_no_request_and_nothing_in_flight() {
     let mut manager = manager();

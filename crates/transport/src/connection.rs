@@ -211,7 +211,11 @@ impl Connection {
             (Kind::Reset, _) => {
                 let is_genuine = self.state != State::Opening && packet.sequence == self.receiver.first_sequence;
                 if is_genuine {
-                    self.state = State::Closed(CloseReason::Reset);
+                    // With `fin` the peer has ended the connection completely, and no longer acknowledges.
+                    let is_complete = packet.fin && self.receiver.is_done() && self.sender.complete();
+                    let reason = if is_complete { CloseReason::Finished } else { CloseReason::Reset };
+                    self.statistics.delivered_at = self.statistics.delivered_at.or(is_complete.then_some(now));
+                    self.state = State::Closed(reason);
                 }
             }
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {

@@ -26,6 +26,7 @@ use crate::config::{Config, EndpointConfig};
 use crate::connection::{CloseReason, Connection, Outcome, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
+use crate::finished::Finished;
 use crate::output::{Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
 use crate::resets::Resets;
@@ -66,6 +67,7 @@ pub struct Endpoint<C, A> {
     must_acknowledge: bool,
     events: VecDeque<Event>,
     resets: Resets<A>,
+    finished: Finished<A>,
 }
 
 impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
@@ -98,6 +100,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             must_acknowledge: false,
             events: VecDeque::new(),
             resets: Resets::new(),
+            finished: Finished::new(),
         }
     }
 
@@ -182,7 +185,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let slot = self.slots.get_mut(index).and_then(Option::as_mut);
         let Some(slot) = slot.filter(|slot| slot.id.number() == packet.connection && slot.peer == from) else {
             if packet.kind == Kind::Data {
-                self.resets.repeat(from, packet.connection);
+                match self.finished.answer(from, packet.connection) {
+                    Some(answer) => self.resets.answer(answer),
+                    None => self.resets.repeat(from, packet.connection),
+                }
             }
             return None;
         };
@@ -280,6 +286,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     fn update(&mut self, now: Time, index: usize) {
         let Some(slot) = &mut self.slots[index] else { return };
         if let State::Closed(reason) = slot.connection.state() {
+            if reason == CloseReason::Finished {
+                let (remote, first_sequence) = (slot.connection.remote, slot.connection.sender.sequence(0));
+                self.finished.keep(now, slot.peer, slot.id, remote, first_sequence);
+            }
             self.remove(now, index, reason);
             return;
         }

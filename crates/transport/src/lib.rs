@@ -20,6 +20,7 @@ mod connection;
 mod connection_id;
 mod datagrams;
 mod endpoint;
+mod finished;
 mod output;
 mod packet_size;
 mod presumed_lost;

@@ -68,6 +68,11 @@ impl<A: Copy + Ord> Resets<A> {
         self.queue.extend(self.kept.iter().map(|kept| kept.reset).find(is_of));
     }
 
+    /// Sends this one once.
+    pub(crate) fn answer(&mut self, reset: Reset<A>) {
+        self.queue.push_back(reset);
+    }
+
     /// The next one to send.
     pub(crate) fn poll(&mut self) -> Option<Reset<A>> {
         self.queue.pop_front()

@@ -131,6 +131,13 @@ impl Sender {
         self.scoreboard.rack = Rack::default();
     }
 
+    /// The path may carry packets again: what has waited longer and longer is sent at once.
+    pub(crate) fn retry(&mut self, now: Time) {
+        if self.timeouts > 0 {
+            (self.timeouts, self.timer) = (0, now);
+        }
+    }
+
     pub(crate) fn on_handshake(&mut self, rtt: Duration, window: u32) {
         self.rtt.sample(rtt);
         self.on_window(u64::from(window), u64::from(window));
@@ -160,6 +167,14 @@ impl Sender {
 
     pub(crate) fn acknowledged(&self) -> u64 {
         self.una.min(self.written)
+    }
+
+    /// The peer has everything. False if that cannot be: not everything has been sent.
+    pub(crate) fn complete(&mut self) -> bool {
+        if self.fin_sent {
+            self.una = self.next;
+        }
+        self.fin_sent
     }
 
     /// Bytes written and never sent.

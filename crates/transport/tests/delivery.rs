@@ -1,5 +1,8 @@
 //! The delivered bytes are the bytes sent, under all network faults, or the connection reports that the path is dead.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config, Recovery};
 use rampmeter_units::{Bytes, Duration, Time};
@@ -170,4 +173,38 @@ fn an_abort_resets_the_peer() {
     assert!(pair.run(HOUR));
     assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::Aborted));
     assert_eq!(pair.ends[1].closed.map(|(reason, _)| reason), Some(CloseReason::Reset));
+}
+
+/// In an outage at the end, one side loses all acknowledgements of the other, which has everything and ends.
+#[test]
+fn a_peer_that_has_ended_says_that_everything_arrived() {
+    let data = pattern(30_000, 3);
+    let mut pair = Pair::new("newreno", &config(), 7);
+    pair.send(1, b"hello");
+    pair.run(Duration::from_millis(200));
+    let is_lost = Rc::new(Cell::new(true));
+    let outage = Rc::clone(&is_lost);
+    pair.filter = Box::new(move |from, _| from == 0 || !outage.get());
+    pair.send(0, &data);
+    pair.run(Duration::from_secs(20));
+    assert_eq!(pair.ends.each_ref().map(|e| e.closed.is_some()), [false, true], "the accepter lingers for a second");
+    is_lost.set(false);
+    assert!(pair.run(Duration::from_secs(20)), "the next retransmission is answered");
+    let (reason, statistics) = pair.ends[0].closed.unwrap();
+    assert_eq!((reason, statistics.acknowledged), (CloseReason::Finished, 30_000));
+    assert!(pair.ends[1].read == data && statistics.delivered_at.is_some());
+}
+
+#[test]
+fn after_an_outage_a_retry_needs_no_timer() {
+    let data = pattern(100_000, 1);
+    let mut pair = Pair::new("newreno", &config(), 7);
+    pair.send(0, &data);
+    pair.run(Duration::from_millis(50));
+    pair.dead = true;
+    pair.run(Duration::from_secs(20));
+    pair.dead = false;
+    let (now, id) = (pair.now, pair.ends[0].connection.unwrap());
+    pair.ends[0].endpoint.retry(now, id);
+    assert!(pair.run(Duration::from_secs(2)) && pair.ends[1].read == data, "{:?}", pair.ends[0].endpoint);
 }

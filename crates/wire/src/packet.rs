@@ -20,7 +20,8 @@ pub enum Kind {
     /// Carries stream bytes, acknowledgements, or both.
     #[default]
     Data = 3,
-    /// Terminates a connection at once.
+    /// Terminates a connection at once. With `fin`: its sender has received everything, and everything of its own stream
+    /// was acknowledged.
     Reset = 4,
 }
 

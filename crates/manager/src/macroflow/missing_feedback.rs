@@ -9,7 +9,7 @@ use crate::aging::{Aging, HalfLife};
 
 impl<C: Controller> Macroflow<C> {
     pub(super) fn on_feedback(&mut self, now: Time) {
-        self.last_feedback_at = now;
+        (self.last_feedback_at, self.probes) = (now, 0);
         (self.aging, self.timeout_reported_at) = (None, None);
     }
 

@@ -85,6 +85,13 @@ impl<C: Controller> Host<C> {
         self.connections_of(session).into_iter().any(|id| in_flight(id) > Bytes::ZERO)
     }
 
+    /// Retransmits at once what waits in connections of a session, whose path may carry packets again.
+    pub fn retry(&mut self, now: Time, session: SessionId) {
+        for id in self.connections_of(session) {
+            self.endpoint.retry(now, id);
+        }
+    }
+
     /// Sends a packet that the other host of a session answers, in one of its connections.
     pub fn probe(&mut self, now: Time, session: SessionId) {
         let is_open = |id: &ConnectionId| self.endpoint.connection(*id).is_some_and(|c| c.state() == State::Open);
@@ -147,6 +154,7 @@ impl<C: Controller> Host<C> {
         self.log.moved(now, before, address);
         let moved = self.streams.values_mut().filter(|stream| stream.peer.session_id() == Some(session));
         moved.for_each(|stream| stream.address = address);
+        self.retry(now, session); // what went to the address before is lost
         if address.is_none_or(|address| address.ip() == before.ip()) {
             return;
         }

@@ -54,6 +54,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.with(now, id, Connection::probe);
     }
 
+    /// The path may carry packets again, as after a change of address: retransmits at once what waits for a timer that
+    /// has expired before.
+    pub fn retry(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, |connection| connection.sender.retry(now));
+    }
+
     /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };

@@ -89,6 +89,9 @@ impl Engine {
             let _ = self.net.replace_socket(self.host, socket);
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
-        self.sessions.keys().for_each(|&session| host.probe(now, session));
+        for &session in self.sessions.keys() {
+            host.probe(now, session);
+            host.retry(now, session);
+        }
     }
 }
