@@ -308,6 +308,24 @@ async fn a_listener_at_the_server_is_asked_for_until_its_port_is_free() {
     exchange(&mut tcp, &noise(100_000, 4)).await;
 }
 
+#[tokio::test]
+async fn the_port_of_a_killed_client_is_soon_free_for_the_same_key() {
+    let (echo, at) = (echo().await, "127.0.0.1:0".parse().unwrap());
+    let probe = TcpListener::bind(at).await.unwrap();
+    let forward = format!("{}:127.0.0.1:{}", probe.local_addr().unwrap().port(), echo.port());
+    drop(probe);
+    let forward: Forward = forward.parse().unwrap();
+    let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
+    let server = server(at, &["public:443"], |options| options.allow_listen = allowed);
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let killed = client(relay.address, |options| options.remote = vec![forward.clone()]).await;
+    killed.reports("the server listens on").await;
+    relay.set(RelayMode::Drop);
+    let next = client(server.address(), |options| options.remote = vec![forward]).await;
+    next.reports("the port is in use").await;
+    next.reports("the server listens on").await; // within 20 of the 60 seconds after which a server ends a silent session
+}
+
 /// The relay sends packets without an ECN code, as behind a middlebox that clears the codes.
 #[tokio::test]
 async fn both_ends_report_a_degraded_controller_once() {

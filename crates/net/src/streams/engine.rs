@@ -80,6 +80,8 @@ struct Member {
     answers: watch::Sender<bool>,
     /// The last way in which its controller was degraded.
     degraded: watch::Sender<Option<Degraded>>,
+    /// When the other host was asked for a sign of life, if it has not given one.
+    checked_at: Option<Time>,
     /// Its own controller on each new path, if it is not that of other sessions.
     make_controller: Option<MakeController>,
     /// Connections that are being opened.
@@ -233,6 +235,12 @@ impl Engine {
                     self.set_controller(now, session);
                 }
             }
+            Command::Check(session) => {
+                if let Some(member) = self.sessions.get_mut(&session) {
+                    member.checked_at.get_or_insert(now);
+                    self.check_session(now, session);
+                }
+            }
             Command::Close(session) => {
                 self.end_session(session, SessionEnd::Finished);
                 if let Some(host) = self.net.host_mut(self.host) {
@@ -275,6 +283,7 @@ impl Engine {
             ended,
             answers,
             degraded,
+            checked_at: None,
             make_controller: None,
             opening: BTreeSet::new(),
             spare: VecDeque::new(),

@@ -34,6 +34,8 @@ pub(super) enum Command {
     Update(ConnectionId),
     /// Replaces the controller of the session's macroflow, now and on each new path.
     Control(SessionId, MakeController),
+    /// Asks the other host of a session for a sign of life, and ends the session soon if there is none.
+    Check(SessionId),
     /// Ends a session.
     Close(SessionId),
     /// Ends the engine, once all that finished streams have written is delivered.

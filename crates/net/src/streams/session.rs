@@ -74,6 +74,12 @@ impl Session {
         self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));
     }
 
+    /// Asks the other host for a sign of life, and ends the session if there is none within five seconds. For a host that
+    /// has reason to believe that the other one is gone: without a check that takes a minute.
+    pub fn check(&self) {
+        self.0.link.push(Command::Check(self.0.id));
+    }
+
     /// Ends the session; streams that are still open fail.
     pub fn close(&self) {
         self.0.link.push(Command::Close(self.0.id));

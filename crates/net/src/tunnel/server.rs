@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rampmeter_control::AnyController;
@@ -70,6 +70,8 @@ struct Shared {
     max_streams: usize,
     policy: Mutex<ControllerPolicy>,
     clients: Mutex<BTreeMap<PublicKey, Arc<Places>>>,
+    /// Who listens where.
+    listening: Mutex<BTreeMap<(PublicKey, Target), Session>>,
 }
 
 /// What a client may still have.
@@ -93,6 +95,7 @@ impl TunnelServer {
             max_streams: options.server.max_streams,
             policy: Mutex::new(policy),
             clients: Mutex::default(),
+            listening: Mutex::default(),
         });
         let server = ServerOptions { first_windows: FIRST_WINDOWS, ..options.server };
         Ok(Self { server: Server::bind(server)?, shared })
@@ -141,6 +144,10 @@ impl Shared {
             listeners: Semaphore::new(MAX_LISTENERS),
         };
         Arc::clone(clients.entry(key).or_insert_with(|| Arc::new(new())))
+    }
+
+    fn listening(&self) -> MutexGuard<'_, BTreeMap<(PublicKey, Target), Session>> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn serve(self: Arc<Self>, mut stream: Stream) {
@@ -208,12 +215,18 @@ impl Shared {
                     let port = listener.local_addr().map_or(0, |address| address.port());
                     let (shared, session, places) = (Arc::clone(&self), session.clone(), Arc::clone(&places));
                     tasks.spawn(async move {
-                        let _place = Returned(&places.listeners);
+                        let _place = Listening::new(&shared, &session, &places.listeners, at);
                         shared.accept(&listener, &session, &places, forward, weight).await;
                     });
                     Ok(port)
                 }
-                Err(refusal) => Err(refusal),
+                Err(refusal) => {
+                    // Most likely the client itself has listened there until it was killed.
+                    if let Some(earlier) = self.listening().get(&(session.peer_key(), at)) {
+                        earlier.check();
+                    }
+                    Err(refusal)
+                }
             };
             if stream.write_all(&Message::Listening { forward, port }.encode()).await.is_err() {
                 break;
@@ -274,12 +287,25 @@ impl Shared {
     }
 }
 
-/// Returns a place when its listener ends.
-struct Returned<'a>(&'a Semaphore);
+/// A listener of a client. Returns its place when it ends.
+struct Listening<'a> {
+    shared: &'a Shared,
+    places: &'a Semaphore,
+    of: (PublicKey, Target),
+}
 
-impl Drop for Returned<'_> {
+impl<'a> Listening<'a> {
+    fn new(shared: &'a Shared, session: &Session, places: &'a Semaphore, at: Target) -> Self {
+        let of = (session.peer_key(), at);
+        shared.listening().insert(of.clone(), session.clone());
+        Self { shared, places, of }
+    }
+}
+
+impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.0.add_permits(1);
+        self.shared.listening().remove(&self.of);
+        self.places.add_permits(1);
     }
 }
 

@@ -6,6 +6,7 @@
 //!          5 s                         new streams wait (the tunnel); what is sent stays in the buffers
 //!          30 s                        the session ends
 //! server   60 s without packets        the session ends; so clients that sleep or move can return
+//!          5 s after a check           the same, if the client has not answered (`Session::check`)
 //! ```
 //!
 //! A server that was restarted answers with a reset, which ends the session at once.
@@ -53,12 +54,21 @@ impl Engine {
     }
 
     /// Asks a session for a sign of life, and ends it if there is none.
-    fn check_session(&mut self, now: Time, session: SessionId) {
+    pub(super) fn check_session(&mut self, now: Time, session: SessionId) {
         let is_client = self.server.is_some();
         let max = if is_client { DEAD_SERVER } else { DEAD_CLIENT };
         let Some(host) = self.net.host_mut(self.host) else { return };
         let silence = host.silence(now, session);
-        if !host.has_session(session) || silence.is_some_and(|silence| silence >= max) {
+        let checked_at = self.sessions.get_mut(&session).and_then(|member| {
+            // Any packet since then is a sign of life.
+            member.checked_at = member.checked_at.filter(|at| silence.is_none_or(|silence| silence >= now.since(*at)));
+            member.checked_at
+        });
+        if checked_at.is_some() {
+            host.probe(now, session);
+        }
+        let has_failed = checked_at.is_some_and(|at| now.since(at) >= SILENT);
+        if has_failed || !host.has_session(session) || silence.is_some_and(|silence| silence >= max) {
             self.end_session(session, SessionEnd::NoAnswer);
             if let Some(host) = self.net.host_mut(self.host) {
                 host.end_unanswered(now, session);
