@@ -25,6 +25,12 @@ fn get_knows_a_server_by_its_key() {
         assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
         assert!(text(&wrong.stderr).contains(&server.key) && text(&wrong.stderr).lines().count() == 1);
     }
+    let [right, wrong] = [&server.key, other.trim_end()].map(|key| format!("{url}?key={key}"));
+    for arguments in [["get", &right, "--key", other.trim_end()], ["get", &right, &wrong, "--json"]] {
+        let two_keys = workspace.rampmeter(&arguments);
+        assert_eq!(two_keys.status.code(), Some(2), "{}", text(&two_keys.stderr));
+        assert!(text(&two_keys.stderr).contains(&wrong[wrong.len() - 43..]), "{}", text(&two_keys.stderr));
+    }
     let hash = get(&["--blake3", &"0".repeat(64)]);
     assert_eq!((hash.status.code(), text(&hash.stderr).lines().count()), (Some(1), 1), "{}", text(&hash.stderr));
 }

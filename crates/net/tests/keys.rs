@@ -72,7 +72,8 @@ fn a_server_with_another_key_is_refused_with_both_keys() {
         assert!(error.to_string().contains(&got) && error.to_string().contains(&expected), "{error}");
     }
     let url = format!("{}/f?key={}", server.address, other().public());
-    let error = get(&GetOptions { urls: vec![url], ..options(server.address, "f", to.path()) }).unwrap_err();
+    let options = trusting(Trust::KnownServers(known), options(server.address, "f", to.path()));
+    let error = get(&GetOptions { urls: vec![url], ..options }).unwrap_err();
     assert!(
         matches!(&error, NetError::Contact(ContactError::KeyChanged(_)))
             && error.to_string().contains("in the address"),

@@ -39,6 +39,11 @@ impl Trusted {
     /// Without an identity, this client has a new key.
     pub(crate) fn new(server: &ServerAddress, trust: &Trust, identity: Option<&KeyPair>) -> Result<Self, ContactError> {
         let (expected, known_servers) = match (server.key, trust) {
+            (Some(key), Trust::Key(other)) if key != *other => {
+                let problem =
+                    format!("{} has the key {key} in its address, and the key {other} was given", server.text);
+                return Err(ContactError::BadOption(format!("{problem}: give only one of them")));
+            }
             (Some(key), _) => (Some((key, KeyOrigin::Address)), None),
             (None, Trust::Key(key)) => (Some((*key, KeyOrigin::Options)), None),
             (None, Trust::KnownServers(path)) => {
@@ -92,6 +97,16 @@ mod tests {
         let Err(ContactError::KeyChanged(changed)) = trusted.check(new) else { panic!() };
         assert_eq!((changed.got, changed.expected), (new, old));
         assert_eq!(changed.origin, KeyOrigin::KnownServers { path, line: 3 });
+    }
+
+    #[test]
+    fn two_different_keys_of_a_server_are_refused() {
+        let [one, two] = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+        let server = ServerAddress::read(&format!("a:1?key={one}")).unwrap();
+        assert!(Trusted::new(&server, &Trust::Key(one), None).is_ok());
+        let error = Trusted::new(&server, &Trust::Key(two), None).unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_usage() && text.contains(&one.to_string()) && text.contains(&two.to_string()), "{text}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::socket::Socket;
 /// The options of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// How the server is known, if its key is not in its address.
+    /// How the server is known, if its key is not in its address. Another key here than there is an error.
     pub trust: Trust,
     /// This client's key; by default a new one.
     pub identity: Option<KeyPair>,

@@ -14,7 +14,7 @@ use super::lists::join;
 use super::output::Target;
 use super::report::{FileReport, FileResult, Report};
 use super::task::{Done, GetTask, Task, TaskResult};
-use crate::contact::{ContactError, Trusted};
+use crate::contact::{ContactError, ServerAddress, Trusted};
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::part::{Part, STANDARD_OUTPUT};
@@ -24,7 +24,7 @@ use crate::files::url::Url;
 #[derive(Debug, Default)]
 pub struct GetOptions {
     /// Names at one server: HOST:PORT/NAME for a file, HOST:PORT/NAME/ for a directory and all below it. The key in
-    /// HOST:PORT/NAME?key=KEY counts instead of `client.trust`.
+    /// HOST:PORT/NAME?key=KEY counts instead of the file of known servers.
     pub urls: Vec<String>,
     /// The output. For one file: a file, which is replaced if it exists; a directory; a device or a pipe, written to as
     /// the bytes arrive; or standard output for [`STANDARD_OUTPUT`]. Without it, the last part of the file's name, in
@@ -56,6 +56,11 @@ pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError>
             None => first = Some(url),
             Some(first) if first.server.text != url.server.text => {
                 return Err(Url::bad(text, "it is at another server than the first one").into());
+            }
+            Some(Url { server: ServerAddress { key: Some(key), .. }, .. })
+                if url.server.key.is_some_and(|other| other != *key) =>
+            {
+                return Err(Url::bad(text, "it has another key than an address before it").into());
             }
             Some(first) => first.server.key = first.server.key.or(url.server.key),
         }

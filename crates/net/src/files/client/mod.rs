@@ -38,7 +38,7 @@ pub use sync::{SyncOptions, sync};
 /// The options of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// How the server is known, unless its key is in the URL.
+    /// How the server is known, unless its key is in the URL. Another key here than in the URL is an error.
     pub trust: Trust,
     /// This client's key; by default a new one for each session.
     pub identity: Option<KeyPair>,
