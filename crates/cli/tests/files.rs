@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -198,6 +199,10 @@ fn directories_are_fetched_put_and_synchronized() {
     let (put, _) = run(&["put", "in", &url("up/")], 0);
     assert!(put.contains(": 3 files, 20 B in "), "{put}");
     assert_eq!(std::fs::read_to_string(workspace.0.join("up/sub/c")).unwrap(), "in/sub/c");
+    let (json, _) = run(&["put", "in", &url("more/"), "--json"], 0);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let paths = report["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap());
+    assert_eq!(paths.collect::<BTreeSet<_>>(), BTreeSet::from(["in/a", "in/sub/b", "in/sub/c"]), "{report}");
     let (_, refused) = run(&["put", "in/a", &url("up/a")], 1);
     assert!(refused.contains("--overwrite") && refused.lines().count() == 1, "{refused}");
 

@@ -51,7 +51,7 @@ fn plan(options: &PutOptions, name: &str) -> Result<(Vec<Planned>, u64), NetErro
             let (entries, others) = local_files(&directory, source)?;
             skipped += others;
             planned.extend(entries.into_iter().map(|entry| {
-                let local = LocalFile::Below(Arc::clone(&directory), entry.name.clone());
+                let local = LocalFile::Below(Arc::clone(&directory), source.clone(), entry.name.clone());
                 (join(&above, &entry.name), local, entry.state)
             }));
         } else if !metadata.is_file() {

@@ -4,7 +4,7 @@
 //! if they agree only the time is set.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::ClientOptions;
@@ -72,7 +72,7 @@ fn compare(
     engine: &mut Engine<'_>,
     from: Vec<Entry>,
     to: Vec<Entry>,
-    local: &Arc<Directory>,
+    (local, path): (&Arc<Directory>, &Path),
     remote: &str,
 ) -> Result<Plan, NetError> {
     let mut to: BTreeMap<String, FileState> = to.into_iter().map(|entry| (entry.name, entry.state)).collect();
@@ -87,7 +87,7 @@ fn compare(
     }
     plan.delete = to.into_iter().map(|(name, state)| Entry { name, state }).collect();
     let tasks = unsure.iter().map(|entry| {
-        let local = LocalFile::Below(Arc::clone(local), entry.name.clone());
+        let local = LocalFile::Below(Arc::clone(local), path.to_owned(), entry.name.clone());
         Task::Compare { name: join(remote, &entry.name), local, size: entry.state.size }
     });
     let results = engine.run(tasks.collect())?;
@@ -135,7 +135,7 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
     let directory = make_directory(path)?;
     let to = local_files(&directory, path)?.0;
     let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
-    let plan = compare(&mut engine, from, to, &directory, &url.name)?;
+    let plan = compare(&mut engine, from, to, (&directory, path), &url.name)?;
     if options.dry_run {
         engine.finish()?;
         return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
@@ -185,7 +185,7 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
     let mut engine = Engine::new(&options.client, &trusted, url, true)?;
     let (to, _) = remote_files(&mut engine, &url.name, &[Refusal::NoSuchFile])?;
     let to: Vec<_> = to.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
-    let plan = compare(&mut engine, from, to, &directory, &url.name)?;
+    let plan = compare(&mut engine, from, to, (&directory, path), &url.name)?;
     if options.dry_run {
         engine.finish()?;
         return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
@@ -194,7 +194,10 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
     let planned: Vec<Planned> = plan
         .transfer
         .iter()
-        .map(|entry| (remote(entry), LocalFile::Below(Arc::clone(&directory), entry.name.clone()), entry.state))
+        .map(|entry| {
+            let local = LocalFile::Below(Arc::clone(&directory), path.to_owned(), entry.name.clone());
+            (remote(entry), local, entry.state)
+        })
         .collect();
     let results = put_all(&mut engine, &planned, true, true)?;
     let mut reports = reports_of(&plan.transfer, results, &url.name, path);
@@ -231,9 +234,7 @@ fn is_hidden(name: &str) -> bool {
 fn reports_of(entries: &[Entry], results: Vec<TaskResult>, remote: &str, local: &Path) -> Vec<FileReport> {
     let with_results = entries.iter().zip(results);
     let report = |(entry, result): (&Entry, TaskResult)| {
-        let path: PathBuf = local.join(&entry.name);
-        let report = moved_report(&join(remote, &entry.name), path.clone(), result);
-        FileReport { path, ..report }
+        moved_report(&join(remote, &entry.name), local.join(&entry.name), result)
     };
     with_results.map(report).collect()
 }

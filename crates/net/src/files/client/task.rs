@@ -16,8 +16,8 @@ use crate::files::walk::Entry;
 #[derive(Debug, Clone)]
 pub(super) enum LocalFile {
     Path(PathBuf),
-    /// A file below a directory, with its name there.
-    Below(Arc<Directory>, String),
+    /// Below a directory: its path, and the file's name there.
+    Below(Arc<Directory>, PathBuf, String),
 }
 
 impl LocalFile {
@@ -25,7 +25,7 @@ impl LocalFile {
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::Path(path) => path.clone(),
-            Self::Below(_, name) => name.into(),
+            Self::Below(_, path, name) => path.join(name),
         }
     }
 
@@ -40,7 +40,7 @@ impl LocalFile {
                 let metadata = file.metadata()?;
                 if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("is no regular file")) }
             }),
-            Self::Below(directory, name) => directory.file(name).map_err(|reason| match reason {
+            Self::Below(directory, _, name) => directory.file(name).map_err(|reason| match reason {
                 Refusal::Unreadable => io::ErrorKind::PermissionDenied.into(),
                 reason => io::Error::other(reason.to_string()),
             }),
