@@ -107,7 +107,8 @@ def get(
     Args:
         url: the address, with `?key=KEY` for a server whose public key is known.
         path: the file or directory to write; by default the name, in the current directory. A file that is written to a
-            directory keeps its name. The files of a directory go into `path`, by default the current directory.
+            directory keeps its name. The files of a directory go into `path`, by default a directory of its name,
+            and those of the server's own directory, which has no name, into the current directory.
         key: the server's public key; by default the one in the file of known servers, to which a new server is added.
         identity: the file of this client's secret key, for servers that serve only listed keys.
         blake3: the hash that the file must have, in hexadecimal digits.

@@ -192,6 +192,10 @@ fn directories_are_fetched_put_and_synchronized() {
     assert_eq!((&report["complete"], &report["unchanged"]), (&0.into(), &3.into()), "{report}");
     assert_eq!(report["files"].as_array().unwrap().len(), 3);
 
+    let (named, _) = run(&["get", &url("in/sub/")], 0);
+    assert!(named.starts_with("sub: 2 files, "), "{named}");
+    assert_eq!(std::fs::read_to_string(workspace.0.join("sub/b")).unwrap(), "in/sub/b");
+
     let (_, errors) = run(&["get", &url("in/a"), &url("in/none"), "-o", "some"], 3);
     assert!(errors.contains("in/none") && errors.contains("no such file") && errors.lines().count() == 1, "{errors}");
     assert_eq!(std::fs::read_to_string(workspace.0.join("some/a")).unwrap(), "in/a");

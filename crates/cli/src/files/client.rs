@@ -104,7 +104,8 @@ pub(crate) struct GetArgs {
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes of one file as they
-    /// arrive, and with - messages go to standard error [default: the name, in the current directory]
+    /// arrive, and with - messages go to standard error [default: the name of the file or directory, in the current
+    /// directory; the current directory itself for several names and for the server's own directory]
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
     /// The BLAKE3 hash that the file must have, as 64 hexadecimal digits
@@ -189,16 +190,15 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
     let first = without_key(&args.urls[0]).display().to_string();
     let is_one = args.urls.len() == 1 && !first.ends_with('/');
     let title = if args.urls.len() == 1 { first } else { format!("{} names", args.urls.len()) };
-    let report = files::get(&GetOptions {
+    let options = GetOptions {
         urls: args.urls.clone(),
         out: args.out.clone(),
         fresh: args.fresh,
         blake3: args.blake3,
         max_size: args.max_size,
         client: args.session.options(args.session.identity()?, args.controller.as_ref(), registry, &title),
-    });
-    let place = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
-    finish(report, args.session.json, &place, is_one)
+    };
+    finish(files::get(&options), args.session.json, &options.directory(), is_one)
 }
 
 pub(crate) fn put(args: &PutArgs, registry: &Registry) -> Result<ExitCode, Failure> {

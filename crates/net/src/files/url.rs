@@ -10,6 +10,11 @@ use crate::contact::{ContactError, ServerAddress};
 /// How the address of a file is written.
 const FORM: &str = "HOST:PORT/NAME or HOST:PORT/NAME?key=KEY, for example 127.0.0.1:7267/data.bin";
 
+/// The name in an address, of which nothing else is checked.
+pub(crate) fn name(url: &str) -> Option<&str> {
+    ServerAddress::read_with_rest(url, FORM, DEFAULT_PORT).ok()?.1
+}
+
 /// The address of a file, or of a directory if the name ends with `/` or is empty.
 #[derive(Debug)]
 pub(crate) struct Url {

@@ -18,7 +18,7 @@ use crate::contact::{ContactError, ServerAddress, Trusted};
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::part::{Part, STANDARD_OUTPUT};
-use crate::files::url::Url;
+use crate::files::url::{self, Url};
 
 /// The options of a download.
 #[derive(Debug, Default)]
@@ -28,7 +28,8 @@ pub struct GetOptions {
     pub urls: Vec<String>,
     /// The output. For one file: a file, which is replaced if it exists; a directory; a device or a pipe, written to as
     /// the bytes arrive; or standard output for [`STANDARD_OUTPUT`]. Without it, the last part of the file's name, in
-    /// the current directory. For a directory or several names: a directory, which is made if it does not exist.
+    /// the current directory. For a directory or several names: a directory, which is made if it does not exist
+    /// ([`GetOptions::directory`]).
     pub out: Option<PathBuf>,
     /// Do not resume from parts of earlier downloads, and get files of directories that are here already.
     pub fresh: bool,
@@ -38,6 +39,18 @@ pub struct GetOptions {
     pub max_size: Option<Bytes>,
     /// The session.
     pub client: ClientOptions,
+}
+
+impl GetOptions {
+    /// Where the files of a directory or of several names go. Without an output, a directory keeps its name. The
+    /// server's own directory has none, and several names are made below the current directory.
+    pub fn directory(&self) -> PathBuf {
+        let own_name = || match &self.urls[..] {
+            [url] => url::name(url).map(|name| last(name.trim_end_matches('/'))).filter(|name| !name.is_empty()),
+            _ => None,
+        };
+        self.out.clone().unwrap_or_else(|| own_name().unwrap_or(".").into())
+    }
 }
 
 /// A BLAKE3 hash from its 64 hexadecimal digits; `None` for other text.
@@ -151,7 +164,7 @@ fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Re
 }
 
 fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]) -> Result<Report, NetError> {
-    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    let out = options.directory();
     if out == Path::new(STANDARD_OUTPUT) {
         return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
@@ -220,4 +233,25 @@ fn get_below(
     engine.finish()?;
     reports.extend(moved.into_iter().zip(results).map(|((name, path), result)| moved_report(&name, path, result)));
     Ok(engine.report(reports, skipped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_an_output_keeps_its_name() {
+        let directory = |urls: &[&str], out: Option<&str>| {
+            let (urls, out) = (urls.iter().map(ToString::to_string).collect(), out.map(PathBuf::from));
+            GetOptions { urls, out, ..GetOptions::default() }.directory()
+        };
+        let key = "A".repeat(43);
+        for (url, name) in [("h:1/a/b/", "b"), ("rampmeter://h/b/", "b"), ("h:1/", "."), ("rampmeter://h/", ".")] {
+            for url in [url.to_owned(), format!("{url}?key={key}")] {
+                assert_eq!(directory(&[&url], None), Path::new(name), "{url}");
+                assert_eq!(directory(&[&url], Some("o")), Path::new("o"), "{url}");
+            }
+        }
+        assert_eq!(directory(&["h:1/a/", "h:1/b"], None), Path::new("."), "each has its own name there");
+    }
 }
