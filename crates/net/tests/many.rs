@@ -178,6 +178,9 @@ fn uploads_are_refused_unless_their_key_is_listed() {
     assert_eq!(fs::read(to.path().join("sub/f")).unwrap(), b"f");
     refused(listed("old", false), Refusal::Exists);
     refused(listed("old", true), Refusal::NoOverwrite);
+    for name in ["old/f", "old/sub/f"] {
+        refused(listed(name, false), Refusal::NotADirectory);
+    }
     assert_eq!(fs::read(to.path().join("old")).unwrap(), b"old");
     for name in [".hidden", "a/.ssh/keys", ".f.part"] {
         refused(listed(name, true), Refusal::Hidden);

@@ -145,3 +145,13 @@ fn pipes_and_links_are_not_replaced() {
     let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
     assert!(error.contains("odd.part: is not a regular file"), "{error}");
 }
+
+#[test]
+fn a_missing_directory_is_named_without_a_part() {
+    let place = tempfile::tempdir().unwrap();
+    let server = TestServer::start(place.path(), |_| {});
+    for target in ["none/", "none/f"] {
+        let error = fetch(server.address, "f", &place.path().join(target)).unwrap_err().to_string();
+        assert!(error.contains("none") && error.contains("make its directory") && !error.contains(".part"), "{error}");
+    }
+}

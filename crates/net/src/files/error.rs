@@ -106,7 +106,7 @@ pub enum NetError {
     #[error("{0} is being written by another download: wait for it, or give another path")]
     PartInUse(PathBuf),
     /// The output cannot be written.
-    #[error("{0}: {1}; give a writable path")]
+    #[error("{0}: {1}; {advice}", advice = path_advice(.1))]
     File(PathBuf, io::Error),
     /// The download was stopped by a signal.
     #[error("stopped after {0}")]
@@ -114,6 +114,14 @@ pub enum NetError {
     /// The server stopped, or was restarted.
     #[error("{0} was stopped or restarted after {1}")]
     Restarted(SocketAddr, Received),
+}
+
+/// What to do about an output that cannot be written for this reason.
+fn path_advice(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::NotFound => "make its directory first, or give another path",
+        _ => "give a writable path",
+    }
 }
 
 /// A name at a server, whose own directory has an empty one.
@@ -179,13 +187,14 @@ mod tests {
         for (error, words) in [
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "a writable path"]),
+            (NetError::file(Path::new("none/x"), system(libc::ENOENT)), ["none/x", "make its directory"]),
             (
                 NetError::PeerTimeout(address, Received { got: 1500, size: Some(3000), resumable: true }),
                 ["1.5 kB of 3 kB", "resume"],
             ),
             (
                 NetError::Refused { address, name: "a".into(), reason: Refusal::NoSuchFile },
-                ["no such file", "below its directory"],
+                ["no such file", "below the directory"],
             ),
             (
                 NetError::Refused { address, name: String::new(), reason: Refusal::NotListed },

@@ -165,7 +165,8 @@ impl Output {
         match open_locked(AT_FDCWD, &path, || how.open(&path)) {
             Ok(file) => Ok(Self::Part { file, path }),
             Err(reason) if reason.kind() == io::ErrorKind::WouldBlock => Err(NetError::PartInUse(path)),
-            Err(reason) => Err(NetError::file(&path, reason)),
+            // If there is no part, its name is not known to the user.
+            Err(reason) => Err(NetError::file(if path.symlink_metadata().is_ok() { &path } else { target }, reason)),
         }
     }
 }

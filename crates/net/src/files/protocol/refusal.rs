@@ -13,7 +13,7 @@ pub enum Refusal {
     #[error("the name leads out of its directory: write a path below it, without links out of it")]
     BadName = 2,
     /// The file does not exist.
-    #[error("it has no such file: write a path below its directory")]
+    #[error("it has no such file: check the name, which is a path below the directory that it serves")]
     NoSuchFile = 3,
     /// The file is not a regular file.
     #[error("that is not a regular file: write a `/` after a directory's name; devices are not served")]
@@ -33,8 +33,8 @@ pub enum Refusal {
     /// Clients may not choose this controller.
     #[error("it lends clients only controllers that are safe on the Internet: write another, such as cubic")]
     ControllerNotAllowed = 9,
-    /// The name is not a directory's.
-    #[error("that is not a directory: write its name without a `/` at the end to get a file")]
+    /// The name, or what is before a `/` in it, is not a directory's.
+    #[error("there is a file where this name needs a directory: write its name without a `/` after it, or another")]
     NotADirectory = 10,
     /// The directory has too many files, or is too deep.
     #[error("the directory has more than a million files, or is more than 64 levels deep: name directories in it")]
@@ -71,7 +71,7 @@ pub enum Refusal {
     NotListed = 21,
     /// A part of the name of an upload begins with a dot.
     #[error(
-        "it takes no name with a part that begins with a dot: write another, or ask its operator for `serve --hidden`"
+        "it takes parts that begin with a dot only with `serve --hidden`, and `.NAME.part` never: write another name"
     )]
     Hidden = 22,
 }

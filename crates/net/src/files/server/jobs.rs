@@ -159,7 +159,8 @@ pub(super) fn sync(directory: &Directory) -> Outcome {
 pub(super) fn write_refusal(error: &std::io::Error) -> Refusal {
     match error.raw_os_error() {
         Some(libc::ENOENT) => Refusal::NoSuchFile,
-        Some(libc::EISDIR | libc::ENOTDIR) => Refusal::NotAFile,
+        Some(libc::EISDIR) => Refusal::NotAFile,
+        Some(libc::ENOTDIR) => Refusal::NotADirectory,
         Some(libc::EXDEV | libc::ELOOP | libc::ENAMETOOLONG) => Refusal::BadName,
         Some(libc::EEXIST) => Refusal::Exists,
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Refusal::DiskFull,
