@@ -21,7 +21,7 @@ use rampmeter_session::{Clients, PublicKey};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
-use crate::files::{address, default_key, reached_at};
+use crate::files::{address, key_file, reached_at};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
@@ -203,7 +203,7 @@ async fn serve(
 }
 
 fn identity(args: &TunnelArgs) -> Result<(rampmeter_session::KeyPair, bool), Failure> {
-    let path = args.identity.clone().unwrap_or_else(default_key);
+    let path = key_file(args.identity.as_ref())?;
     let (pair, is_new) = keys::read_or_create_key(&path)?;
     if is_new {
         eprintln!("rampmeter: made the secret key {}", path.display());

@@ -37,6 +37,26 @@ fn get_knows_a_server_by_its_key() {
 }
 
 #[test]
+fn keys_are_not_put_into_the_current_directory() {
+    let workspace = Workspace::new("no_home");
+    let run = |arguments: &[&str]| {
+        workspace.command(arguments).env_remove("HOME").env_remove("XDG_CONFIG_HOME").output().unwrap()
+    };
+    for (arguments, remedy) in [
+        (&["key"][..], "`rampmeter key FILE`"),
+        (&["serve", "."], "--identity FILE"),
+        (&["get", "127.0.0.1:9/f"], "--key KEY"),
+    ] {
+        let output = run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+        assert!(message.contains("set HOME") && message.contains(remedy), "{message}");
+    }
+    assert!(run(&["key", "mine"]).status.success());
+    assert!(!workspace.0.join("rampmeter").exists());
+}
+
+#[test]
 fn serve_refuses_keys_that_are_not_on_its_list() {
     let workspace = Workspace::new("authorized");
     let own = text(&workspace.rampmeter(&["key", "mine"]).stdout);

@@ -24,6 +24,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -58,13 +59,36 @@ pub enum KeyError {
     /// There is a file already.
     #[error("{0} exists: a new key there would change this host's identity; give another path, or delete it first")]
     Exists(PathBuf),
+    /// There is no directory for this file of the user's.
+    #[error("no directory is known for `{file}`: set HOME (or XDG_CONFIG_HOME), or give {instead}")]
+    NoDirectory {
+        /// The name of the file.
+        file: &'static str,
+        /// What to give instead.
+        instead: &'static str,
+    },
 }
 
-/// The directory of the user's keys: `$XDG_CONFIG_HOME/rampmeter`, or `~/.config/rampmeter`.
-pub fn default_directory() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+/// The directory of the user's keys: `$XDG_CONFIG_HOME/rampmeter`, or `~/.config/rampmeter`. `get` reads a variable.
+fn directory(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
-    base.unwrap_or_else(|| PathBuf::from(".")).join("rampmeter")
+    base.map(|base| base.join("rampmeter"))
+}
+
+fn default_file(file: &'static str, instead: &'static str) -> Result<PathBuf, KeyError> {
+    let directory = directory(|name| std::env::var_os(name)).ok_or(KeyError::NoDirectory { file, instead })?;
+    Ok(directory.join(file))
+}
+
+/// The file of the user's secret key.
+pub fn default_key() -> Result<PathBuf, KeyError> {
+    default_file("key", "the file of the secret key, with --identity FILE or `rampmeter key FILE`")
+}
+
+/// The user's file of known servers.
+pub fn default_known_servers() -> Result<PathBuf, KeyError> {
+    default_file("known_servers", "the server's key, in its address (?key=KEY) or with --key KEY")
 }
 
 /// The maximum size of a file with a secret key.
@@ -213,6 +237,18 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(read_key(&path), Err(KeyError::Exposed(_))));
+    }
+
+    #[test]
+    fn keys_have_no_directory_without_a_home() {
+        let of = |variables: &[(&str, &str)]| {
+            directory(|name| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| value.into()))
+        };
+        let (home, config) = (("HOME", "/home/a"), ("XDG_CONFIG_HOME", "/config"));
+        assert_eq!(of(&[home]), Some("/home/a/.config/rampmeter".into()));
+        assert_eq!(of(&[home, config]), Some("/config/rampmeter".into()));
+        assert_eq!(of(&[home, ("XDG_CONFIG_HOME", "")]), Some("/home/a/.config/rampmeter".into()));
+        assert_eq!((of(&[]), of(&[("HOME", "")])), (None, None));
     }
 
     #[test]

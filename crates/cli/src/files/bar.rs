@@ -33,7 +33,7 @@ impl Bar {
                 bar.suspend(|| eprintln!("rampmeter: {reason}; trying again in {} s", wait.as_secs_f64()));
             }
             Progress::FirstContact { server, key } => {
-                let file = keys::default_directory().join("known_servers");
+                let file = keys::default_known_servers().unwrap_or_else(|_| "known_servers".into());
                 let stored = format!("its key {key} is now in {}", file.display());
                 bar.suspend(|| {
                     eprintln!("rampmeter: first contact with {server}: {stored}; ask its operator whether it is right");

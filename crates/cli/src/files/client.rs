@@ -15,7 +15,7 @@ use rampmeter_units::{Bytes, Duration};
 
 use super::bar::bar;
 use super::print::{many_files, one_file};
-use super::{default_key, serve};
+use super::serve;
 use crate::failure::Failure;
 use crate::stop_flag;
 
@@ -53,8 +53,8 @@ struct SessionArgs {
 impl SessionArgs {
     /// This client's key.
     fn identity(&self) -> Result<Option<KeyPair>, KeyError> {
-        let path = self.identity.clone().unwrap_or_else(default_key);
-        if self.identity.is_none() && !path.exists() { Ok(None) } else { keys::read_key(&path).map(Some) }
+        let file = self.identity.clone().or_else(|| keys::default_key().ok().filter(|path| path.exists()));
+        file.map(|path| keys::read_key(&path)).transpose()
     }
 
     /// The same for a client that uploads: one with a key of its own goes on at once with an upload that was killed. If
@@ -64,9 +64,10 @@ impl SessionArgs {
         if identity.is_some() {
             return Ok(identity);
         }
-        let made = keys::read_or_create_key(&default_key()).ok();
+        let Ok(path) = keys::default_key() else { return Ok(None) };
+        let made = keys::read_or_create_key(&path).ok();
         if let Some((_, true)) = made {
-            eprintln!("rampmeter: made the secret key {}", default_key().display());
+            eprintln!("rampmeter: made the secret key {}", path.display());
         }
         Ok(made.map(|(key, _)| key))
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use rampmeter_net::keys;
+use rampmeter_net::keys::{self, KeyError};
 
 use crate::failure::Failure;
 
@@ -27,7 +27,7 @@ pub(crate) struct KeyArgs {
 
 /// Prints the public key of a file, which is made if it does not exist.
 pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
-    let path = args.file.clone().unwrap_or_else(default_key);
+    let path = key_file(args.file.as_ref())?;
     let (pair, is_new) = keys::read_or_create_key(&path)?;
     if is_new {
         eprintln!("rampmeter: made the secret key {}; this is its public key:", path.display());
@@ -36,8 +36,9 @@ pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn default_key() -> PathBuf {
-    keys::default_directory().join("key")
+/// The file of this host's secret key: the given one, or the user's.
+pub(crate) fn key_file(given: Option<&PathBuf>) -> Result<PathBuf, KeyError> {
+    given.map_or_else(keys::default_key, |path| Ok(path.clone()))
 }
 
 /// How a server that listens on `address` is reached: by a name that only its operator knows, if it listens on all

@@ -14,7 +14,7 @@ use rampmeter_session::Clients;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::print::amount;
-use super::{address, default_key, reached_at};
+use super::{address, key_file, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
@@ -111,7 +111,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
-    let path = args.identity.clone().unwrap_or_else(default_key);
+    let path = key_file(args.identity.as_ref())?;
     let (identity, is_new) = keys::read_or_create_key(&path)?;
     let clients = match &args.authorized {
         Some(path) => {

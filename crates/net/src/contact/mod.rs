@@ -97,15 +97,14 @@ pub enum ContactError {
 }
 
 impl ContactError {
-    /// Whether the error is in the request itself: an invalid address, option or controller.
+    /// Whether the error is in the request itself: an invalid address, option, controller or file of keys.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::BadAddress { .. } | Self::BadOption(_) | Self::Controller(_))
+        matches!(self, Self::BadAddress { .. } | Self::BadOption(_) | Self::Controller(_) | Self::Key(_))
     }
 
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
-        self.is_usage()
-            || matches!(self, Self::KeyChanged(_) | Self::Key(_) | Self::NotAuthorized { .. } | Self::NotThisService(_))
+        self.is_usage() || matches!(self, Self::KeyChanged(_) | Self::NotAuthorized { .. } | Self::NotThisService(_))
     }
 
     /// Whether the same attempt may succeed later: the server does not answer, or is busy.

@@ -7,23 +7,22 @@ use rampmeter_session::{KeyPair, PublicKey};
 
 use super::{ContactError, KeyChanged, KeyOrigin, ServerAddress};
 use crate::files::os_random;
-use crate::keys;
+use crate::keys::{self, KeyError};
 
 /// How a client knows that a server is the right one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Trust {
+    /// By the key in the user's file of known servers ([`keys::default_known_servers`]).
+    #[default]
+    Default,
     /// By its key.
     Key(PublicKey),
     /// By the key in this file, in which the key of a new server is stored at first contact.
     KnownServers(PathBuf),
 }
 
-impl Default for Trust {
-    /// The user's file of known servers.
-    fn default() -> Self {
-        Self::KnownServers(keys::default_directory().join("known_servers"))
-    }
-}
+/// The key of a server and where it is from, and where the key of a new server is stored.
+type Known = (Option<(PublicKey, KeyOrigin)>, Option<PathBuf>);
 
 /// Which server is the right one, and who this client is.
 #[derive(Debug)]
@@ -46,15 +45,19 @@ impl Trusted {
             }
             (Some(key), _) => (Some((key, KeyOrigin::Address)), None),
             (None, Trust::Key(key)) => (Some((*key, KeyOrigin::Options)), None),
-            (None, Trust::KnownServers(path)) => {
-                let known = keys::known_server(path, &server.text)?;
-                let known = known.map(|(key, line)| (key, KeyOrigin::KnownServers { path: path.clone(), line }));
-                (known, Some(path.clone()))
-            }
+            (None, Trust::Default) => Self::known(server, keys::default_known_servers()?)?,
+            (None, Trust::KnownServers(path)) => Self::known(server, path.clone())?,
         };
         let identity = identity.cloned().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
         let expected = expected.map_or_else(OnceCell::new, OnceCell::from);
         Ok(Self { server: server.clone(), expected, known_servers, identity })
+    }
+
+    /// The key of `server` in the file of known servers, and the file.
+    fn known(server: &ServerAddress, path: PathBuf) -> Result<Known, KeyError> {
+        let known = keys::known_server(&path, &server.text)?;
+        let known = known.map(|(key, line)| (key, KeyOrigin::KnownServers { path: path.clone(), line }));
+        Ok((known, Some(path)))
     }
 
     /// The key that the server should have, if it is known.

@@ -14,7 +14,7 @@ use rampmeter_units::Duration;
 use super::errors::of_contact;
 use super::operation::{Operation, Waiting, lock, seconds};
 use super::stream::{Session, Stream};
-use super::{client_identity, default_key, public_key, trust};
+use super::{client_identity, public_key, trust};
 
 /// Opens a session with the server at `address`.
 #[pyfunction]
@@ -46,7 +46,7 @@ pub(crate) fn listen(
     max_sessions: usize,
     max_streams: usize,
 ) -> PyResult<Operation> {
-    let identity = keys::read_or_create_key(&identity.unwrap_or_else(default_key));
+    let identity = identity.map_or_else(keys::default_key, Ok).and_then(|path| keys::read_or_create_key(&path));
     let (identity, _) = identity.map_err(|error| of_contact(error.into()))?;
     let listed = |keys: Vec<String>| keys.iter().map(|key| public_key(key)).collect::<PyResult<BTreeSet<_>>>();
     let clients = clients.map(listed).transpose()?.map_or(Clients::Anyone, Clients::Listed);

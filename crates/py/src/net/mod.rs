@@ -46,13 +46,8 @@ fn trust(key: Option<&str>) -> PyResult<Trust> {
     Ok(key.map(public_key).transpose()?.map_or_else(Trust::default, Trust::Key))
 }
 
-/// The user's key.
-fn default_key() -> PathBuf {
-    keys::default_directory().join("key")
-}
-
 /// The key of a client: in this file, or the user's if there is one.
 fn client_identity(path: Option<PathBuf>) -> PyResult<Option<KeyPair>> {
-    let path = path.or_else(|| Some(default_key()).filter(|path| path.exists()));
+    let path = path.or_else(|| keys::default_key().ok().filter(|path| path.exists()));
     path.map(|path| keys::read_key(&path)).transpose().map_err(|error| errors::of_contact(error.into()))
 }
