@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -154,12 +154,26 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
         read_all(&directory).map_err(|error| Failure::failed(format!("{}: {error}", directory.display())))?;
     let cm = if args.directory.is_none() { cm::running_status() } else { None };
     if processes.is_empty() && cm.is_none() && !args.json {
-        return Err(Failure::failed(format!(
-            "no server, tunnel or daemon of this user runs: {} has no socket of one",
-            directory.display()
-        )));
+        return Err(Failure::failed(nothing_found(args.directory.is_some(), &directory)));
     }
     print_result(args.json, &States { processes, cm }, format_states)
+}
+
+/// What to say if `directory`, perhaps that of the command line, has no socket of a process.
+fn nothing_found(is_given: bool, directory: &Path) -> String {
+    let (place, what) = (directory.display(), "no server, tunnel or daemon was found");
+    match (directory.is_dir(), is_given) {
+        (true, true) => format!("{what}: {place} has no socket of one that runs"),
+        (true, false) => format!(
+            "{what}: {place} has no socket of one of this user; one that runs elsewhere, as a service does, is shown by \
+             `rampmeter status DIRECTORY`, such as /run/rampmeter-serve"
+        ),
+        (false, true) => format!("{what}: there is no directory {place}; write that of its socket"),
+        (false, false) => format!(
+            "{what}: there is no directory {place}; if one runs, start it again and this command with XDG_RUNTIME_DIR \
+             set to a directory that only this user may enter, or write the directory of its socket"
+        ),
+    }
 }
 
 fn format_states(states: &States) -> String {

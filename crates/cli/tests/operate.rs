@@ -102,6 +102,27 @@ fn a_server_shows_its_state_and_logs_its_connections() {
 }
 
 #[test]
+fn a_status_of_no_process_says_where_it_looked() {
+    let workspace = Workspace::new("operate_none");
+    fs::create_dir_all(workspace.0.join("made/rampmeter")).unwrap();
+    let (at, cm) = (|name: &str| workspace.0.join(name).display().to_string(), workspace.0.join("cm.sock"));
+    for (runtime, arguments, remedy) in [
+        ("none", &["status"][..], "XDG_RUNTIME_DIR"),
+        ("made", &["status"], "`rampmeter status DIRECTORY`"),
+        ("made", &["status", "made/rampmeter"], "has no socket"),
+        ("made", &["status", "none"], "there is no directory none"),
+    ] {
+        let mut command = workspace.command(arguments);
+        command.env("XDG_RUNTIME_DIR", at(runtime)).env("RAMPMETER_CM_SOCKET", &cm).env_remove("RUNTIME_DIRECTORY");
+        let output = command.output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+        assert!(message.contains(remedy) && message.starts_with("rampmeter: no server"), "{message}");
+        assert!(arguments.len() > 1 || message.contains(&format!("{}/rampmeter", at(runtime))), "{message}");
+    }
+}
+
+#[test]
 fn a_server_goes_on_when_nobody_reads_its_output() {
     let workspace = Workspace::new("operate_unread");
     let serving = serve(&workspace, &[]);
