@@ -14,7 +14,7 @@
 //! at most 16 parts of 25 of everything.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::key::PublicKey;
 
@@ -47,14 +47,25 @@ impl From<PublicKey> for Sharer {
     }
 }
 
+/// The network of an address, and the number of its bits: 24 of IPv4, 48 of IPv6.
+pub fn network(ip: IpAddr) -> (IpAddr, u8) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => (Ipv4Addr::from_bits(ip.to_bits() >> 8 << 8).into(), 24),
+        IpAddr::V6(ip) => (Ipv6Addr::from_bits(ip.to_bits() >> 80 << 80).into(), 48),
+    }
+}
+
 impl From<IpAddr> for Sharer {
     fn from(ip: IpAddr) -> Self {
-        let (bits, in_network, in_client) = match ip.to_canonical() {
-            IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), 8, 0),
-            IpAddr::V6(ip) => (ip.to_bits(), 80, 64),
+        let bits = |ip| match ip {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
         };
-        let prefix = |host_bits| bits >> host_bits << host_bits;
-        Self { network: Name::Network(prefix(in_network)), client: Name::Client(prefix(in_client)) }
+        let client = match ip.to_canonical() {
+            IpAddr::V4(ip) => bits(ip.into()),
+            IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+        };
+        Self { network: Name::Network(bits(network(ip).0)), client: Name::Client(client) }
     }
 }
 

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rampmeter_session::shares::network;
 
 use super::{PathStatus, Snapshot};
 
@@ -45,14 +46,6 @@ fn degraded(path: &PathStatus) -> f64 {
     f64::from(u8::from(path.degraded.is_some()))
 }
 
-/// The network of a host: 24 bits of an IPv4 address, 48 of an IPv6 address.
-fn network(ip: IpAddr) -> String {
-    match ip {
-        IpAddr::V4(ip) => format!("{}/24", Ipv4Addr::from_bits(ip.to_bits() & !0xff)),
-        IpAddr::V6(ip) => format!("{}/48", Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 80))),
-    }
-}
-
 fn value(number: f64) -> String {
     if number == f64::INFINITY { "+Inf".to_owned() } else { number.to_string() }
 }
@@ -86,7 +79,8 @@ pub fn paths(out: &mut String, paths: &[PathStatus], omitted: usize) {
 }
 
 fn labels(path: &PathStatus) -> String {
-    format!("network=\"{}\",controller=\"{}\"", network(path.peer), path.controller)
+    let (network, bits) = network(path.peer);
+    format!("network=\"{network}/{bits}\",controller=\"{}\"", path.controller)
 }
 
 /// Combines the samples with the same labels.
