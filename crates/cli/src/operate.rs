@@ -14,7 +14,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::warn;
 
 use crate::failure::Failure;
-use crate::files::address;
+use crate::files::HostPort;
 use crate::table::table;
 use crate::{cm, print_result};
 
@@ -25,8 +25,8 @@ const LOG: &str = "RAMPMETER_LOG";
 #[derive(Debug, Args)]
 pub(crate) struct OperateArgs {
     /// Answer HTTP requests of Prometheus for /metrics at this address; port 0 picks a free one
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    metrics: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<HostPort>,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -108,7 +108,8 @@ impl OperateArgs {
         &self,
         serve: impl FnOnce(SocketAddr) -> io::Result<SocketAddr>,
     ) -> Result<(), Failure> {
-        let Some(address) = self.metrics else { return Ok(()) };
+        let Some(address) = &self.metrics else { return Ok(()) };
+        let address = address.resolve()?;
         let address = serve(address)
             .map_err(|error| Failure::failed(format!("--metrics {address}: {error}; write another port")))?;
         println!("metrics at http://{address}/metrics");

@@ -21,7 +21,7 @@ use rampmeter_session::{Clients, PublicKey};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
-use crate::files::{address, key_file, reached_at};
+use crate::files::{HostPort, key_file, reached_at};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
@@ -51,8 +51,8 @@ pub(crate) struct TunnelArgs {
     // a key may begin with a hyphen
     key: Option<PublicKey>,
     /// Be a tunnel's server at this address
-    #[arg(long, value_name = "HOST:PORT", value_parser = address, requires_all = ["authorized", "allow"])]
-    listen: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", requires_all = ["authorized", "allow"])]
+    listen: Option<HostPort>,
     /// The clients: a public key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     authorized: Option<PathBuf>,
@@ -91,9 +91,9 @@ pub(crate) fn tunnel(args: &TunnelArgs, registry: &Registry) -> Result<ExitCode,
     let runtime = runtime(threads).map_err(Failure::failed)?;
     let stop = stop_flag();
     runtime.block_on(async {
-        match (&args.server, args.listen) {
+        match (&args.server, &args.listen) {
             (Some(server), _) => client(args, server, registry, &stop).await,
-            (None, Some(listen)) => serve(args, listen, threads, registry, &stop).await,
+            (None, Some(listen)) => serve(args, listen.resolve()?, threads, registry, &stop).await,
             (None, None) => Err(Failure::input("write a server's address, or --listen")),
         }
     })?;

@@ -36,6 +36,57 @@ fn get_knows_a_server_by_its_key() {
     assert_eq!((hash.status.code(), text(&hash.stderr).lines().count()), (Some(1), 1), "{}", text(&hash.stderr));
 }
 
+/// As docs/output.md says.
+#[test]
+fn a_mistake_has_the_same_exit_code_in_all_commands() {
+    let workspace = Workspace::new("exit_codes");
+    std::fs::create_dir(workspace.0.join("dir")).unwrap();
+    std::fs::write(workspace.0.join("bad"), "no key\n").unwrap();
+    std::fs::write(workspace.0.join("keys"), "").unwrap();
+    let (port, host) = ("127.0.0.1:9/", "no-such-host.invalid:9/");
+    for (code, arguments) in [
+        // An address of a wrong form.
+        (2, "get nowhere"),
+        (2, "put bad nowhere"),
+        (2, "sync dir nowhere"),
+        (2, "serve dir --listen nowhere"),
+        (2, "serve dir --metrics nowhere"),
+        (2, "tunnel nowhere --socks 0"),
+        (2, "tunnel --listen nowhere --authorized keys --allow *:*"),
+        // A file or directory to read.
+        (2, &format!("put none {port}")),
+        (2, &format!("put none dir {port}")),
+        (2, &format!("sync none {port}")),
+        (2, "serve none"),
+        (2, "serve dir --authorized none"),
+        (2, "serve dir --writers none"),
+        (2, "serve dir --identity bad"),
+        (2, &format!("get {port}f --identity none")),
+        (2, "tunnel --listen 127.0.0.1:0 --authorized none --allow *:*"),
+        // A host whose name is not known; a tunnel's client tries again.
+        (1, &format!("get {host}f")),
+        (1, &format!("put bad {host}")),
+        (1, &format!("sync dir {host}")),
+        (1, "serve dir --listen no-such-host.invalid:9"),
+        (1, "serve dir --metrics no-such-host.invalid:9"),
+        (1, "tunnel --listen no-such-host.invalid:9 --authorized keys --allow *:*"),
+        // An output.
+        (1, &format!("get {port}f -o none/f")),
+        (1, &format!("get {port}d/ -o bad")),
+        (1, "serve dir --history none/file"),
+    ] {
+        if arguments.starts_with("tunnel") && !cfg!(feature = "tunnel") {
+            continue;
+        }
+        let output = workspace.rampmeter(&arguments.split(' ').collect::<Vec<_>>());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {message}");
+        assert_eq!(message.lines().filter(|line| !line.contains(" made the ")).count(), 1, "{arguments}: {message}");
+    }
+    std::fs::write(workspace.0.join("rampmeter/known_servers"), "127.0.0.1:9 no-key\n").unwrap();
+    assert_eq!(workspace.rampmeter(&["get", "127.0.0.1:9/f"]).status.code(), Some(2));
+}
+
 #[test]
 fn keys_are_not_put_into_the_current_directory() {
     let workspace = Workspace::new("no_home");
@@ -173,8 +224,8 @@ fn get_chooses_the_controller_of_the_server() {
         std::fs::remove_file(workspace.0.join("copy")).unwrap();
     }
     for (name, code, expected) in [
-        ("compound", 1, "refuses `compound`: it has no controller of that name"),
-        ("fixed-rate", 1, "refuses `fixed-rate`: it lends clients only controllers"),
+        ("compound", 2, "refuses `compound`: it has no controller of that name"),
+        ("fixed-rate", 2, "refuses `fixed-rate`: it lends clients only controllers"),
         ("no name", 2, "cannot be a controller"),
     ] {
         let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);

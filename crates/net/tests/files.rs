@@ -163,7 +163,7 @@ fn unknown_and_unresponsive_controllers_are_refused() {
         let error = fetch_with(name, &server, to.path()).unwrap_err();
         assert!(matches!(error, NetError::Refused { reason, .. } if reason == refusal), "{name}: {error}");
         assert!(error.to_string().contains(name) && !error.to_string().contains('\n'), "{error}");
-        assert!(!error.is_usage());
+        assert!(error.is_usage(), "a wrong option");
         assert_eq!(server.next_served().ended, "refused");
     }
     for name in ["", "a b", "x\ny", &"x".repeat(65)] {

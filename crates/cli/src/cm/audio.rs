@@ -1,7 +1,6 @@
 //! `rampmeter cm audio` and `rampmeter cm listen`: sends and receives layered audio.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use rampmeter_units::{Bytes, Duration, Rate};
 use super::connect;
 use super::web::{refuse, span};
 use crate::failure::Failure;
-use crate::files::{address, rate};
+use crate::files::{HostPort, rate};
 use crate::table::table;
 use crate::{log, print_result, stop_flag};
 
@@ -23,8 +22,8 @@ use crate::{log, print_result, stop_flag};
     `rampmeter cm listen`.")]
 pub(crate) struct AudioArgs {
     /// The receiver
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    to: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT")]
+    to: HostPort,
     /// Encodings in kb/s, from the lowest to the highest
     #[arg(long, value_name = "KBPS,...", value_delimiter = ',', default_value = ENCODINGS)]
     encodings: Vec<u64>,
@@ -52,7 +51,7 @@ pub(crate) struct AudioArgs {
 pub(crate) struct ListenArgs {
     /// The address to listen at: a port of all addresses, or HOST:PORT; port 0 picks a free one
     #[arg(value_name = "[HOST:]PORT", value_parser = listen_address)]
-    listen: SocketAddr,
+    listen: HostPort,
     /// Receive the datagrams for that port that arrive through the congestion manager of this host
     #[arg(long)]
     through_cm: bool,
@@ -61,16 +60,13 @@ pub(crate) struct ListenArgs {
     socket: Option<PathBuf>,
 }
 
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<u16>() {
-        Ok(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
-        Err(_) => address(text),
-    }
+fn listen_address(text: &str) -> Result<HostPort, &'static str> {
+    text.parse::<u16>().map_or_else(|_| text.parse(), |port| Ok(HostPort::of_all(port)))
 }
 
 pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
     let options = audio::Options {
-        to: args.to,
+        to: args.to.resolve()?,
         encodings: args.encodings.iter().map(|kbps| Rate::from_bps(kbps.saturating_mul(1000))).collect(),
         datagram: Bytes::new(args.datagram.into()),
         through_cm: args.through_cm,
@@ -115,7 +111,7 @@ fn format_report(report: &Report) -> String {
 }
 
 pub(super) fn listen(args: &ListenArgs) -> Result<ExitCode, Failure> {
-    let mut receiver = Receiver::bind(args.listen, stop_flag()).map_err(refuse)?;
+    let mut receiver = Receiver::bind(args.listen.resolve()?, stop_flag()).map_err(refuse)?;
     let address = receiver.address().map_err(refuse)?;
     println!("acknowledging datagrams at {address}");
     // The daemon delivers as long as its client is connected.

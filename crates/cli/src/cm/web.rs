@@ -1,7 +1,6 @@
 //! `rampmeter cm web`: serves files over HTTP, paced by the host's Congestion Manager.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use rampmeter_units::Duration;
 
 use super::connect;
 use crate::failure::Failure;
-use crate::files::address;
+use crate::files::HostPort;
 use crate::{log, stop_flag};
 
 /// The arguments of `rampmeter cm web`.
@@ -26,8 +25,8 @@ pub(crate) struct WebArgs {
     /// The directory whose regular files to serve
     directory: PathBuf,
     /// The address to listen at; port 0 picks a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    listen: HostPort,
     /// The target transfer time, which selects among the representations of an object
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
     within: Duration,
@@ -55,7 +54,7 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
 pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
     let options = Options {
         directory: args.directory.clone(),
-        listen: args.listen,
+        listen: args.listen.resolve()?,
         within: args.within,
         max_connections: args.connections,
         stop: stop_flag(),

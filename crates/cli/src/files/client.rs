@@ -23,7 +23,7 @@ use crate::stop_flag;
 const SOME_FAILED: u8 = 3;
 
 const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or all files failed; 2 the \
-                          input is invalid; 3 some of several files failed; 130 interrupted. After 1, 3 and 130 the \
+                          command line is wrong, or a file that it names cannot be read; 3 some of several files failed; 130 interrupted. After 1, 3 and 130 the \
                           same command goes on where it stopped.";
 
 /// Arguments of all three commands.

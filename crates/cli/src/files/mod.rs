@@ -8,8 +8,11 @@ mod serve;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
+use rampmeter_net::ContactError;
+use rampmeter_net::files::NetError;
 use rampmeter_net::keys::{self, KeyError};
 
 use crate::failure::Failure;
@@ -47,10 +50,33 @@ pub(crate) fn reached_at(address: SocketAddr) -> String {
     if address.ip().is_unspecified() { format!("HOST:{}", address.port()) } else { address.to_string() }
 }
 
-/// Parses an address; the host may be a name.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
-    found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
+/// HOST:PORT. The host's name is looked up when the command begins: a failure of that is none of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct HostPort(String);
+
+impl FromStr for HostPort {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Self(text.to_owned())),
+            _ => Err("it is not HOST:PORT; write for example 127.0.0.1:7267"),
+        }
+    }
+}
+
+impl HostPort {
+    /// A port of all addresses of this host.
+    pub(crate) fn of_all(port: u16) -> Self {
+        Self(format!("0.0.0.0:{port}"))
+    }
+
+    /// Its first address.
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, Failure> {
+        let found = self.0.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let host = self.0.rsplit_once(':').map_or(self.0.as_str(), |(host, _)| host);
+        found.ok_or_else(|| NetError::from(ContactError::UnknownHost(host.to_owned())).into())
+    }
 }
 
 #[cfg(test)]
@@ -65,7 +91,11 @@ mod tests {
 
     #[test]
     fn hosts_have_names() {
-        assert!(address("localhost:0").unwrap().ip().is_loopback());
-        assert!(address("nowhere").unwrap_err().contains("127.0.0.1:7267"));
+        let resolve = |text: &str| text.parse::<HostPort>().unwrap().resolve();
+        assert!(resolve("localhost:0").unwrap().ip().is_loopback() && resolve("[::1]:7").unwrap().is_ipv6());
+        assert!(resolve("no-such-host.invalid:7").unwrap_err().to_string().contains("`no-such-host.invalid`"));
+        for text in ["nowhere", ":7", "host:", "host:x", "host:70000"] {
+            assert!(text.parse::<HostPort>().unwrap_err().contains("127.0.0.1:7267"), "{text}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use rampmeter_session::Clients;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::print::amount;
-use super::{address, key_file, reached_at};
+use super::{HostPort, key_file, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
@@ -34,8 +34,8 @@ pub(crate) struct ServeArgs {
     /// The directory whose regular files to serve
     directory: PathBuf,
     /// The address to listen at; port 0 picks a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267")]
+    listen: HostPort,
     /// The server's secret key; made if the file does not exist [default: ~/.config/rampmeter/key]
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
@@ -111,6 +111,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
+    let listen = args.listen.resolve()?;
     let path = key_file(args.identity.as_ref())?;
     let (identity, is_new) = keys::read_or_create_key(&path)?;
     let clients = match &args.authorized {
@@ -134,7 +135,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     let server = Server::bind(ServeOptions {
         monitor: Some(monitor),
         directory: args.directory.clone(),
-        address: args.listen,
+        address: listen,
         identity,
         clients,
         hidden: args.hidden,

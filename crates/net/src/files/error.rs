@@ -136,11 +136,15 @@ impl<E: Into<ContactError>> From<E> for NetError {
 }
 
 impl NetError {
-    /// Whether the error is in the request itself: an invalid address, option, controller or directory.
+    /// Whether the error is in the request itself: an invalid address, option or controller, or a file or directory
+    /// that it names and that cannot be read.
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Contact(error) => error.is_usage(),
-            Self::BadOption(_) | Self::BadDirectory { .. } => true,
+            Self::BadOption(_) | Self::BadDirectory { .. } | Self::Unreadable(..) => true,
+            Self::Refused { reason, .. } => {
+                matches!(reason, Refusal::NoSuchController | Refusal::ControllerNotAllowed)
+            }
             _ => false,
         }
     }
