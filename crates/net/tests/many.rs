@@ -390,6 +390,38 @@ fn a_synchronization_moves_only_what_changed_in_both_directions() {
 }
 
 #[test]
+fn a_new_directory_takes_the_place_of_a_file_but_not_the_reverse() {
+    for push in [true, false] {
+        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let server = TestServer::start(there.path(), writable);
+        let (url, path) = (format!("{}/", server.address), here.path().to_str().unwrap().to_owned());
+        let (from, to, source, target) = if push {
+            (path.as_str(), url.as_str(), here.path(), there.path())
+        } else {
+            (url.as_str(), path.as_str(), there.path(), here.path())
+        };
+        fs::create_dir_all(source.join("new/below")).unwrap();
+        fs::write(source.join("new/below/a"), "a").unwrap();
+        fs::write(target.join("new"), "b").unwrap();
+        let run = |delete| {
+            let (from, to, client) = (from.into(), to.into(), client());
+            sync(&SyncOptions { from, to, client, delete, ..SyncOptions::default() }).unwrap()
+        };
+        let refused = run(false);
+        assert_eq!(refused.failed, 1, "{refused:?}");
+        let replaced = run(true);
+        assert_eq!((count(&replaced, FileResult::Deleted), replaced.complete), (1, 1), "{replaced:?}");
+        assert!(read_tree(source) == read_tree(target));
+
+        fs::remove_dir_all(source.join("new")).unwrap();
+        fs::write(source.join("new"), "a file").unwrap();
+        let refused = run(true);
+        assert_eq!((refused.failed, count(&refused, FileResult::Deleted)), (1, 0), "{refused:?}");
+        assert!(target.join("new/below/a").exists());
+    }
+}
+
+#[test]
 fn a_server_serves_known_names_only_unless_it_lists() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), "f").unwrap();

@@ -3,7 +3,7 @@
 //! A file with the same size and the same time is the same. With the same size and another time, the hashes decide, and
 //! if they agree only the time is set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,11 +41,15 @@ pub struct SyncOptions {
 }
 
 /// What to do with each file.
+#[derive(Default)]
 struct Plan {
     transfer: Vec<Entry>,
     /// The same content with another time.
     touch: Vec<Entry>,
     delete: Vec<Entry>,
+    /// Those of them with the name of a directory to transfer. The reverse stays: what looks like a file in the place of a
+    /// directory may be one that cannot be read.
+    delete_first: Vec<Entry>,
     unchanged: Vec<Entry>,
 }
 
@@ -76,7 +80,7 @@ fn compare(
     remote: &str,
 ) -> Result<Plan, NetError> {
     let mut to: BTreeMap<String, FileState> = to.into_iter().map(|entry| (entry.name, entry.state)).collect();
-    let mut plan = Plan { transfer: Vec::new(), touch: Vec::new(), delete: Vec::new(), unchanged: Vec::new() };
+    let mut plan = Plan::default();
     let mut unsure = Vec::new();
     for entry in from {
         match to.remove(&entry.name) {
@@ -85,7 +89,9 @@ fn compare(
             _ => plan.transfer.push(entry),
         }
     }
-    plan.delete = to.into_iter().map(|(name, state)| Entry { name, state }).collect();
+    let new: BTreeSet<&str> = plan.transfer.iter().map(|entry| entry.name.as_str()).collect();
+    let deleted = to.into_iter().map(|(name, state)| Entry { name, state });
+    (plan.delete_first, plan.delete) = deleted.partition(|entry| is_directory(&entry.name, &new));
     let tasks = unsure.iter().map(|entry| {
         let local = LocalFile::Below(Arc::clone(local), path.to_owned(), entry.name.clone());
         Task::Compare { name: join(remote, &entry.name), local, size: entry.state.size }
@@ -116,7 +122,9 @@ fn report_plan(
     let mut reports: Vec<_> = plan.transfer.into_iter().map(|entry| report(entry, FileResult::WouldTransfer)).collect();
     reports.extend(plan.touch.into_iter().chain(plan.unchanged).map(|entry| report(entry, FileResult::Unchanged)));
     if options.delete {
-        reports.extend(plan.delete.into_iter().map(|entry| report(entry, FileResult::WouldDelete)));
+        reports.extend(
+            plan.delete_first.into_iter().chain(plan.delete).map(|entry| report(entry, FileResult::WouldDelete)),
+        );
     }
     engine.report(reports, skipped)
 }
@@ -128,7 +136,7 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
     let from: Vec<_> = from.into_iter().filter(|entry| options.hidden || !is_hidden(&entry.name)).collect();
     if options.dry_run && !path.exists() {
         let transfer = from;
-        let plan = Plan { transfer, touch: Vec::new(), delete: Vec::new(), unchanged: Vec::new() };
+        let plan = Plan { transfer, ..Plan::default() };
         engine.finish()?;
         return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
     }
@@ -139,6 +147,20 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
     if options.dry_run {
         engine.finish()?;
         return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
+    }
+    let change = |name: &str, result: std::io::Result<()>, success: FileResult, bytes: u64| {
+        let local = path.join(name);
+        match result {
+            Ok(()) => file_report(&join(&url.name, name), local, success, bytes),
+            Err(error) => moved_report(&join(&url.name, name), local.clone(), Err(NetError::file(&local, error))),
+        }
+    };
+    let delete = |entry: &Entry| {
+        change(&entry.name, directory.delete(&entry.name).map(drop), FileResult::Deleted, entry.state.size)
+    };
+    let mut reports = Vec::new();
+    if options.delete {
+        reports.extend(plan.delete_first.iter().map(delete));
     }
     let tasks = plan.transfer.iter().map(|entry| {
         Task::Get(GetTask {
@@ -151,23 +173,13 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
         })
     });
     let results = engine.run(tasks.collect())?;
-    let mut reports = reports_of(&plan.transfer, results, &url.name, path);
-    let change = |name: &str, result: std::io::Result<()>, success: FileResult, bytes: u64| {
-        let local = path.join(name);
-        match result {
-            Ok(()) => file_report(&join(&url.name, name), local, success, bytes),
-            Err(error) => moved_report(&join(&url.name, name), local.clone(), Err(NetError::file(&local, error))),
-        }
-    };
+    reports.extend(reports_of(&plan.transfer, results, &url.name, path));
     for entry in &plan.touch {
         let set = directory.set_modified(&entry.name, entry.state.modified);
         reports.push(change(&entry.name, set, FileResult::Unchanged, entry.state.size));
     }
     if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
-        for entry in &plan.delete {
-            let deleted = directory.delete(&entry.name).map(drop);
-            reports.push(change(&entry.name, deleted, FileResult::Deleted, entry.state.size));
-        }
+        reports.extend(plan.delete.iter().map(delete));
     }
     directory.sync().map_err(|error| NetError::file(path, error))?;
     engine.finish()?;
@@ -199,8 +211,18 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
             (remote(entry), local, entry.state)
         })
         .collect();
+    let delete = |engine: &mut Engine<'_>, entries: &[Entry]| -> Result<Vec<FileReport>, NetError> {
+        let tasks = entries.iter().map(|entry| Task::Delete { name: remote(entry) });
+        let results = engine.run(tasks.collect())?;
+        let report = |(entry, result): (&Entry, TaskResult)| match result {
+            Ok(_) => file_report(&remote(entry), path.join(&entry.name), FileResult::Deleted, entry.state.size),
+            Err(error) => moved_report(&remote(entry), path.join(&entry.name), Err(error)),
+        };
+        Ok(entries.iter().zip(results).map(report).collect())
+    };
+    let mut reports = if options.delete { delete(&mut engine, &plan.delete_first)? } else { Vec::new() };
     let results = put_all(&mut engine, &planned, true, true)?;
-    let mut reports = reports_of(&plan.transfer, results, &url.name, path);
+    reports.extend(reports_of(&plan.transfer, results, &url.name, path));
     // A server that does not allow to set times allows no changes of files that it has, and compares again next time.
     if engine.rights().overwrite {
         let tasks =
@@ -213,18 +235,16 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
             .map(|entry| file_report(&remote(entry), path.join(&entry.name), FileResult::Unchanged, entry.state.size)),
     );
     if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
-        let tasks = plan.delete.iter().map(|entry| Task::Delete { name: remote(entry) });
-        let results = engine.run(tasks.collect())?;
-        for (entry, result) in plan.delete.iter().zip(results) {
-            let (name, local) = (remote(entry), path.join(&entry.name));
-            reports.push(match result {
-                Ok(_) => file_report(&name, local, FileResult::Deleted, entry.state.size),
-                Err(error) => moved_report(&name, local, Err(error)),
-            });
-        }
+        reports.extend(delete(&mut engine, &plan.delete)?);
     }
     engine.finish()?;
     Ok(engine.report(reports, skipped))
+}
+
+/// Whether `name` is that of a directory with some of the `files`.
+fn is_directory(name: &str, files: &BTreeSet<&str>) -> bool {
+    let below = format!("{name}/");
+    files.range(below.as_str()..).next().is_some_and(|first| first.starts_with(&below))
 }
 
 fn is_hidden(name: &str) -> bool {
