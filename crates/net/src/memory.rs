@@ -1,29 +1,37 @@
 //! Memory of connections that have ended, returned to the system.
 //!
 //! The C library keeps what was freed: without this, a process that has once had many clients keeps most of their memory.
+//! And once it has freed a large buffer, it takes later ones of that size from its heaps, where small ones that live long
+//! are left between them. A fixed threshold keeps large buffers out of the heaps.
 
-use std::thread::{Builder, sleep};
+#[cfg(target_env = "gnu")]
 use std::time::Duration;
 
+#[cfg(target_env = "gnu")]
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns free memory to the system every 30 seconds, in a thread of its own, until the process ends. With another C
+/// Larger buffers are returned when they are freed: the C library's own first threshold.
+#[cfg(target_env = "gnu")]
+const LARGE: libc::c_int = 128 * 1024;
+
+/// Returns free memory to the system, that of small buffers every 30 seconds, in a thread of its own. With another C
 /// library than GNU's it does nothing.
 pub fn return_memory() {
-    if cfg!(target_env = "gnu") {
-        if let Err(error) = Builder::new().name("rampmeter-memory".into()).spawn(run) {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it sets a number.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+        if let Err(error) = std::thread::Builder::new().name("rampmeter-memory".into()).spawn(run) {
             tracing::warn!(%error, "free memory is not returned to the system");
         }
     }
 }
 
+#[cfg(target_env = "gnu")]
 fn run() {
     loop {
-        sleep(INTERVAL);
-        #[cfg(target_env = "gnu")]
+        std::thread::sleep(INTERVAL);
         // SAFETY: the C library locks each of its arenas while it looks for whole free pages, and changes nothing else.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        unsafe { libc::malloc_trim(0) };
     }
 }
