@@ -166,7 +166,7 @@ fn nothing_found(is_given: bool, directory: &Path) -> String {
     match (directory.is_dir(), is_given) {
         (true, true) => format!("{what}: {place} has no socket of one that runs"),
         (true, false) => format!(
-            "{what}: {place} has no socket of one of this user; one that runs elsewhere, as a service does, is shown by \
+            "{what}: {place} has no socket of one of this user; one that runs as a service is shown by \
              `rampmeter status DIRECTORY`, such as /run/rampmeter-serve"
         ),
         (false, true) => format!("{what}: there is no directory {place}; write that of its socket"),

@@ -23,8 +23,8 @@ use crate::stop_flag;
 const SOME_FAILED: u8 = 3;
 
 const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or all files failed; 2 the \
-                          command line is wrong, or a file that it names cannot be read; 3 some of several files failed; 130 interrupted. After 1, 3 and 130 the \
-                          same command goes on where it stopped.";
+                          command line is wrong, or a file that it names cannot be read; 3 some of several files \
+                          failed; 130 interrupted. After 1, 3 and 130 the same command goes on where it stopped.";
 
 /// Arguments of all three commands.
 #[derive(Debug, Args)]
@@ -104,8 +104,8 @@ pub(crate) struct GetArgs {
     /// public key you have been given; several names must be at one server
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes of one file as they
-    /// arrive, and with - messages go to standard error [default: the name of the file or directory, in the current
+    /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes of one file as
+    /// they arrive, and with - messages go to standard error [default: the name of the file or directory, in the current
     /// directory; the current directory itself for several names and for the server's own directory]
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
