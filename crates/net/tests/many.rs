@@ -390,7 +390,7 @@ fn a_synchronization_moves_only_what_changed_in_both_directions() {
 }
 
 #[test]
-fn a_new_directory_takes_the_place_of_a_file_but_not_the_reverse() {
+fn a_new_directory_takes_the_place_of_a_file_not_the_reverse() {
     for push in [true, false] {
         let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let server = TestServer::start(there.path(), writable);

@@ -1,6 +1,6 @@
 //! Connections that have ended completely, for peers that do not know it: all of their last acknowledgements were lost,
-//! in an outage longer than connections linger. Such a peer retransmits for minutes. Each time it is told that everything
-//! has arrived.
+//! in an outage longer than connections linger. Such a peer retransmits for minutes. Each time the
+//! answer is that everything has arrived.
 //!
 //! TCP keeps a connection for two minutes instead (RFC 9293 section 3.6.1, TIME-WAIT). Here a connection has more state,
 //! and hosts end many.
@@ -19,7 +19,7 @@ const LIFETIME: Duration = Duration::from_secs(120);
 /// The number of connections, of all peers.
 const MAX_KEPT: usize = 4096;
 
-/// What a peer has to be told.
+/// What the answer to a peer has.
 #[derive(Debug, Clone, Copy)]
 struct Last<A> {
     peer: A,

@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Asks the other host for a sign of life, and ends the session if there is none within five seconds. For a host that
-    /// has reason to believe that the other one is gone: without a check that takes a minute.
+    /// has a reason to expect none: without a check a silent session ends after a minute.
     pub fn check(&self) {
         self.0.link.push(Command::Check(self.0.id));
     }
