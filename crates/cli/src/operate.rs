@@ -170,6 +170,9 @@ fn nothing_found(is_given: bool, directory: &Path) -> String {
              `rampmeter status DIRECTORY`, such as /run/rampmeter-serve"
         ),
         (false, true) => format!("{what}: there is no directory {place}; write that of its socket"),
+        (false, false) if directory.parent().is_some_and(Path::is_dir) => {
+            format!("{what}: this user has none; one that runs as a service is shown by `rampmeter status DIRECTORY`")
+        }
         (false, false) => format!(
             "{what}: there is no directory {place}; if one runs, start it again and this command with XDG_RUNTIME_DIR \
              set to a directory that only this user may enter, or write the directory of its socket"

@@ -32,8 +32,8 @@ const UNKNOWN_RTT: RoundTrip = RoundTrip { smoothed: ASSUMED_RTT, min: Duration:
 /// The minimum timeout where the times of packets are not known.
 const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The time between packets that leave although the window is full grows to 64 timeouts.
-const MAX_PROBE_DOUBLINGS: u32 = 6;
+/// The maximum time between packets that leave although the window is full (RFC 6298 (2.5) for timers).
+const MAX_PROBE_WAIT: Duration = Duration::from_secs(60);
 
 /// What a flow can query about its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) enum Attempt {
     Granted { flow: u32, number: u64 },
     /// No flow has requested to send.
     NothingToSend,
-    /// The window is full: feedback must arrive first, or this time must pass without any.
+    /// The window is full: feedback must arrive first, or this time must come without another packet.
     WindowFull(Time),
     /// The next packet may leave at this time.
     TooEarly(Time),
@@ -110,7 +110,7 @@ pub(crate) struct Macroflow<C> {
     /// The round trip that is assumed until this macroflow has measured one.
     pub(crate) assumed_rtt: Option<RoundTrip>,
     last_feedback_at: Time,
-    /// Packets that left since then although the window was full ([`Macroflow::next_probe`]).
+    /// Packets that left since then although the window was full, and timeouts ([`Macroflow::next_probe`]).
     probes: u32,
     /// The limit of the reported rate, from feedback without packet numbers.
     rate_cap: DeliveryRateCap,
@@ -207,6 +207,7 @@ impl<C: Controller> Macroflow<C> {
             self.rate_cap.raise_to(past.base_rate);
         }
         self.first_windows.restart();
+        self.probes = 0;
         self.controller.on_path(now, &Path { bunch: self.bunch, ..path.clone() });
         self.begin_resume();
     }
@@ -323,16 +324,16 @@ impl<C: Controller> Macroflow<C> {
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
-    /// When a packet may leave although the window is full and no feedback arrives: after a retransmission timeout, which
-    /// doubles with each such packet. The bytes in flight may be those of a flow whose receiver is gone. Its own timer,
-    /// backed off, retransmits once a minute, and nobody else could show that the path carries packets again. A flow
-    /// alone has its timer only.
+    /// When a packet may leave although the window is full: a retransmission timeout after the last one. It doubles with
+    /// each such packet, and with each timeout of flows, until feedback arrives (RFC 6298 (5.5)). The bytes in flight may
+    /// be those of a flow whose receiver is gone. Its own timer, backed off, retransmits once a minute, and no other packet
+    /// could show that the path carries packets again. A flow alone has its timer only.
     fn next_probe(&self) -> Time {
         if self.members.len() < 2 {
             return Time::MAX;
         }
-        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT) * (1 << self.probes.min(MAX_PROBE_DOUBLINGS));
-        self.last_sent + timeout
+        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT) * (1 << self.probes.min(16));
+        self.last_sent + timeout.min(MAX_PROBE_WAIT)
     }
 
     /// The bytes of a flow's turn.

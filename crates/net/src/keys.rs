@@ -71,7 +71,8 @@ pub enum KeyError {
 
 /// The directory of the user's keys: `$XDG_CONFIG_HOME/rampmeter`, or `~/.config/rampmeter`. `get` reads a variable.
 fn directory(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // Relative ones are ignored, as the XDG Base Directory Specification demands.
+    let set = |name| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
     base.map(|base| base.join("rampmeter"))
 }
@@ -248,7 +249,9 @@ mod tests {
         assert_eq!(of(&[home]), Some("/home/a/.config/rampmeter".into()));
         assert_eq!(of(&[home, config]), Some("/config/rampmeter".into()));
         assert_eq!(of(&[home, ("XDG_CONFIG_HOME", "")]), Some("/home/a/.config/rampmeter".into()));
-        assert_eq!((of(&[]), of(&[("HOME", "")])), (None, None));
+        for no_home in [&[][..], &[("HOME", "")], &[("HOME", "a"), ("XDG_CONFIG_HOME", "b")]] {
+            assert_eq!(of(no_home), None);
+        }
     }
 
     #[test]

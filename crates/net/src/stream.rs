@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
-use rampmeter_wire::Packet;
+use rampmeter_wire::{Kind, Packet};
 
 use crate::host::{Event, Limits};
 use crate::peer::Peer;
@@ -96,7 +96,7 @@ impl Stream {
         limits: &Limits,
     ) -> [Option<Event>; 2] {
         self.last_received = now;
-        if packet.sequence_len() > 0 || packet.probe {
+        if packet.kind == Kind::Data && (packet.sequence_len() > 0 || packet.probe) {
             let last = self.first_number.map_or(0, |first| first + self.arrivals.sent);
             self.count(connection.place(last, packet.number));
         }

@@ -409,8 +409,15 @@ fn a_new_directory_takes_the_place_of_a_file_not_the_reverse() {
         };
         let refused = run(false);
         assert_eq!(refused.failed, 1, "{refused:?}");
+        fs::create_dir(target.join("other")).unwrap();
+        fs::write(source.join("other"), "a file").unwrap();
+        fs::write(target.join("other/b"), "b").unwrap();
+        let failed = run(true);
+        assert_eq!((failed.failed, count(&failed, FileResult::Deleted)), (2, 0), "{failed:?}");
+        assert!(target.join("new").is_file(), "another file failed");
+        fs::remove_dir_all(target.join("other")).unwrap();
         let replaced = run(true);
-        assert_eq!((count(&replaced, FileResult::Deleted), replaced.complete), (1, 1), "{replaced:?}");
+        assert_eq!((count(&replaced, FileResult::Deleted), replaced.complete), (1, 2), "{replaced:?}");
         assert!(read_tree(source) == read_tree(target));
 
         fs::remove_dir_all(source.join("new")).unwrap();

@@ -311,11 +311,9 @@ async fn a_listener_at_the_server_is_asked_for_until_its_port_is_free() {
 #[tokio::test]
 async fn the_port_of_a_killed_client_is_soon_free_for_the_same_key() {
     let (echo, at) = (echo().await, "127.0.0.1:0".parse().unwrap());
-    let probe = TcpListener::bind(at).await.unwrap();
-    let forward = format!("{}:127.0.0.1:{}", probe.local_addr().unwrap().port(), echo.port());
-    drop(probe);
-    let forward: Forward = forward.parse().unwrap();
-    let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
+    // No other test has ports of this address.
+    let forward: Forward = format!("127.83.0.1:8080:127.0.0.1:{}", echo.port()).parse().unwrap();
+    let allowed = Allow::read(["127.83.0.1:*"]).unwrap();
     let server = server(at, &["public:443"], |options| options.allow_listen = allowed);
     let relay = Relay::start(server.address(), RelayMode::Forward);
     let killed = client(relay.address, |options| options.remote = vec![forward.clone()]).await;

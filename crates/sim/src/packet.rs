@@ -124,7 +124,8 @@ impl InTransit {
 
     /// Whether the packet carries stream bytes or the end of the stream.
     pub(crate) fn has_stream(&self) -> bool {
-        self.has_payload() || self.ends & FIN != 0
+        // A reset may have the bit, too.
+        self.has_payload() || (self.ends & FIN != 0 && self.body == Body::Segment(Kind::Data))
     }
 
     pub(crate) fn has_payload(&self) -> bool {

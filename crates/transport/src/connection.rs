@@ -210,12 +210,13 @@ impl Connection {
             (Kind::SynAck, _) => self.receiver.acknowledge_now(),
             (Kind::Reset, _) => {
                 let is_genuine = self.state != State::Opening && packet.sequence == self.receiver.first_sequence;
-                if is_genuine {
-                    // With `fin` the peer has ended the connection completely, and no longer acknowledges.
-                    let is_complete = packet.fin && self.receiver.is_done() && self.sender.complete();
-                    let reason = if is_complete { CloseReason::Finished } else { CloseReason::Reset };
-                    self.statistics.delivered_at = self.statistics.delivered_at.or(is_complete.then_some(now));
-                    self.state = State::Closed(reason);
+                // With `fin` the peer has ended the connection completely, and no longer acknowledges.
+                if is_genuine && packet.fin && self.receiver.is_done() && self.sender.is_sent() {
+                    self.sender.on_all_received();
+                    self.statistics.delivered_at.get_or_insert(now);
+                    self.state = State::Closed(CloseReason::Finished);
+                } else if is_genuine {
+                    self.state = State::Closed(CloseReason::Reset);
                 }
             }
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {

@@ -164,6 +164,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             let (base, max) = (connection.config.packet, connection.config.max_packet);
             connection.packet = self.packet_sizes.join(peer, base, max);
         }
+        self.finished.discard(peer, id.number());
         let index = id.index();
         if self.by_flow.len() <= flow.index() {
             self.by_flow.resize(flow.index() + 1, 0);
@@ -185,7 +186,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let slot = self.slots.get_mut(index).and_then(Option::as_mut);
         let Some(slot) = slot.filter(|slot| slot.id.number() == packet.connection && slot.peer == from) else {
             if packet.kind == Kind::Data {
-                match self.finished.answer(from, packet.connection) {
+                match self.finished.answer(now, from, packet.connection) {
                     Some(answer) => self.resets.answer(answer),
                     None => self.resets.repeat(from, packet.connection),
                 }

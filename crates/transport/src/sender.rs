@@ -131,10 +131,11 @@ impl Sender {
         self.scoreboard.rack = Rack::default();
     }
 
-    /// The path may carry packets again: what has waited longer and longer is sent at once.
+    /// The path may carry packets again: what has waited longer and longer is sent at once. The next timeout is a repeated
+    /// one, so that controllers do not reduce their thresholds again (RFC 5681 section 3.1).
     pub(crate) fn retry(&mut self, now: Time) {
         if self.timeouts > 0 {
-            (self.timeouts, self.timer) = (0, now);
+            (self.timeouts, self.timer) = (1, now);
         }
     }
 
@@ -169,12 +170,14 @@ impl Sender {
         self.una.min(self.written)
     }
 
-    /// The peer has everything. False if that cannot be: not everything has been sent.
-    pub(crate) fn complete(&mut self) -> bool {
-        if self.fin_sent {
-            self.una = self.next;
-        }
+    /// Whether the stream has been sent to its end.
+    pub(crate) fn is_sent(&self) -> bool {
         self.fin_sent
+    }
+
+    /// The peer has everything that was sent.
+    pub(crate) fn on_all_received(&mut self) {
+        self.una = self.next;
     }
 
     /// Bytes written and never sent.

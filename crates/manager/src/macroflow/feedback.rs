@@ -65,6 +65,7 @@ impl<C: Controller> Macroflow<C> {
             return LossKind::Transient;
         }
         self.timed_out_up_to = Some(self.last_sent());
+        self.probes += 1;
         kind
     }
 

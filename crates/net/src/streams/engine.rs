@@ -80,7 +80,7 @@ struct Member {
     answers: watch::Sender<bool>,
     /// The last way in which its controller was degraded.
     degraded: watch::Sender<Option<Degraded>>,
-    /// When the other host was asked for a sign of life, if it has not given one.
+    /// Since when a packet of the other host is demanded.
     checked_at: Option<Time>,
     /// Its own controller on each new path, if it is not that of other sessions.
     make_controller: Option<MakeController>,
@@ -237,8 +237,7 @@ impl Engine {
             }
             Command::Check(session) => {
                 if let Some(member) = self.sessions.get_mut(&session) {
-                    member.checked_at.get_or_insert(now);
-                    self.check_session(now, session);
+                    member.checked_at.get_or_insert(now); // the next sweep asks
                 }
             }
             Command::Close(session) => {

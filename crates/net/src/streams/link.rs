@@ -1,7 +1,7 @@
 //! Commands of tasks to the engine, and its alarm.
 //!
-//! The queue is bounded by what exists: a stream has at most one `Update` in it, and a task waits for the answer to its
-//! `Open`.
+//! The queue is bounded by what exists: a stream has at most one `Update` in it, a task waits for the answer to its
+//! `Open`, and the tunnel sends its client a message for each `Check`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ pub(super) enum Command {
     Update(ConnectionId),
     /// Replaces the controller of the session's macroflow, now and on each new path.
     Control(SessionId, MakeController),
-    /// Asks the other host of a session for a sign of life, and ends the session soon if there is none.
+    /// Asks the other host of a session for an answer, and ends the session soon if there is none.
     Check(SessionId),
     /// Ends a session.
     Close(SessionId),

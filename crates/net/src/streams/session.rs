@@ -74,8 +74,8 @@ impl Session {
         self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));
     }
 
-    /// Asks the other host for a sign of life, and ends the session if there is none within five seconds. For a host that
-    /// has a reason to expect none: without a check a silent session ends after a minute.
+    /// Asks the other host for an answer, and ends the session if there is none within five to six seconds. For a host
+    /// that has a reason to expect none: without a check a silent session ends after a minute.
     pub fn check(&self) {
         self.0.link.push(Command::Check(self.0.id));
     }

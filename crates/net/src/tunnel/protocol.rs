@@ -103,7 +103,7 @@ impl fmt::Display for Refusal {
 }
 
 /// A host and a port: where to connect or to listen.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,

@@ -70,8 +70,8 @@ struct Shared {
     max_streams: usize,
     policy: Mutex<ControllerPolicy>,
     clients: Mutex<BTreeMap<PublicKey, Arc<Places>>>,
-    /// Who listens where.
-    listening: Mutex<BTreeMap<(PublicKey, Target), Session>>,
+    /// The sessions that listen, by key and address.
+    listening: Mutex<BTreeMap<(PublicKey, SocketAddr), Session>>,
 }
 
 /// What a client may still have.
@@ -146,7 +146,7 @@ impl Shared {
         Arc::clone(clients.entry(key).or_insert_with(|| Arc::new(new())))
     }
 
-    fn listening(&self) -> MutexGuard<'_, BTreeMap<(PublicKey, Target), Session>> {
+    fn listening(&self) -> MutexGuard<'_, BTreeMap<(PublicKey, SocketAddr), Session>> {
         self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,19 +212,19 @@ impl Shared {
             let port = match bound {
                 Ok((listener, place)) => {
                     place.forget();
-                    let port = listener.local_addr().map_or(0, |address| address.port());
                     let (shared, session, places) = (Arc::clone(&self), session.clone(), Arc::clone(&places));
+                    let place = Listening::new(Arc::clone(&self), &session, Arc::clone(&places), &listener);
+                    let port = place.of.map_or(0, |(_, address)| address.port());
                     tasks.spawn(async move {
-                        let _place = Listening::new(&shared, &session, &places.listeners, at);
+                        let _place = place;
                         shared.accept(&listener, &session, &places, forward, weight).await;
                     });
                     Ok(port)
                 }
                 Err(refusal) => {
                     // Most likely the client itself has listened there until it was killed.
-                    if let Some(earlier) = self.listening().get(&(session.peer_key(), at)) {
-                        earlier.check();
-                    }
+                    let has_port = |of: &(PublicKey, SocketAddr)| of.0 == session.peer_key() && of.1.port() == at.port;
+                    self.listening().iter().filter(|(of, _)| has_port(of)).for_each(|(_, earlier)| earlier.check());
                     Err(refusal)
                 }
             };
@@ -288,24 +288,27 @@ impl Shared {
 }
 
 /// A listener of a client. Returns its place when it ends.
-struct Listening<'a> {
-    shared: &'a Shared,
-    places: &'a Semaphore,
-    of: (PublicKey, Target),
+struct Listening {
+    shared: Arc<Shared>,
+    places: Arc<Places>,
+    /// The client's key and the address, unless the system does not say it.
+    of: Option<(PublicKey, SocketAddr)>,
 }
 
-impl<'a> Listening<'a> {
-    fn new(shared: &'a Shared, session: &Session, places: &'a Semaphore, at: Target) -> Self {
-        let of = (session.peer_key(), at);
-        shared.listening().insert(of.clone(), session.clone());
+impl Listening {
+    fn new(shared: Arc<Shared>, session: &Session, places: Arc<Places>, listener: &TcpListener) -> Self {
+        let of = listener.local_addr().ok().map(|address| (session.peer_key(), address));
+        shared.listening().extend(of.map(|of| (of, session.clone())));
         Self { shared, places, of }
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Listening {
     fn drop(&mut self) {
-        self.shared.listening().remove(&self.of);
-        self.places.add_permits(1);
+        if let Some(of) = &self.of {
+            self.shared.listening().remove(of);
+        }
+        self.places.listeners.add_permits(1);
     }
 }
 

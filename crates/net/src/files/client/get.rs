@@ -165,7 +165,7 @@ fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Re
 
 fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]) -> Result<Report, NetError> {
     let out = options.directory();
-    if out == Path::new(STANDARD_OUTPUT) {
+    if options.out.as_deref() == Some(Path::new(STANDARD_OUTPUT)) {
         return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
     let is_new = !out.exists();

@@ -44,12 +44,14 @@ pub struct SyncOptions {
 #[derive(Default)]
 struct Plan {
     transfer: Vec<Entry>,
+    /// Files to transfer into a directory that does not exist because a file has its name.
+    blocked: Vec<Entry>,
+    /// These files. The reverse stays: what looks like a file in the place of a directory may be a directory that cannot
+    /// be read.
+    blocking: Vec<Entry>,
     /// The same content with another time.
     touch: Vec<Entry>,
     delete: Vec<Entry>,
-    /// Those of them with the name of a directory to transfer. The reverse stays: what looks like a file in the place of a
-    /// directory may be one that cannot be read.
-    delete_first: Vec<Entry>,
     unchanged: Vec<Entry>,
 }
 
@@ -91,7 +93,10 @@ fn compare(
     }
     let new: BTreeSet<&str> = plan.transfer.iter().map(|entry| entry.name.as_str()).collect();
     let deleted = to.into_iter().map(|(name, state)| Entry { name, state });
-    (plan.delete_first, plan.delete) = deleted.partition(|entry| is_directory(&entry.name, &new));
+    (plan.blocking, plan.delete) = deleted.partition(|entry| has_files_below(&entry.name, &new));
+    let blocking: BTreeSet<&str> = plan.blocking.iter().map(|entry| entry.name.as_str()).collect();
+    (plan.blocked, plan.transfer) =
+        plan.transfer.into_iter().partition(|entry| above(&entry.name).any(|name| blocking.contains(name)));
     let tasks = unsure.iter().map(|entry| {
         let local = LocalFile::Below(Arc::clone(local), path.to_owned(), entry.name.clone());
         Task::Compare { name: join(remote, &entry.name), local, size: entry.state.size }
@@ -119,12 +124,12 @@ fn report_plan(
     let report = |entry: Entry, result| {
         file_report(&join(remote, &entry.name), local.join(&entry.name), result, entry.state.size)
     };
-    let mut reports: Vec<_> = plan.transfer.into_iter().map(|entry| report(entry, FileResult::WouldTransfer)).collect();
+    let transfer = plan.transfer.into_iter().chain(plan.blocked);
+    let mut reports: Vec<_> = transfer.map(|entry| report(entry, FileResult::WouldTransfer)).collect();
     reports.extend(plan.touch.into_iter().chain(plan.unchanged).map(|entry| report(entry, FileResult::Unchanged)));
     if options.delete {
-        reports.extend(
-            plan.delete_first.into_iter().chain(plan.delete).map(|entry| report(entry, FileResult::WouldDelete)),
-        );
+        let delete = plan.blocking.into_iter().chain(plan.delete);
+        reports.extend(delete.map(|entry| report(entry, FileResult::WouldDelete)));
     }
     engine.report(reports, skipped)
 }
@@ -158,27 +163,30 @@ fn pull(options: &SyncOptions, url: &Url, path: &Path) -> Result<Report, NetErro
     let delete = |entry: &Entry| {
         change(&entry.name, directory.delete(&entry.name).map(drop), FileResult::Deleted, entry.state.size)
     };
-    let mut reports = Vec::new();
-    if options.delete {
-        reports.extend(plan.delete_first.iter().map(delete));
+    let transfer = |engine: &mut Engine<'_>, entries: &[Entry]| -> Result<Vec<FileReport>, NetError> {
+        let tasks = entries.iter().map(|entry| {
+            Task::Get(GetTask {
+                name: join(&url.name, &entry.name),
+                target: Target::Below(Arc::clone(&directory), path.to_owned(), entry.name.clone()),
+                size: Some(entry.state.size),
+                max_size: u64::MAX,
+                resume: true,
+                blake3: None,
+            })
+        });
+        let results = engine.run(tasks.collect())?;
+        Ok(reports_of(entries, results, &url.name, path))
+    };
+    let mut reports = transfer(&mut engine, &plan.transfer)?;
+    if options.delete && all_succeeded(&reports) {
+        reports.extend(plan.blocking.iter().map(delete));
     }
-    let tasks = plan.transfer.iter().map(|entry| {
-        Task::Get(GetTask {
-            name: join(&url.name, &entry.name),
-            target: Target::Below(Arc::clone(&directory), path.to_owned(), entry.name.clone()),
-            size: Some(entry.state.size),
-            max_size: u64::MAX,
-            resume: true,
-            blake3: None,
-        })
-    });
-    let results = engine.run(tasks.collect())?;
-    reports.extend(reports_of(&plan.transfer, results, &url.name, path));
+    reports.extend(transfer(&mut engine, &plan.blocked)?);
     for entry in &plan.touch {
         let set = directory.set_modified(&entry.name, entry.state.modified);
         reports.push(change(&entry.name, set, FileResult::Unchanged, entry.state.size));
     }
-    if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
+    if options.delete && all_succeeded(&reports) {
         reports.extend(plan.delete.iter().map(delete));
     }
     directory.sync().map_err(|error| NetError::file(path, error))?;
@@ -203,14 +211,15 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
         return Ok(report_plan(&engine, options, plan, &url.name, path, skipped));
     }
     let remote = |entry: &Entry| join(&url.name, &entry.name);
-    let planned: Vec<Planned> = plan
-        .transfer
-        .iter()
-        .map(|entry| {
+    let transfer = |engine: &mut Engine<'_>, entries: &[Entry]| -> Result<Vec<FileReport>, NetError> {
+        let plan = |entry: &Entry| {
             let local = LocalFile::Below(Arc::clone(&directory), path.to_owned(), entry.name.clone());
             (remote(entry), local, entry.state)
-        })
-        .collect();
+        };
+        let planned: Vec<Planned> = entries.iter().map(plan).collect();
+        let results = put_all(engine, &planned, true, true)?;
+        Ok(reports_of(entries, results, &url.name, path))
+    };
     let delete = |engine: &mut Engine<'_>, entries: &[Entry]| -> Result<Vec<FileReport>, NetError> {
         let tasks = entries.iter().map(|entry| Task::Delete { name: remote(entry) });
         let results = engine.run(tasks.collect())?;
@@ -220,9 +229,11 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
         };
         Ok(entries.iter().zip(results).map(report).collect())
     };
-    let mut reports = if options.delete { delete(&mut engine, &plan.delete_first)? } else { Vec::new() };
-    let results = put_all(&mut engine, &planned, true, true)?;
-    reports.extend(reports_of(&plan.transfer, results, &url.name, path));
+    let mut reports = transfer(&mut engine, &plan.transfer)?;
+    if options.delete && all_succeeded(&reports) {
+        reports.extend(delete(&mut engine, &plan.blocking)?);
+    }
+    reports.extend(transfer(&mut engine, &plan.blocked)?);
     // A server that does not allow to set times allows no changes of files that it has, and compares again next time.
     if engine.rights().overwrite {
         let tasks =
@@ -234,15 +245,24 @@ fn push(options: &SyncOptions, path: &Path, url: &Url) -> Result<Report, NetErro
         unchanged
             .map(|entry| file_report(&remote(entry), path.join(&entry.name), FileResult::Unchanged, entry.state.size)),
     );
-    if options.delete && reports.iter().all(|file| file.result != FileResult::Failed) {
+    if options.delete && all_succeeded(&reports) {
         reports.extend(delete(&mut engine, &plan.delete)?);
     }
     engine.finish()?;
     Ok(engine.report(reports, skipped))
 }
 
-/// Whether `name` is that of a directory with some of the `files`.
-fn is_directory(name: &str, files: &BTreeSet<&str>) -> bool {
+fn all_succeeded(reports: &[FileReport]) -> bool {
+    reports.iter().all(|file| file.result != FileResult::Failed)
+}
+
+/// The names of the directories above a file.
+fn above(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(end, _)| &name[..end])
+}
+
+/// Whether some of the `files` are below a directory called `name`.
+fn has_files_below(name: &str, files: &BTreeSet<&str>) -> bool {
     let below = format!("{name}/");
     files.range(below.as_str()..).next().is_some_and(|first| first.starts_with(&below))
 }

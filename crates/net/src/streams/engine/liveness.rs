@@ -6,7 +6,7 @@
 //!          5 s                         new streams wait (the tunnel); what is sent stays in the buffers
 //!          30 s                        the session ends
 //! server   60 s without packets        the session ends; so clients that sleep or move can return
-//!          5 s after a check           the same, if the client has not answered (`Session::check`)
+//!          5 to 6 s after a check      the same, if the client has not answered (`Session::check`)
 //! ```
 //!
 //! A server that was restarted answers with a reset, which ends the session at once.
@@ -19,7 +19,7 @@ use super::Engine;
 use crate::host::SessionEnd;
 use crate::socket::Socket;
 
-/// A client asks its server for a sign of life after this time without packets.
+/// A client asks its server for an answer after this time without packets.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// A client takes a new socket after this time without an answer: its address may have changed.
@@ -53,15 +53,15 @@ impl Engine {
         }
     }
 
-    /// Asks a session for a sign of life, and ends it if there is none.
-    pub(super) fn check_session(&mut self, now: Time, session: SessionId) {
+    /// Asks a session for an answer, and ends it if there is none.
+    fn check_session(&mut self, now: Time, session: SessionId) {
         let is_client = self.server.is_some();
         let max = if is_client { DEAD_SERVER } else { DEAD_CLIENT };
         let Some(host) = self.net.host_mut(self.host) else { return };
         let silence = host.silence(now, session);
         let checked_at = self.sessions.get_mut(&session).and_then(|member| {
-            // Any packet since then is a sign of life.
-            member.checked_at = member.checked_at.filter(|at| silence.is_none_or(|silence| silence >= now.since(*at)));
+            // Any packet since then is an answer; without a connection there can be none.
+            member.checked_at = member.checked_at.filter(|at| silence.is_some_and(|silence| silence >= now.since(*at)));
             member.checked_at
         });
         if checked_at.is_some() {
