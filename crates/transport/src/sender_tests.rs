@@ -139,3 +139,22 @@ fn an_overtaken_receipt_is_reported_once() {
         assert_eq!((feedback.change.delivered, feedback.rtt, feedback.is_new()), (Bytes::ZERO, None, reported > 0));
     }
 }
+
+#[test]
+fn a_retry_leaves_at_once_and_is_no_first_timeout() {
+    let mut test = Test::new(Recovery::Sack);
+    test.send(10);
+    let waits = test.sender.timer;
+    test.sender.retry(test.now);
+    assert_eq!(test.sender.timer, waits, "no timer has expired");
+    for expired in 1..=4 {
+        test.now = test.sender.timer;
+        let (feedback, _) = test.sender.on_timer(test.now);
+        assert_eq!(feedback.loss.unwrap().repeated_timeout, expired > 1);
+        test.send(1);
+    }
+    test.sender.retry(test.now);
+    assert_eq!(test.sender.timer, test.now);
+    let (feedback, _) = test.sender.on_timer(test.now);
+    assert!(feedback.loss.unwrap().repeated_timeout, "controllers have reduced their thresholds already");
+}
