@@ -246,6 +246,7 @@ pub(crate) mod tests {
             name: format!("{from}-{to}"),
             from: NodeId(from),
             to: NodeId(to),
+            reverse_of: None,
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
             capacity: None,
             ecn: EcnPassage::Kept,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, LinkStreams};
 use crate::disorder::{Disorder, Disordering};
 use crate::loss::{Loss, Losses};
 use crate::prefetch::{AHEAD, prefetch};
@@ -255,9 +255,17 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.next_tick = self.router.next_tick();
     }
 
+    /// Gives the link, before its first packet, the bursts in time of the link whose random losses `random` decides: the
+    /// other direction of the same wire.
+    pub fn share_bursts(&mut self, random: Stream) {
+        if let Some(losses) = &mut self.loss {
+            losses.share_bursts(random);
+        }
+    }
+
     /// Gives the link, before its first packet, a capacity that varies; `random` decides how it does. Its router gets no
     /// other rate than the link was made with.
-    pub fn set_capacity(&mut self, capacity: &Capacity, random: Stream) {
+    pub fn set_capacity(&mut self, capacity: &Capacity, random: LinkStreams) {
         self.transmitter = capacity.transmitter(random);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-use crate::capacity::{Capacity, Trace, models, token_bucket};
+use crate::capacity::{Capacity, LinkStreams, Trace, models, token_bucket};
 use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
 use crate::link::trim;
@@ -218,14 +218,14 @@ fn varying(capacity: &Capacity) -> Link<TestParcel, DropTail<TestParcel>> {
     let config = LinkConfig { rate: capacity.mean(), delay: Duration::ZERO, loss: Loss::default() };
     let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
     let mut link = Link::new(config, router, Stream::from_seed(2));
-    link.set_capacity(capacity, Stream::from_seed(3));
+    link.set_capacity(capacity, LinkStreams::from_seeds(3, 3));
     link
 }
 
 #[test]
 fn the_bytes_of_an_opportunity_have_its_delay() {
     let capacity = models().make("docsis", &"mean = '20 Mb/s'".parse().unwrap()).unwrap();
-    let first = capacity.opportunities(Stream::from_seed(3)).unwrap().next();
+    let first = capacity.opportunities(LinkStreams::from_seeds(3, 3)).unwrap().next();
     assert!(first.delay > Duration::ZERO);
     let mut link = varying(&capacity);
     link.offer(ms(0), TestParcel::new(0, 1000));
@@ -301,7 +301,7 @@ fn a_shaped_link_queues_what_exceeds_its_burst() {
     let (mean, peak) = (Rate::from_bps(8_000_000), Rate::from_bps(32_000_000));
     let capacity = Capacity::TokenBucket(token_bucket::Config { mean, peak, burst: Bytes::new(3000) });
     let mut link = link(Loss::default());
-    link.set_capacity(&capacity, Stream::from_seed(3));
+    link.set_capacity(&capacity, LinkStreams::from_seeds(3, 3));
     for flow in 0..6 {
         link.offer(ms(0), TestParcel::new(flow, 1000));
     }

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! `p` and `r` are probabilities a packet, or rates in time. Without packets the first chain stands still, so a sender
-//! that pauses during a burst finds it unchanged; the second one models fading, which passes by itself, at times that no
-//! packet changes: all senders and both worlds meet the same bursts with the same seed. For the first one, the state of
-//! the next packet follows from that of the last one:
+//! that pauses during a burst finds it unchanged, and each direction of a link has its own. The second one models
+//! fading, which passes by itself, at times that no packet changes: all senders and both worlds meet the same bursts with
+//! the same seed, and both directions of a link are in the bad state together, where their bursts have the same share and
+//! length. For the first one, the state of the next packet follows from that of the last one:
 //!
 //! ```text
 //!   P(bad) = share + (1 or 0 - share) decay     decay = 1 - p - r     p + r = 1 / (length (1 - share))
@@ -106,14 +107,17 @@ impl Losses {
                 BurstLength::Packets(packets) => {
                     Chain::Packets { decay: 1.0 - 1.0 / (packets * (1.0 - burst.share)), was_bad: None }
                 }
-                BurstLength::Time(length) => {
-                    let own = Stream::from_seed(random.below(u64::MAX));
-                    Chain::Time(Periods::new(burst.share, length, own))
-                }
+                BurstLength::Time(length) => Chain::Time(Periods::new(burst.share, length, &mut random)),
             };
             (burst, chain)
         });
         Self { loss, random, bursts, since_last: 0 }
+    }
+
+    /// Takes the bursts in time from other losses, those that `random` decides.
+    pub(crate) fn share_bursts(&mut self, mut random: Stream) {
+        let Some((Burst { share, length: BurstLength::Time(length), .. }, chain)) = &mut self.bursts else { return };
+        *chain = Chain::Time(Periods::new(*share, *length, &mut random));
     }
 
     /// Whether the packet of `bytes` that arrives `at` is lost.
@@ -164,7 +168,9 @@ impl Periods {
     /// After a pause of so many bursts the state is independent of the last one.
     const INDEPENDENT: u64 = 1000;
 
-    fn new(share: f64, length: Duration, random: Stream) -> Self {
+    /// With a stream of its own, from the first number of `random`.
+    fn new(share: f64, length: Duration, random: &mut Stream) -> Self {
+        let random = Stream::from_seed(random.below(u64::MAX));
         let good = length.scale((1.0 - share) / share.max(1e-9));
         let mut periods = Self { share, means: [good, length], random, is_bad: false, until: Time::ZERO };
         periods.start(Time::ZERO);
@@ -291,6 +297,45 @@ mod tests {
         };
         let share = (0..10_000).filter(|seed| starts(*seed)).count() as f64 / 1e4;
         assert!((share - 0.2).abs() < 0.02, "{share}");
+    }
+
+    /// The share of the losses of one direction at whose times the other one loses a packet, too.
+    #[test]
+    fn both_directions_share_bursts_in_time_alone() {
+        let together = |length, is_shared: bool| {
+            let loss = Loss { burst: Some(Burst { share: 0.1, length, bad: 1.0, good: 0.0 }), ..Loss::default() };
+            let [mut forward, mut reverse] = [1, 2].map(|seed| Losses::new(loss, Stream::from_seed(seed)));
+            if is_shared {
+                reverse.share_bursts(Stream::from_seed(1));
+            }
+            let mut loses = |n| {
+                let at = Time::ZERO + Duration::from_millis(1) * n;
+                [&mut forward, &mut reverse].map(|direction| direction.loses(at, Bytes::new(1000)))
+            };
+            let lost: Vec<_> = (0..200_000).map(&mut loses).filter(|lost| lost[0]).collect();
+            lost.iter().filter(|lost| lost[1]).count() as f64 / lost.len() as f64
+        };
+        let time = BurstLength::Time(Duration::from_millis(20));
+        assert_eq!(together(time, true), 1.0);
+        for (length, is_shared) in [(time, false), (BurstLength::Packets(20.0), true)] {
+            let share = together(length, is_shared);
+            assert!((share - 0.1).abs() < 0.03, "{length:?}: {share}");
+        }
+    }
+
+    #[test]
+    fn packets_in_a_shared_burst_are_lost_independently() {
+        let length = BurstLength::Time(Duration::from_millis(20));
+        let loss = Loss { burst: Some(Burst { share: 0.5, length, bad: 0.5, good: 0.0 }), ..Loss::default() };
+        let [mut forward, mut reverse] = [1, 2].map(|seed| Losses::new(loss, Stream::from_seed(seed)));
+        reverse.share_bursts(Stream::from_seed(1));
+        let both = (0..200_000).filter(|n| {
+            let at = Time::ZERO + Duration::from_millis(1) * *n;
+            // Both are asked, whatever the first one answers.
+            forward.loses(at, Bytes::new(1000)) & reverse.loses(at, Bytes::new(1000))
+        });
+        let share = both.count() as f64 / 200_000.0;
+        assert!((share - 0.5 * 0.5 * 0.5).abs() < 0.01, "{share}");
     }
 
     #[test]

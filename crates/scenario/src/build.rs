@@ -7,7 +7,7 @@ use rampmeter_control::AnyController;
 use rampmeter_control::Controller;
 use rampmeter_control::registry::Factory;
 use rampmeter_manager::{AgentConfig, FlowId, Sharing};
-use rampmeter_router::capacity::Opportunities;
+use rampmeter_router::capacity::{LinkStreams, Opportunities};
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
@@ -26,8 +26,11 @@ impl Plan {
             let environment = Environment { rate: link.config.rate, delay: link.config.delay };
             let router = link.router.make(environment, streams.stream("router", id as u64));
             let mut made = Link::new(link.config, router, streams.stream("loss", id as u64));
+            if let Some(LinkId(forward)) = link.reverse_of {
+                made.share_bursts(streams.stream("loss", forward as u64));
+            }
             if let Some(capacity) = &link.capacity {
-                made.set_capacity(capacity, streams.stream("capacity", id as u64));
+                made.set_capacity(capacity, self.of_capacity(LinkId(id)));
             }
             made.set_ecn(link.ecn);
             made.set_disorder(link.disorder, |purpose| streams.stream(purpose, id as u64));
@@ -39,7 +42,17 @@ impl Plan {
     /// What a link may send and when, as in every run of this plan; `None` if its rate is constant or a token bucket's.
     pub fn opportunities(&self, link: LinkId) -> Option<Opportunities> {
         let capacity = self.links[link.0].capacity.as_ref()?;
-        capacity.opportunities(Streams::new(self.seed).stream("capacity", link.0 as u64))
+        capacity.opportunities(self.of_capacity(link))
+    }
+
+    /// The random streams of a link's capacity.
+    fn of_capacity(&self, link: LinkId) -> LinkStreams {
+        let streams = Streams::new(self.seed);
+        let LinkId(forward) = self.links[link.0].reverse_of.unwrap_or(link);
+        LinkStreams {
+            shared: streams.stream("shared capacity", forward as u64),
+            own: streams.stream("capacity", link.0 as u64),
+        }
     }
 }
 

@@ -187,6 +187,9 @@ pub struct LinkPlan {
     pub from: NodeId,
     /// The node where they leave.
     pub to: NodeId,
+    /// The link of which it is the reverse direction. Both share what happens to a link and not to a direction: bursts of
+    /// loss in time, and the part of a varying capacity that is the same in both.
+    pub reverse_of: Option<LinkId>,
     /// Rate, delay and random loss.
     pub config: LinkConfig,
     /// How its capacity varies; `None` if its rate is constant.

@@ -98,7 +98,8 @@ impl Network {
         }
         for link in &file.links {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
-            for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
+            let ends = [(a, b, None), (b, a, Some(LinkId(links.len())))];
+            for ((name, direction), (from, to, reverse_of)) in link.directions().zip(ends) {
                 let DirectionSpec { ref rate, delay, loss, ecn, disorder, ref router, ref changes, measured } =
                     *direction;
                 let (rate, capacity) = read_rate(rate, traces)?;
@@ -114,6 +115,7 @@ impl Network {
                     name,
                     from,
                     to,
+                    reverse_of,
                     config,
                     capacity,
                     ecn,
@@ -135,13 +137,16 @@ impl Network {
                 nodes.push(Node { name: name.clone(), is_host: true, clock: hosts.clock, stalls: hosts.stalls });
                 group.push(host);
                 let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
-                for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
+                let forward = (name.clone(), host, at, None);
+                let reverse = (format!("{name}.reverse"), at, host, Some(LinkId(links.len())));
+                for (name, from, to, reverse_of) in [forward, reverse] {
                     let (ecn, disorder, router) = (EcnPassage::Kept, Disorder::default(), router.clone());
                     let (capacity, changes, measured) = (None, Vec::new(), false);
                     links.push(LinkPlan {
                         name,
                         from,
                         to,
+                        reverse_of,
                         config,
                         capacity,
                         ecn,

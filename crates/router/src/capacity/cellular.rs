@@ -15,7 +15,8 @@
 //! 38.213, section 11.1): of five slots four carry the downlink and one the uplink.
 //!
 //! Judgement: with `users` in the cell each slot serves one of them at random. A proportional fair scheduler favours
-//! users at their peaks, which this omits. 5G repeats after 5 ms, a period of two patterns. A terminal on a train also
+//! users at their peaks, which this omits. The two directions of a link fade independently, as they do at frequencies of
+//! their own; that they share the shadowing is omitted. 5G repeats after 5 ms, a period of two patterns. A terminal on a train also
 //! loses its cell at times: use `two-state`, or losses in bursts.
 
 use rampmeter_units::{Duration, Rate, Stream, Time};
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use super::channel::Channel;
-use super::{Model, Opportunity, WholeBytes, check_mean};
+use super::{LinkStreams, Model, Opportunity, WholeBytes, check_mean};
 use crate::{Settings, ensure};
 
 /// The time between two reports of the channel.
@@ -88,8 +89,8 @@ macro_rules! radio {
                 self.0.mean
             }
 
-            fn source(&self, random: Stream) -> Cell {
-                Cell::new($radio, &self.0, random)
+            fn source(&self, random: LinkStreams) -> Cell {
+                Cell::new($radio, &self.0, random.own)
             }
         }
     };

@@ -19,7 +19,7 @@ use rampmeter_units::{Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::{Model, Opportunity, WholeBytes, check_mean, check_span};
+use super::{LinkStreams, Model, Opportunity, WholeBytes, check_mean, check_span};
 use crate::{Settings, ensure};
 
 /// A request that is sent in one interval is granted this many intervals later.
@@ -55,8 +55,8 @@ impl Model for Config {
         self.mean
     }
 
-    fn source(&self, random: Stream) -> Modem {
-        Modem::new(self, random)
+    fn source(&self, random: LinkStreams) -> Modem {
+        Modem::new(self, random.own)
     }
 }
 

@@ -9,9 +9,12 @@
 //! that finds the queue empty is lost. A packet that is larger than what is left of an opportunity continues in the next
 //! one, and small packets share one, as in mahimahi.
 //!
-//! Opportunities come from a trace or from a model of such a link: a file each. A model draws from one random stream and
+//! Opportunities come from a trace or from a model of such a link: a file each. A model draws from its random streams and
 //! depends on no packet, so a link has the same capacity with every sender and in every world. A token bucket is the
 //! exception: what it grants depends on what was sent, so it has no opportunities of its own.
+//!
+//! Both directions of a link draw from the same stream what they share: the satellite, and the times at which nothing
+//! passes. What a scheduler grants to one direction is drawn from a stream of that direction.
 
 pub mod cellular;
 mod channel;
@@ -43,6 +46,23 @@ pub struct Opportunity {
     pub delay: Duration,
 }
 
+/// The random numbers that decide how the capacity of one direction of a link varies.
+#[derive(Debug, Clone)]
+pub struct LinkStreams {
+    /// The same for both directions: for what a link has once.
+    pub shared: Stream,
+    /// For what each direction has of its own.
+    pub own: Stream,
+}
+
+#[cfg(test)]
+impl LinkStreams {
+    /// The streams of a direction of the link with the seed `shared`.
+    pub(crate) fn from_seeds(shared: u64, own: u64) -> Self {
+        Self { shared: Stream::from_seed(!shared), own: Stream::from_seed(own) }
+    }
+}
+
 /// The settings of a model.
 trait Model {
     /// What makes its opportunities.
@@ -51,8 +71,8 @@ trait Model {
     /// The mean rate.
     fn mean(&self) -> Rate;
 
-    /// The opportunities of one link.
-    fn source(&self, random: Stream) -> Self::Source;
+    /// The opportunities of one direction of a link.
+    fn source(&self, random: LinkStreams) -> Self::Source;
 }
 
 /// Generates the enums, the registry and the dispatch from one list with a line per model: its settings, and what makes its
@@ -109,7 +129,7 @@ macro_rules! models {
             }
 
             /// What makes the opportunities, or the settings of a token bucket, which has none.
-            fn source(&self, random: Stream) -> Result<Source, &token_bucket::Config> {
+            fn source(&self, random: LinkStreams) -> Result<Source, &token_bucket::Config> {
                 match self {
                     $(Self::$variant(settings) => Ok(Source::$variant(settings.source(random))),)*
                     Self::TokenBucket(settings) => Err(settings),
@@ -143,13 +163,13 @@ models! {
 const TOKEN_BUCKET: &str = "token-bucket";
 
 impl Capacity {
-    /// The opportunities of one link; `None` for a token bucket.
-    pub fn opportunities(&self, random: Stream) -> Option<Opportunities> {
+    /// The opportunities of one direction of a link; `None` for a token bucket.
+    pub fn opportunities(&self, random: LinkStreams) -> Option<Opportunities> {
         self.source(random).ok().map(Opportunities)
     }
 
-    /// The transmitter of one link.
-    pub(crate) fn transmitter(&self, random: Stream) -> Transmitter {
+    /// The transmitter of one direction of a link.
+    pub(crate) fn transmitter(&self, random: LinkStreams) -> Transmitter {
         match self.source(random) {
             Ok(source) => Transmitter::Scheduled(Box::new(Schedule::new(self.mean(), Opportunities(source)))),
             Err(config) => Transmitter::Shaped(Box::new(Shaper::new(config))),

@@ -14,15 +14,18 @@
 //! 1/750 s (T. E. Humphreys and others, "Signal structure of the Starlink Ku-band downlink", IEEE TAES 59(5), 2023).
 //! Between handovers successive round trips differ by 6.7 ms (Huston): a terminal does not get every frame.
 //!
+//! One satellite serves both directions: handovers, additional delay and relative rate are theirs together, the frames
+//! are each direction's own.
+//!
 //! Judgement: rates of satellites are uniform up to `spread` around the mean, the additional delay of a satellite is
 //! uniform up to 8 ms one way, and a terminal gets one frame of four. Losses are not part of the model; a link can have
 //! them: Huston has 1 to 2%, Lai and others 0.5 to 6% in bad seconds.
 
-use rampmeter_units::{Duration, Rate, Stream, Time};
+use rampmeter_units::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::{Model, Opportunity, WholeBytes, check_mean, check_span};
+use super::{LinkStreams, Model, Opportunity, WholeBytes, check_mean, check_span};
 use crate::{Settings, ensure};
 
 /// The time between handovers.
@@ -70,7 +73,7 @@ impl Model for Config {
         self.mean
     }
 
-    fn source(&self, random: Stream) -> Terminal {
+    fn source(&self, random: LinkStreams) -> Terminal {
         Terminal::new(self, random)
     }
 }
@@ -78,7 +81,7 @@ impl Model for Config {
 /// The opportunities of one terminal.
 #[derive(Debug, Clone)]
 pub(super) struct Terminal {
-    random: Stream,
+    random: LinkStreams,
     config: Config,
     /// The mean bytes of a frame.
     frame_bytes: f64,
@@ -94,7 +97,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    fn new(config: &Config, random: Stream) -> Self {
+    fn new(config: &Config, random: LinkStreams) -> Self {
         let usable = 1.0 - config.gap.as_secs_f64() / HANDOVER.as_secs_f64();
         let frame_bytes = config.mean.as_bps_f64() / 8.0 / FRAMES * config.users as f64 / usable;
         let mut terminal = Self {
@@ -113,8 +116,9 @@ impl Terminal {
     }
 
     fn take_satellite(&mut self) {
-        self.relative = 1.0 + self.config.spread * (2.0 * self.random.uniform() - 1.0);
-        self.delay = MAX_DELAY.scale(self.random.uniform());
+        let random = &mut self.random.shared;
+        self.relative = 1.0 + self.config.spread * (2.0 * random.uniform() - 1.0);
+        self.delay = MAX_DELAY.scale(random.uniform());
     }
 
     pub(super) fn next(&mut self) -> Opportunity {
@@ -126,7 +130,7 @@ impl Terminal {
                 self.next_handover += HANDOVER;
                 self.take_satellite();
             }
-            if at < self.gap_end || self.random.below(self.config.users) > 0 {
+            if at < self.gap_end || self.random.own.below(self.config.users) > 0 {
                 continue;
             }
             let bytes = self.whole.of(self.frame_bytes * self.relative);

@@ -8,9 +8,17 @@ fn model(name: &str, settings: &str) -> Capacity {
     models().make(name, &settings.parse().unwrap()).unwrap()
 }
 
+fn streams(seed: u64) -> LinkStreams {
+    LinkStreams::from_seeds(seed, seed)
+}
+
 /// The opportunities up to `seconds`.
 fn opportunities(capacity: &Capacity, seed: u64, seconds: u64) -> Vec<Opportunity> {
-    let mut opportunities = capacity.opportunities(Stream::from_seed(seed)).unwrap();
+    opportunities_of(capacity, streams(seed), seconds)
+}
+
+fn opportunities_of(capacity: &Capacity, streams: LinkStreams, seconds: u64) -> Vec<Opportunity> {
+    let mut opportunities = capacity.opportunities(streams).unwrap();
     let all = std::iter::from_fn(move || Some(opportunities.next()));
     all.take_while(|opportunity| opportunity.at < Time::ZERO + Duration::from_secs(seconds)).collect()
 }
@@ -22,7 +30,7 @@ fn rate(opportunities: &[Opportunity], seconds: f64) -> f64 {
 /// Every model that has opportunities.
 fn scheduled() -> impl Iterator<Item = (&'static str, Capacity)> {
     let made = models().list().map(|(name, _)| (name, model(name, "mean = \"20 Mb/s\"")));
-    made.filter(|(_, capacity)| capacity.opportunities(Stream::from_seed(1)).is_some())
+    made.filter(|(_, capacity)| capacity.opportunities(streams(1)).is_some())
 }
 
 /// Each run lasts long enough for a thousand independent values of the slowest change, or for 40 satellites that differ by 10%
@@ -60,7 +68,7 @@ fn slow_links_have_no_opportunities_without_a_byte() {
         ("two-state", ""),
     ] {
         let slow = model(name, &format!("mean = \"1 kb/s\"\n{settings}"));
-        let mut slow = slow.opportunities(Stream::from_seed(1)).unwrap();
+        let mut slow = slow.opportunities(streams(1)).unwrap();
         assert!((0..100).all(|_| slow.next().bytes > Bytes::ZERO), "{name}");
     }
 }
@@ -217,6 +225,58 @@ fn satellites_differ_by_the_spread() {
     assert!(found.iter().any(|it| of_mean(it) < 0.5) && found.iter().any(|it| of_mean(it) > 1.5));
 }
 
+/// The satellites of a direction: the additional delay of each, and its bytes a frame relative to their mean.
+fn satellites(found: &[Opportunity], mean: f64) -> Vec<(Duration, f64)> {
+    let of_one = found.chunk_by(|a, b| a.delay == b.delay);
+    let bytes = |frames: &[Opportunity]| frames.iter().map(|it| it.bytes.as_f64()).sum::<f64>() / frames.len() as f64;
+    of_one.map(|frames| (frames[0].delay, bytes(frames) * 750.0 * 8.0 / mean)).collect()
+}
+
+#[test]
+fn both_directions_have_the_same_satellites() {
+    let [down, up] = ["mean = \"100 Mb/s\"", "mean = \"15 Mb/s\""].map(|mean| model("starlink", mean));
+    let of = |capacity: &Capacity, shared, own| opportunities_of(capacity, LinkStreams::from_seeds(shared, own), 300);
+    let (forward, reverse) = (of(&down, 9, 1), of(&up, 9, 2));
+    let [of_forward, of_reverse] = [satellites(&forward, 100e6), satellites(&reverse, 15e6)];
+    assert_eq!((of_forward.len(), of_reverse.len()), (21, 21));
+    for ((delay, rate), (other_delay, other_rate)) in of_forward.iter().zip(&of_reverse) {
+        assert_eq!(delay, other_delay);
+        // Bytes are whole numbers: 67,000 and 10,000 a frame.
+        assert!((rate / other_rate - 1.0).abs() < 0.001, "{rate} {other_rate}");
+    }
+    // Frames are granted to each direction by itself: of four, both get the same one with a probability of a quarter.
+    let times = |found: &[Opportunity]| found.iter().map(|it| it.at).collect::<Vec<_>>();
+    let together = times(&forward).iter().filter(|at| times(&reverse).binary_search(at).is_ok()).count();
+    assert!((together as f64 / forward.len() as f64 - 0.25).abs() < 0.02, "{together}");
+    // Another link has other satellites.
+    assert!(satellites(&of(&up, 8, 2), 15e6).iter().zip(&of_reverse).all(|(one, other)| one.0 != other.0));
+}
+
+#[test]
+fn both_directions_are_down_at_the_same_times() {
+    let down = |mean, shared, own| {
+        let capacity = model("two-state", &format!("mean = \"{mean}\"\nlow = 0\nlength = \"100 ms\""));
+        let found = opportunities_of(&capacity, LinkStreams::from_seeds(shared, own), 60);
+        let gaps = found.windows(2).filter(|pair| pair[1].at.since(pair[0].at) > Duration::from_millis(1));
+        gaps.map(|pair| (pair[0].at, pair[1].at)).collect::<Vec<_>>()
+    };
+    let forward = down("30 Mb/s", 4, 1);
+    assert!(forward.len() > 80, "{}", forward.len());
+    assert_eq!(forward, down("5 Mb/s", 4, 2));
+    let of_another_link = down("30 Mb/s", 5, 1);
+    assert!(forward.iter().all(|outage| !of_another_link.contains(outage)));
+}
+
+#[test]
+fn schedulers_grant_to_each_direction_by_itself() {
+    for name in ["lte", "5g", "wifi", "docsis"] {
+        let capacity = model(name, "mean = \"20 Mb/s\"");
+        let found = |shared, own| opportunities_of(&capacity, LinkStreams::from_seeds(shared, own), 5);
+        assert_ne!(found(1, 1), found(1, 2), "{name}");
+        assert_eq!(found(1, 1), found(2, 1), "{name}");
+    }
+}
+
 #[test]
 fn a_modem_waits_two_map_intervals_for_its_grant() {
     let found = opportunities(&model("docsis", "mean = \"20 Mb/s\""), 11, 60);
@@ -234,11 +294,11 @@ fn a_modem_waits_two_map_intervals_for_its_grant() {
 #[test]
 fn the_low_state_has_its_share_and_length() {
     let capacity = model("two-state", "mean = \"20 Mb/s\"\nlow = 0.1\nshare = 0.2\nlength = \"100 ms\"");
-    let found = opportunities(&capacity, 13, 600);
-    // Bytes a millisecond: 2500 / 0.82, and a tenth of that.
+    let found = opportunities(&capacity, 13, 2400);
+    // 4800 periods: the standard deviation of the share is 0.0033. Bytes a millisecond: 2500 / 0.82, and a tenth of that.
     let is_low = |it: &Opportunity| it.bytes.as_u64() < 1000;
     let low = found.iter().filter(|it| is_low(it)).count();
-    assert!((low as f64 / 600_000.0 - 0.2).abs() < 0.01, "{low}");
+    assert!((low as f64 / 2_400_000.0 - 0.2).abs() < 0.01, "{low}");
     let periods = found.windows(2).filter(|pair| !is_low(&pair[0]) && is_low(&pair[1])).count();
     assert!((low as f64 / periods as f64 / 100.0 - 1.0).abs() < 0.1, "{low} {periods}");
 }
@@ -256,7 +316,7 @@ proptest! {
             ("two-state", format!("share = {share}")),
         ] {
             let mut opportunities = model(name, &format!("mean = \"{kbps} kb/s\"\n{settings}"))
-                .opportunities(Stream::from_seed(seed))
+                .opportunities(streams(seed))
                 .unwrap();
             let mut last = Time::ZERO;
             for _ in 0..100 {

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It stands for whatever takes most of a link's capacity away for a while: millimetre waves behind a body or a
-//! building, a tunnel, a radio's neighbour, a microwave oven. Bytes leave every millisecond.
+//! building, a tunnel, a radio's neighbour, a microwave oven. That happens to a place and not to a direction: both
+//! directions of a link with the same `share` and `length` are low at the same times. Bytes leave every millisecond.
 //!
 //! The default share and length are those of millimetre waves that pedestrians block (3GPP TR 38.901, section 7.6.4, has
 //! blockers of that kind); the numbers are a judgement.
@@ -16,7 +17,7 @@ use rampmeter_units::{Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::{Model, Opportunity, WholeBytes, check_mean, check_span};
+use super::{LinkStreams, Model, Opportunity, WholeBytes, check_mean, check_span};
 use crate::{Settings, ensure};
 
 /// The time between opportunities.
@@ -55,8 +56,8 @@ impl Model for Config {
         self.mean
     }
 
-    fn source(&self, random: Stream) -> TwoState {
-        TwoState::new(self, random)
+    fn source(&self, random: LinkStreams) -> TwoState {
+        TwoState::new(self, random.shared)
     }
 }
 

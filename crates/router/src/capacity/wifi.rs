@@ -21,7 +21,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::{Model, Opportunity, WholeBytes, check_mean, check_span};
+use super::{LinkStreams, Model, Opportunity, WholeBytes, check_mean, check_span};
 use crate::{Settings, ensure};
 
 /// A slot of the backoff.
@@ -77,8 +77,8 @@ impl Model for Config {
         self.mean
     }
 
-    fn source(&self, random: Stream) -> Station {
-        Station::new(self, random)
+    fn source(&self, random: LinkStreams) -> Station {
+        Station::new(self, random.own)
     }
 }
 
