@@ -70,6 +70,7 @@ mod virtual_backlog;
 
 pub mod avq;
 pub mod codel;
+pub mod docsis_pie;
 pub mod drop_tail;
 pub mod dualpi2;
 pub mod fair_queueing;

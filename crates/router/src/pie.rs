@@ -152,7 +152,7 @@ impl<P: Parcel> Pie<P> {
 }
 
 /// Section 4.2: scales steps to the magnitude of the probability `p`.
-fn scale(p: f64) -> f64 {
+pub(crate) fn scale(p: f64) -> f64 {
     const STEPS: [(f64, f64); 6] =
         [(0.000_001, 2048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
     STEPS.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)

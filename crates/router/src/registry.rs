@@ -110,6 +110,7 @@ routers! {
     StepMarking(Box<crate::step_marking::StepMarking<P>>): step_marking, "step-marking", "Marks packets that find a queue above a threshold (DCTCP, RFC 8257)";
     DualPi2(Box<crate::dualpi2::DualPi2<P>>): dualpi2, "dualpi2", "Two coupled queues, for L4S and for classic senders (RFC 9332)";
     Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random to keep the queueing delay at a target (RFC 8033)";
+    DocsisPie(Box<crate::docsis_pie::DocsisPie<P>>): docsis_pie, "docsis-pie", "PIE as cable modems have it: drops by size, protects bursts (RFC 8034)";
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Reports window changes to flows (XCP, SIGCOMM 2002)";
     VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks by the queue of a slightly slower virtual link (Kelly 2002)";
     Avq(Box<crate::avq::Avq<P>>): avq, "avq", "Marks by a virtual queue whose rate adapts to a target utilization (Kunniyur, Srikant 2004)";

@@ -12,12 +12,13 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
-const ROUTERS: [(&str, &str); 14] = [
+const ROUTERS: [(&str, &str); 15] = [
     ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nisolation = \"hosts\""),
     ("pie", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50\nburst = \"0 s\""),
+    ("docsis-pie", "target = \"1 us\""),
     ("virtual-queue", "theta = 0.1\nphi = 2"),
     ("avq", "gamma = 0.5\nalpha = 5\nbound = 2"),
     ("avq", "marking = \"exponential\"\ngamma = 0.5\nalpha = 5\nphi = 2\nbound = 5"),
@@ -180,13 +181,13 @@ fn overload(name: &str) -> Outcome {
 
 #[test]
 fn an_unresponsive_source_cannot_make_the_queue_grow() {
-    // One packet in eleven must be dropped: 3000 packets in 30 s. The buffer has no limit, so only the discipline drops
-    // them.
+    // One packet in eleven must be dropped: 3000 packets in 30 s. The buffer has no limit, or one of 100 ms, so only the
+    // discipline drops them.
     //
     // red: gaps between drops are uniform from 1/p to 2/p, so a mean of 11 packets is p = 1.5/11 = 0.136, which gentle
     // RED has at an average of (1 + 0.036/0.9) max_th = 15.6 packets of 1 ms.
     //
-    // pie, dualpi2: their target, 15 ms.
+    // pie, dualpi2: their target, 15 ms. docsis-pie: its target, 10 ms.
     //
     // codel: it stops dropping below 5 ms and resumes 100 ms later with few drops, and needs 100 a second: count = 100.
     // From 1, sqrt(count) grows by 5 a second, which takes 2 s, in which the queue grows by 100 packets. From the
@@ -195,6 +196,7 @@ fn an_unresponsive_source_cannot_make_the_queue_grow() {
     for (name, min, max, peak) in [
         ("red", 0.0140, 0.0170, 0.025),
         ("pie", 0.0135, 0.0165, 0.035),
+        ("docsis-pie", 0.009, 0.011, 0.030),
         ("dualpi2", 0.0135, 0.0165, 0.035),
         ("codel", 0.010, 0.030, 0.050),
         ("fq-codel", 0.010, 0.030, 0.050),
