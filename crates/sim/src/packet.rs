@@ -125,7 +125,7 @@ impl InTransit {
     /// Whether the packet carries stream bytes or the end of the stream.
     pub(crate) fn has_stream(&self) -> bool {
         // A reset may have the bit, too.
-        self.has_payload() || (self.ends & FIN != 0 && self.body == Body::Segment(Kind::Data))
+        self.has_payload() || (self.ends & FIN != 0 && self.body.get() != Body::Segment(Kind::Reset))
     }
 
     pub(crate) fn has_payload(&self) -> bool {
