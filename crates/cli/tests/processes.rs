@@ -96,6 +96,7 @@ fn the_first_interrupt_finishes_runs_and_the_second_stops() {
     fs::write(workspace.0.join("unlimited.toml"), unlimited).unwrap();
     let mut child = start(workspace.command(&["run", "unlimited.toml", "--out", "kept", "--quiet"]));
     until("directory", || workspace.0.join("kept/run.json").exists().then_some(()));
+    until("simulation", || (cpu_ticks(child.id()) >= 20).then_some(())); // not only its preparation
     let mut message = BufReader::new(child.stderr.take().unwrap()).lines();
     signal(&child);
     let first = message.next().unwrap().unwrap();
@@ -106,6 +107,13 @@ fn the_first_interrupt_finishes_runs_and_the_second_stops() {
     let last = message.next().unwrap().unwrap();
     assert!(last.starts_with("rampmeter: stopped; finished runs are in kept, and the same command"), "{last}");
     assert!(message.next().is_none());
+}
+
+/// The processor time that a process has used, in hundredths of a second (`proc_pid_stat(5)`).
+fn cpu_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let after_name = stat.rsplit_once(") ").unwrap().1;
+    after_name.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
 /// The reason why the machine cannot emulate with `command`, which runs `rampmeter`; `None` if it can.
