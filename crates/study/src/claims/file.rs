@@ -75,10 +75,16 @@ impl Claim {
         matches!(self.recorded, Standing::Current { holds, .. } if holds != (self.status == Status::Holds))
     }
 
-    /// The expectation, with the unit that the metric names with `in`. A fraction and a ratio have none.
+    /// The expectation, with the unit that the metric names with `in`. A fraction and a ratio have none. A unit that begins
+    /// with a number is a multiple.
     pub fn expect(&self) -> String {
         let unit = self.metric.unit().filter(|unit| !self.bound.is_shape() && !["fraction", "ratio"].contains(unit));
-        unit.map_or_else(|| self.bound.to_string(), |unit| format!("{} {unit}", self.bound))
+        let is_number = |unit: &str| unit.starts_with(|first: char| first.is_ascii_digit());
+        match unit {
+            None => self.bound.to_string(),
+            Some(unit) if is_number(unit) => format!("{} times {unit}", self.bound),
+            Some(unit) => format!("{} {unit}", self.bound),
+        }
     }
 }
 
