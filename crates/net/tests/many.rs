@@ -390,6 +390,19 @@ fn a_synchronization_moves_only_what_changed_in_both_directions() {
 }
 
 #[test]
+fn a_file_that_is_too_large_does_not_stop_the_others() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, size) in [("a", 10), ("large", 1001), ("z", 1000)] {
+        fs::write(from.path().join(name), vec![7; size]).unwrap();
+    }
+    let server = TestServer::start(from.path(), listed);
+    let max_size = Some(Bytes::new(1000));
+    let report = get(&GetOptions { max_size, ..options(server.address, "", to.path()) }).unwrap();
+    assert_eq!((report.complete, report.failed), (2, 1), "{report:?}");
+    assert!(failures(&report)[0].contains("allow a larger size") && !to.path().join("large").exists());
+}
+
+#[test]
 fn a_new_directory_takes_the_place_of_a_file_not_the_reverse() {
     for push in [true, false] {
         let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -291,6 +291,46 @@ async fn the_server_listens_where_that_is_allowed() {
     timeout(SECONDS, closed).await.unwrap();
 }
 
+/// The error with which reading ends.
+async fn read_to_error(tcp: &mut TcpStream) -> ErrorKind {
+    let mut bytes = vec![0; 1 << 16];
+    let read = async {
+        loop {
+            match tcp.read(&mut bytes).await {
+                Ok(0) => panic!("what has arrived looks complete"),
+                Ok(_) => {}
+                Err(error) => return error.kind(),
+            }
+        }
+    };
+    timeout(SECONDS, read).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_end_of_a_tunnel_resets_its_connections() {
+    for ends_at_client in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = any_server(&["127.0.0.1:*"]);
+        let tunnel = forwarding(server.address(), listener.local_addr().unwrap()).await;
+        let mut program = TcpStream::connect(tunnel.address()).await.unwrap();
+        let (mut destination, _) = listener.accept().await.unwrap();
+        for tcp in [&mut program, &mut destination] {
+            tcp.write_all(&noise(50_000, 7)).await.unwrap();
+        }
+        for tcp in [&mut program, &mut destination] {
+            tcp.read_exact(&mut [0; 50_000]).await.unwrap();
+        }
+        if ends_at_client {
+            tunnel.stop().await
+        } else {
+            server.stop().await
+        }
+        for tcp in [&mut program, &mut destination] {
+            assert_eq!(read_to_error(tcp).await, ErrorKind::ConnectionReset, "the client ends: {ends_at_client}");
+        }
+    }
+}
+
 /// As after a restart of a client that was killed, whose session at the server goes on for a minute.
 #[tokio::test]
 async fn a_listener_at_the_server_is_asked_for_until_its_port_is_free() {
@@ -321,7 +361,19 @@ async fn the_port_of_a_killed_client_is_soon_free_for_the_same_key() {
     relay.set(RelayMode::Drop);
     let next = client(server.address(), |options| options.remote = vec![forward]).await;
     next.reports("the port is in use").await;
-    next.reports("the server listens on").await; // within 20 of the 60 seconds after which a server ends a silent session
+    // Connections of programs, which the client does not answer, are no packets of it.
+    let knock = async {
+        loop {
+            drop(TcpStream::connect("127.83.0.1:8080").await);
+            sleep(Duration::from_millis(500)).await;
+        }
+    };
+    // Within 20 of the 60 seconds after which a server ends a silent session.
+    let listens = next.reports("the server listens on");
+    tokio::select! {
+        _ = listens => {}
+        () = knock => {}
+    }
 }
 
 /// The relay sends packets without an ECN code, as behind a middlebox that clears the codes.

@@ -28,6 +28,21 @@ pub enum EcnPassage {
     Kept,
     /// All packets arrive with this code.
     SetTo(Ecn),
+    /// Marked packets arrive with ECT(0), the others with their code: the exit of a tunnel ignores the marks of the outer
+    /// header, against RFC 6040, and classic senders sent ECT(0).
+    MarksLost,
+}
+
+impl EcnPassage {
+    /// The code with which a packet arrives.
+    pub(crate) fn arriving(self, code: Ecn) -> Ecn {
+        match self {
+            Self::Kept => code,
+            Self::SetTo(other) => other,
+            Self::MarksLost if code == Ecn::Ce => Ecn::Ect0,
+            Self::MarksLost => code,
+        }
+    }
 }
 
 /// The physical properties of a link.
@@ -197,8 +212,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             let loss = self.loss.as_deref_mut();
             let lost = loss.is_some_and(|losses| losses.loses(at, packet.bytes()));
             if !lost {
-                if let EcnPassage::SetTo(ecn) = self.ecn {
-                    packet.set_ecn(ecn);
+                if self.ecn != EcnPassage::Kept {
+                    packet.set_ecn(self.ecn.arriving(packet.ecn()));
                 }
                 return Some((at, packet));
             }

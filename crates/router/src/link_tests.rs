@@ -52,6 +52,7 @@ fn ecn_codes_are_kept_or_all_set_to_one() {
         (EcnPassage::Kept, Ecn::Ect1),
         (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
         (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
+        (EcnPassage::MarksLost, Ecn::Ect1),
         (EcnPassage::Kept, Ecn::Ect1),
     ]
     .into_iter()
@@ -59,6 +60,7 @@ fn ecn_codes_are_kept_or_all_set_to_one() {
     {
         assert_eq!(arriving(passage, ms(20 * n as u64)), arrives);
     }
+    assert_eq!(EcnPassage::MarksLost.arriving(Ecn::Ce), Ecn::Ect0);
 }
 
 #[test]

@@ -297,7 +297,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("{ per_packet = 0.01 }", "0.01", 17, "{ per_packet = 0.01 } or"),
         ("per_packet", "per_paket", 17, "did you mean `per_packet`?"),
         ("{ at = \"4 s\", rate = \"20 Mb/s\" }", "{ at = \"4 s\" }", 18, "give it a rate, a delay or an `ecn`"),
-        ("loss = { per_packet = 0.01 }", "ecn = \"bleached\"", 17, "write \"kept\", or the code"),
+        ("loss = { per_packet = 0.01 }", "ecn = \"bleached\"", 17, "write \"kept\", \"marks-lost\", or the code"),
         ("loss = { per_packet = 0.01 }", "ecn = 0", 17, "a text in quotes"),
         ("at = \"4 s\", rate = \"20 Mb/s\"", "at = \"4 s\", ecn = \"ECT\"", 18, "\"not-ect\""),
         ("{ at = \"4 s\", rate", "{ rate", 18, "needs `at`"),

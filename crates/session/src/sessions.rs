@@ -276,9 +276,11 @@ impl Sessions {
         }
     }
 
-    /// Ends a session with a reason for the other host.
+    /// Ends a session with a reason for the other host. Nothing acknowledges it, so a host that has shown its address gets
+    /// three copies.
     pub fn goodbye(&mut self, id: SessionId, reason: Goodbye) {
-        self.send_frame(id, Frame::Goodbye(reason), None);
+        let copies = if self.slot(id).is_some_and(|session| session.confirmed) { 3 } else { 1 };
+        (0..copies).for_each(|_| self.send_frame(id, Frame::Goodbye(reason), None));
         self.discard(id);
     }
 
@@ -430,6 +432,11 @@ impl Sessions {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// The time since the last authentic packet of a session, or since it was opened.
+    pub fn silence(&self, now: Time, id: SessionId) -> Option<Duration> {
+        self.slot(id).map(|session| now.since(session.last_received))
     }
 
     /// Sessions opened by other hosts, without packets for `time`. Those of this host end with [`Event::NoAnswer`], or

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_kept_for_two_minutes_also_if_its_number_was_used_before() {
+    fn a_connection_is_kept_for_two_minutes_whatever_its_number() {
         let mut finished = Finished::new();
         keep(&mut finished, 0, 5, 1);
         assert!(is_answered(&finished, 119, 5, 1) && !is_answered(&finished, 120, 5, 1));

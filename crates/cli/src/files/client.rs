@@ -24,7 +24,8 @@ const SOME_FAILED: u8 = 3;
 
 const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or all files failed; 2 the \
                           command line is wrong, or a file that it names cannot be read; 3 some of several files \
-                          failed; 130 interrupted. After 1, 3 and 130 the same command goes on where it stopped.";
+                          failed; 130 interrupted. After 1, 3 and 130 the same command goes on where it stopped; `put` of \
+                          files needs --overwrite for those that are complete.";
 
 /// Arguments of all three commands.
 #[derive(Debug, Args)]

@@ -73,14 +73,12 @@ pub enum ContactError {
     #[error(transparent)]
     KeyChanged(Box<KeyChanged>),
     /// This client's key is not on the server's list.
-    #[error(
-        "{address} serves only keys on its list: ask its operator to add {own}, or give a file with a listed key as the identity"
-    )]
+    #[error("{address} serves only keys on its list: {advice}", advice = listing_advice(.own.as_ref()))]
     NotAuthorized {
         /// The server.
         address: SocketAddr,
-        /// The key of this client.
-        own: PublicKey,
+        /// The key of this client, if it has one that it keeps.
+        own: Option<PublicKey>,
     },
     /// A file of keys cannot be used.
     #[error(transparent)]
@@ -94,6 +92,14 @@ pub enum ContactError {
     /// An unexpected error of the operating system.
     #[error("network error of the operating system: {0}")]
     System(#[from] io::Error),
+}
+
+/// What to do for a server that serves listed keys only.
+fn listing_advice(own: Option<&PublicKey>) -> String {
+    own.map_or_else(
+        || "this client has none that it keeps; make one with `rampmeter key`, and ask its operator to add it".into(),
+        |own| format!("ask its operator to add {own}, or give a file with a listed key as the identity"),
+    )
 }
 
 impl ContactError {
@@ -206,7 +212,8 @@ mod tests {
             (ContactError::reach(address, system(libc::ECONNREFUSED)), ["no process listens", "start the server"]),
             (ContactError::reach(address, system(libc::ENETUNREACH)), ["no route to", "check the address"]),
             (ContactError::SmallPath(address, Bytes::new(600)), ["600 bytes", "raise the MTU"]),
-            (ContactError::NotAuthorized { address, own: keys[0] }, [&keys[0].to_string(), "identity"]),
+            (ContactError::NotAuthorized { address, own: Some(keys[0]) }, [&keys[0].to_string(), "identity"]),
+            (ContactError::NotAuthorized { address, own: None }, ["has none", "`rampmeter key`"]),
             (changed(KeyOrigin::Address), [&keys[0].to_string(), "write it there"]),
             (changed(KeyOrigin::Options), [&keys[1].to_string(), "give it instead"]),
             (

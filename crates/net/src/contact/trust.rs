@@ -32,6 +32,8 @@ pub(crate) struct Trusted {
     /// Where the key of a new server is stored.
     known_servers: Option<PathBuf>,
     pub(crate) identity: KeyPair,
+    /// Whether the identity was made for this contact.
+    is_new_identity: bool,
 }
 
 impl Trusted {
@@ -48,9 +50,15 @@ impl Trusted {
             (None, Trust::Default) => Self::known(server, keys::default_known_servers()?)?,
             (None, Trust::KnownServers(path)) => Self::known(server, path.clone())?,
         };
+        let is_new_identity = identity.is_none();
         let identity = identity.cloned().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
         let expected = expected.map_or_else(OnceCell::new, OnceCell::from);
-        Ok(Self { server: server.clone(), expected, known_servers, identity })
+        Ok(Self { server: server.clone(), expected, known_servers, identity, is_new_identity })
+    }
+
+    /// The key of this client, if it has one that it keeps.
+    pub(crate) fn own_key(&self) -> Option<PublicKey> {
+        (!self.is_new_identity).then(|| self.identity.public())
     }
 
     /// The key of `server` in the file of known servers, and the file.

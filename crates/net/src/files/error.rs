@@ -120,6 +120,8 @@ pub enum NetError {
 fn path_advice(reason: &io::Error) -> &'static str {
     match reason.kind() {
         io::ErrorKind::NotFound => "make its directory first, or give another path",
+        io::ErrorKind::IsADirectory => "delete this directory, or give another path",
+        io::ErrorKind::NotADirectory => "delete the file that is in the place of its directory, or give another path",
         _ => "give a writable path",
     }
 }
@@ -192,6 +194,8 @@ mod tests {
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "a writable path"]),
             (NetError::file(Path::new("none/x"), system(libc::ENOENT)), ["none/x", "make its directory"]),
+            (NetError::file(Path::new("d"), system(libc::EISDIR)), ["d: ", "delete this directory"]),
+            (NetError::file(Path::new("f/x"), system(libc::ENOTDIR)), ["f/x", "delete the file"]),
             (
                 NetError::PeerTimeout(address, Received { got: 1500, size: Some(3000), resumable: true }),
                 ["1.5 kB of 3 kB", "resume"],

@@ -73,10 +73,10 @@ impl<C: Controller> Host<C> {
         self.sessions.as_ref().is_some_and(|sessions| sessions.address(session).is_some())
     }
 
-    /// The time since the last packet of a session's connections; `None` without connections.
+    /// The time since the last packet of a session; `None` without connections.
     pub fn silence(&self, now: Time, session: SessionId) -> Option<Duration> {
-        let of_session = self.streams.values().filter(|stream| stream.peer.session_id() == Some(session));
-        of_session.map(|stream| now.since(stream.last_received)).min()
+        let is_used = self.streams.values().any(|stream| stream.peer.session_id() == Some(session));
+        self.sessions.as_ref().filter(|_| is_used)?.silence(now, session)
     }
 
     /// Whether connections of the session have bytes in flight.

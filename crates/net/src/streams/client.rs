@@ -164,6 +164,11 @@ impl Client {
         self.incoming.recv().await
     }
 
+    /// Waits until the session has ended and its goodbye has left.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        ended(self.done.clone())
+    }
+
     /// Ends the session once everything that finished streams have written is delivered, after five seconds at most.
     ///
     /// It begins at once; the future waits for the end.

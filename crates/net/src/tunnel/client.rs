@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::Rng;
@@ -112,27 +113,45 @@ impl TunnelClient {
     /// Forwards until `stop` is ready, or the server refuses this client for good.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), TunnelError> {
         let (sender, session) = watch::channel(None);
+        let ended = Mutex::new(None);
         let shared = Arc::new(Shared { session, on_event: Arc::clone(&self.options.on_event) });
         let places = Arc::new(Semaphore::new(self.options.max_connections));
         let mut tasks = JoinSet::new();
         for (listener, way) in self.listeners {
             tasks.spawn(accept(listener, way, Arc::clone(&shared), Arc::clone(&places)));
         }
-        tokio::select! {
+        let result = tokio::select! {
             () = stop => Ok(()),
-            error = keep(&self.options, &sender) => Err(error),
+            error = keep(&self.options, &sender, &ended) => Err(error),
+        };
+        tasks.shutdown().await;
+        // Without this the process could end before the goodbye has left.
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = ended {
+            ended.await;
         }
+        result
     }
 }
 
+/// The end of a session.
+type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Keeps a session with the server. Ends with an error that another attempt would not mend.
-async fn keep(options: &TunnelOptions, sender: &watch::Sender<Option<Session>>) -> TunnelError {
+async fn keep(
+    options: &TunnelOptions,
+    sender: &watch::Sender<Option<Session>>,
+    ended: &Mutex<Option<Ended>>,
+) -> TunnelError {
     let mut wait = FIRST_WAIT;
     loop {
         let began = Instant::now();
         let client = ClientOptions { spare: SPARE, first_windows: FIRST_WINDOWS, ..options.client.clone() };
         let error = match Client::connect(&options.server, client).await {
-            Ok(client) => use_session(options, client, sender).await,
+            Ok(client) => {
+                *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(client.ended()));
+                use_session(options, client, sender).await
+            }
             Err(error) => error.into(),
         };
         sender.send_replace(None);

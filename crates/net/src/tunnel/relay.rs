@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use nix::libc::linger;
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval};
+use nix::sys::socket::sockopt::{KeepAlive, Linger, TcpKeepCount, TcpKeepIdle, TcpKeepInterval};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -39,13 +40,14 @@ pub(super) async fn read_message(from: &mut (impl AsyncRead + Unpin)) -> io::Res
     Message::decode(kind, &body).map_err(invalid)
 }
 
-/// Relays until both directions have ended, or either side is reset.
+/// Relays until both directions have ended, or either side is reset. However else it stops, as when the session or this
+/// process ends, the TCP connection is reset: after an end, what has arrived would look complete.
 pub(super) async fn relay(tcp: &mut TcpStream, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
-    let result = copy_bidirectional_with_sizes(tcp, stream, PIECE, PIECE).await;
-    if result.is_err() {
-        reset(tcp);
-    }
-    result.map(|_| ())
+    reset(tcp);
+    copy_bidirectional_with_sizes(tcp, stream, PIECE, PIECE).await?;
+    // It fails only where the connection has ended already.
+    let _ = setsockopt(tcp, Linger, &linger { l_onoff: 0, l_linger: 0 });
+    Ok(())
 }
 
 /// Prepares a TCP connection: small writes leave at once, and a silent peer is asked for a sign of life, so that one that
@@ -59,7 +61,7 @@ pub(super) fn prepare(tcp: &TcpStream) {
     let _ = setsockopt(tcp, TcpKeepCount, &6);
 }
 
-/// Lets the connection end with a reset.
+/// Lets the connection end with a reset, also if the system closes it.
 pub(super) fn reset(tcp: &TcpStream) {
     // It fails only where the connection has ended already.
     let _ = tcp.set_zero_linger();
@@ -135,7 +137,10 @@ impl AsyncRead for Answered {
             let mut code = [0];
             let mut first = ReadBuf::new(&mut code);
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut first))?;
-            let Some(&code) = first.filled().first() else { return Poll::Ready(Ok(())) };
+            // A peer that ends without an answer has not carried the connection.
+            let Some(&code) = first.filled().first() else {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            };
             self.answer = Some(code);
         }
         match self.refusal() {

@@ -220,9 +220,13 @@ fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
         ("ect1", EcnPassage::SetTo(Ecn::Ect1)),
         ("ect0", EcnPassage::SetTo(Ecn::Ect0)),
         ("ce", EcnPassage::SetTo(Ecn::Ce)),
+        ("marks-lost", EcnPassage::MarksLost),
     ];
     let codes = "\"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
-    item.one_of(&passages, &format!("write \"kept\", or the code that all packets arrive with: {codes}"))
+    item.one_of(
+        &passages,
+        &format!("write \"kept\", \"marks-lost\", or the code that all packets arrive with: {codes}"),
+    )
 }
 
 fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {

@@ -216,6 +216,9 @@ fn get_below(
             let is_here = !options.fresh && directory.state(&local).ok().flatten() == Some(entry.state);
             if is_here {
                 reports.push(file_report(&remote, out.join(&local), FileResult::Unchanged, entry.state.size));
+            } else if let Some(max) = options.max_size.map(Bytes::as_u64).filter(|&max| entry.state.size > max) {
+                let error = NetError::TooLarge { name: remote.clone(), size: entry.state.size, max };
+                reports.push(moved_report(&remote, out.join(&local), Err(error)));
             } else {
                 tasks.push(get_task(options, &remote, below(local), Some(entry.state.size)));
             }

@@ -209,7 +209,7 @@ impl<'a> Link<'a> {
                 Ok(None)
             }
             SessionEnd::NotAuthorized => {
-                Err(ContactError::NotAuthorized { address, own: self.trusted.identity.public() }.into())
+                Err(ContactError::NotAuthorized { address, own: self.trusted.own_key() }.into())
             }
             SessionEnd::Finished | SessionEnd::Stopping | SessionEnd::Restarted => Ok(Some(LinkEvent::Restarted)),
             SessionEnd::Busy => Err(ContactError::Busy(address).into()),

@@ -16,7 +16,7 @@ pub enum Refusal {
     #[error("it has no such file: check the name, which is a path below the directory that it serves")]
     NoSuchFile = 3,
     /// The file is not a regular file.
-    #[error("that is not a regular file: write a `/` after a directory's name; devices are not served")]
+    #[error("that is a directory or a device: write a `/` after its name to get a directory, delete it to replace it")]
     NotAFile = 4,
     /// The server cannot read the file.
     #[error("it cannot read that file: check the file's permissions on the server")]

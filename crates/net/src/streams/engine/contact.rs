@@ -105,7 +105,7 @@ impl Engine {
                 }
             }
             SessionEnd::NotAuthorized => {
-                if let Some(own) = self.dial.as_ref().map(|dial| dial.trusted.identity.public()) {
+                if let Some(own) = self.dial.as_ref().map(|dial| dial.trusted.own_key()) {
                     self.fail_dial(ContactError::NotAuthorized { address, own });
                 }
             }
