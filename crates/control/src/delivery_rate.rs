@@ -1,4 +1,4 @@
-//! Samples of the rate at which a path delivers packets (draft-ietf-ccwg-bbr, section "Delivery Rate Samples").
+//! Samples of the rate at which a path delivers packets (draft-ietf-ccwg-bbr-06, section "Delivery Rate Samples").
 //!
 //! ```text
 //! P is sent:        P records C.delivered, the time of C's last delivery, and the send time of the packet that

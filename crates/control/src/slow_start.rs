@@ -3,7 +3,7 @@
 //! ```text
 //! standard    with a loss or a mark                                       RFC 5681
 //! hystart     when delays start to grow, or a window builds a queue       `hystart.rs`, RFC 9406
-//! search      when the path delivers clearly less than was sent           `search.rs`, draft-chung-ccwg-search
+//! search      when the path delivers clearly less than was sent           `search.rs`, draft-chung-ccwg-search-09
 //! ```
 //!
 //! Later slow starts end at the threshold of a loss, with any of them.
@@ -25,7 +25,7 @@ pub enum SlowStart {
     Standard,
     /// When delays start to grow (RFC 9406, `HyStart++`), or when a single window builds a queue.
     Hystart,
-    /// When the path delivers less than was sent (draft-chung-ccwg-search).
+    /// When the path delivers less than was sent (draft-chung-ccwg-search-09).
     Search,
 }
 

@@ -1,4 +1,4 @@
-//! BBRv3 (draft-ietf-ccwg-bbr of July 2026): a model of the path, from which the rate and the window follow.
+//! BBRv3 (draft-ietf-ccwg-bbr-06, July 2026): a model of the path, from which the rate and the window follow.
 //!
 //! ```text
 //! max_bw     the maximum delivery rate of the last two probes                  (../delivery_rate.rs)
