@@ -37,10 +37,9 @@ impl EcnPassage {
     /// The code with which a packet arrives.
     pub(crate) fn arriving(self, code: Ecn) -> Ecn {
         match self {
-            Self::Kept => code,
             Self::SetTo(other) => other,
             Self::MarksLost if code == Ecn::Ce => Ecn::Ect0,
-            Self::MarksLost => code,
+            Self::Kept | Self::MarksLost => code,
         }
     }
 }
