@@ -318,12 +318,12 @@ async fn the_end_of_a_tunnel_resets_its_connections() {
             tcp.write_all(&noise(50_000, 7)).await.unwrap();
         }
         for tcp in [&mut program, &mut destination] {
-            tcp.read_exact(&mut [0; 50_000]).await.unwrap();
+            tcp.read_exact(&mut vec![0; 50_000]).await.unwrap();
         }
         if ends_at_client {
-            tunnel.stop().await
+            tunnel.stop().await;
         } else {
-            server.stop().await
+            server.stop().await;
         }
         for tcp in [&mut program, &mut destination] {
             assert_eq!(read_to_error(tcp).await, ErrorKind::ConnectionReset, "the client ends: {ends_at_client}");
