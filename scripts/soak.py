@@ -105,7 +105,9 @@ def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
     for server in servers:
         stack.callback(server.kill)
     service = Service(CONNECTION_LIMIT)
-    tunnel_server = TunnelServer(program, home, service.port, clients + 16)
+    # All tunnels have one key, and the connections of a killed one keep their places for a minute, in which each tunnel
+    # is killed twice on average.
+    tunnel_server = TunnelServer(program, home, service.port, 5 * clients + 16)
     stack.callback(tunnel_server.kill)
     ports = [*(server.port for server in servers), tunnel_server.port]
     paths = [BadPath(("127.0.0.1", port), Faults(), seed + n) for n, port in enumerate(ports)]
