@@ -61,6 +61,20 @@ Shaper(Ptr<PointToPointNetDevice> device, double rate)
     return helper.Install(device).Get(0);
 }
 
+// PIE with RFC 8034's parameters and distances between drops. It is always active: ns-3's becomes inactive as soon as the
+// queue is short, RFC 8034's after a second. The probability is the same for packets of any size.
+static void
+SetDocsis(ObjectFactory& factory)
+{
+    factory.Set("A", DoubleValue(0.25));
+    factory.Set("B", DoubleValue(2.5));
+    factory.Set("Tupdate", TimeValue(MilliSeconds(16)));
+    factory.Set("QueueDelayReference", TimeValue(MilliSeconds(10)));
+    factory.Set("MaxBurstAllowance", TimeValue(MilliSeconds(142)));
+    factory.Set("UseDerandomization", BooleanValue(true));
+    factory.Set("UseCapDropAdjustment", BooleanValue(true));
+}
+
 static bool
 HasCeThreshold(const std::string& name)
 {
@@ -74,10 +88,11 @@ Discipline(const std::string& name, double rate, bool ecn)
     if (name == "step-marking") { return Step(); }
     const bool isFair = name == "fq-codel" || name == "fq-codel-ce";
     ObjectFactory factory(isFair ? "ns3::FqCoDelQueueDisc"
-                                 : name == "pie" ? "ns3::PieQueueDisc" : "ns3::CoDelQueueDisc");
+                                 : name == "codel" || name == "codel-ce" ? "ns3::CoDelQueueDisc" : "ns3::PieQueueDisc");
     factory.Set("UseEcn", BooleanValue(ecn));
     factory.Set("MaxSize", StringValue("1000p"));
     if (name == "pie") { factory.Set("MarkEcnThreshold", DoubleValue(1)); }
+    if (name == "docsis-pie") { SetDocsis(factory); }
     if (HasCeThreshold(name)) { factory.Set("CeThreshold", TimeValue(MicroSeconds(2400))); }
     if (!isFair) { return factory.Create<QueueDisc>(); }
     factory.Set("Perturbation", UintegerValue(RngSeedManager::GetRun()));
@@ -94,7 +109,7 @@ main(int argc, char** argv)
     bool ecn = false;
     double load = 0;
     CommandLine line;
-    line.AddValue("router", "red, codel, fq-codel, pie, step-marking, codel-ce, fq-codel-ce or shaper", router);
+    line.AddValue("router", "red, codel, fq-codel, pie, docsis-pie, step-marking, codel-ce, fq-codel-ce, shaper", router);
     line.AddValue("tcp", "an ns-3 type", tcp);
     line.AddValue("flows", "how many", flows);
     line.AddValue("ecn", "mark instead of dropping", ecn);

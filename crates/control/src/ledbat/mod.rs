@@ -1,4 +1,4 @@
-//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus) and LEDBAT (RFC 6817): background transfers, which hold the queueing
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-06) and LEDBAT (RFC 6817): background transfers, which hold the queueing
 //! delay at a target and leave the link to flows that fill the queue.
 //!
 //! With `W` the window in packets and `q` the queueing delay, the current delay above its minimum (`delays`):
@@ -70,7 +70,7 @@ const SLOWDOWN_INTERVAL: u64 = 9;
 /// Which of the two it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Variant {
-    /// draft-irtf-iccrg-ledbat-plus-plus.
+    /// draft-irtf-iccrg-ledbat-plus-plus-06.
     #[serde(rename = "ledbat++")]
     PlusPlus,
     /// RFC 6817.

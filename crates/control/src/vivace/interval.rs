@@ -1,6 +1,6 @@
 //! Monitor intervals: what happened to the packets that were sent at one rate.
 //!
-//! The slope of the round-trip times over the send times is a least-squares fit (section 6, `d(RTT)/dT`):
+//! The slope of the round-trip times over the send times is a least-squares fit (section 4.3, `d(RTT)/dT`):
 //!
 //! ```text
 //! slope = (n sum xy - sum x sum y) / (n sum xx - (sum x)^2)

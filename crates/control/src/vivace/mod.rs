@@ -1,28 +1,29 @@
 //! PCC Vivace (Dong and others, NSDI 2018): the rate follows the gradient of a utility that the sender measures.
 //!
 //! ```text
-//! u(x) = x^0.9 - 900 x d(RTT)/dT - 11.35 x L             x: rate in Mb/s, L: share lost           section 4, eq. (1)
+//! u(x) = x^0.9 - 900 x d(RTT)/dT - 11.35 x L             x: rate in Mb/s, L: share lost           section 3, eq. (1)
 //!
-//! start    twice the rate with each result, while u grows                                         section 5.1
-//! probe    a round trip at (1 + e) r, one at (1 - e) r, e = 0.05, in random order                 section 5.2
+//! start    twice the rate with each result, while u grows                                         section 4
+//! probe    a round trip at (1 + e) r, one at (1 - e) r, e = 0.05, in random order                 section 4.2
 //!          gradient g = (u(r + e r) - u(r - e r)) / (2 e r)
-//! change   r += m(k) g, at most w r                                                               section 5.3
+//! change   r += m(k) g, at most w r                                                               section 4.2
 //!          m(k) = k up to 3, then 2 k - 3, with k changes in the same direction in a row
-//!          w = 0.05 + 0.1 j, with j changes in a row that reached the bound
+//!          w = 0.05 + 0.1 j, with j changes in the same direction in a row that reached the bound;
+//!          after one that did not, the least j whose bound is not below it
 //! ```
 //!
 //! A round trip at one rate is a *monitor interval* (`interval.rs`). Its utility is known when its packets are delivered
 //! or lost, about a round trip later; in the meantime the flow sends at `r`.
 //!
 //! The rate has equilibrium where one more packet gains as much as its delay and loss cost: with several flows of the
-//! same utility, at equal rates (section 4.2).
+//! same utility, at equal rates (section 3.1).
 //!
 //! *Deviations*: the paper leaves the first rate open; it is that of the first window. Gradients of the round-trip time
 //! below 0.01 count as zero (the paper: "a low-pass filter"), so a falling one is no gain, as in the authors' code. The
 //! rate is at least two packets a round trip. Packets in flight are bounded by twice the rate and the round-trip time,
 //! so that a path that delivers nothing stops the flow. Packets are not ECN-capable. A timeout halves the rate. Losses
-//! that are detected together count in the interval of the last one. The bound of a change falls back to 0.05 at once,
-//! where the authors' code lowers it by a step.
+//! that are detected together count in the interval of the last one. A probe whose higher rate has fewer losses or shorter
+//! delays is not repeated (section 4.3, "double checking").
 
 mod interval;
 
@@ -96,13 +97,13 @@ pub struct Vivace {
     intervals: Intervals,
     /// The number of changes in the same direction in a row, negative if they reduce the rate.
     streak: i32,
-    /// The number of changes in a row that reached the bound.
+    /// `j`: the number of changes in the same direction in a row that reached the bound.
     bounded: u32,
     pacer: Pacer,
 }
 
 impl Vivace {
-    /// Equation (1) of section 4.
+    /// Equation (1) of section 3.
     fn utility(&self, interval: &Interval) -> f64 {
         let x = interval.rate / 1e6;
         x.powf(0.9) - x * (self.config.latency * interval.rtt_gradient() + self.config.loss * interval.loss())
@@ -144,7 +145,11 @@ impl Vivace {
                 self.phase = Phase::Start { last: Some((utility, interval.rate)) };
                 self.rate = interval.rate * 2.0;
             }
-            Phase::Probe { .. } if !interval.is_used() => self.phase = self.probe(),
+            Phase::Probe { .. } if !interval.is_used() => {
+                // The other result of this probe must not count in the next one.
+                self.intervals = Intervals::default();
+                self.phase = self.probe();
+            }
             Phase::Probe { order, sent, mut higher, mut lower } => {
                 let result = if interval.rate > self.rate { &mut higher } else { &mut lower };
                 *result = Some(utility);
@@ -157,15 +162,20 @@ impl Vivace {
         }
     }
 
-    /// Section 5.3: the change of the rate by the gradient of the utility, for each Mb/s.
+    /// Section 4.2: the change of the rate by the gradient of the utility, for each Mb/s.
     fn change(&mut self, gradient: f64) {
         let direction = if gradient > 0.0 { 1 } else { -1 };
-        self.streak = if self.streak.signum() == direction { self.streak.saturating_add(direction) } else { direction };
+        if self.streak.signum() == direction {
+            self.streak = self.streak.saturating_add(direction);
+        } else {
+            (self.streak, self.bounded) = (direction, 0);
+        }
         let count = f64::from(self.streak.abs());
         let amplifier = if count <= 3.0 { count } else { 2.0 * count - 3.0 };
         let change = 1e6 * amplifier * gradient.abs();
         let bound = (BOUND + BOUND_STEP * f64::from(self.bounded)) * self.rate;
-        self.bounded = if change > bound { (self.bounded + 1).min(9) } else { 0 };
+        let least = ((change / self.rate - BOUND) / BOUND_STEP).ceil().max(0.0) as u32;
+        self.bounded = (self.bounded + 1).min(least).min(9);
         self.rate = (self.rate + f64::from(direction) * change.min(bound)).max(self.min_rate());
     }
 

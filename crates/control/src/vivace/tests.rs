@@ -21,7 +21,7 @@ fn the_rate_doubles_until_the_utility_falls() {
 
 #[test]
 fn one_flow_uses_the_link_without_losses() {
-    // NSDI 2018, section 4.2: with b = 900 a flow accepts no queue that grows by 1/900 of the time or more.
+    // NSDI 2018, section 3.1: with b = 900 a flow accepts no queue that grows by 1/900 of the time or more.
     let mut flow = flow(50, 2.0);
     flow.run(Duration::from_secs(10));
     let lost = flow.lost;
@@ -180,13 +180,43 @@ fn after_three_changes_in_a_row_the_amplifier_grows_by_two() {
 }
 
 #[test]
-fn the_bound_of_a_change_grows_by_a_tenth_and_falls_back() {
+fn the_bound_of_a_change_grows_by_a_tenth_and_starts_anew_in_the_other_direction() {
     let mut vivace = probing();
-    for (gradient, share) in [(100.0, 0.05), (100.0, 0.15), (100.0, 0.25), (-1e-6, 0.0), (-100.0, -0.05)] {
+    for (gradient, share) in [(100.0, 0.05), (100.0, 0.15), (100.0, 0.25), (-100.0, -0.05), (-100.0, -0.15)] {
         let before = vivace.rate;
         vivace.change(gradient);
         assert!((vivace.rate / before - 1.0 - share).abs() < 1e-6, "{share}: {}", vivace.rate / before);
     }
+}
+
+#[test]
+fn after_a_change_within_the_bound_the_least_bound_that_it_fits_applies() {
+    // Section 4.2. A gradient of 3.4 changes the rate by (2 4 - 3) 3.4 = 17 Mb/s, about a tenth: within the bounds from
+    // 0.15 on. So the next bound is 0.15, where the next step would be 0.35.
+    let mut vivace = probing();
+    (0..3).for_each(|_| vivace.change(100.0));
+    let before = vivace.rate;
+    vivace.change(3.4);
+    assert!((vivace.rate - before - 17e6).abs() < 1.0, "{}", vivace.rate - before);
+    let before = vivace.rate;
+    vivace.change(100.0);
+    assert!((vivace.rate / before - 1.15).abs() < 1e-6, "{}", vivace.rate / before);
+}
+
+#[test]
+fn a_result_of_an_abandoned_probe_does_not_count_in_the_next_one() {
+    let mut vivace = probing();
+    let sent = |number| Sent { number, bytes: PACKET, in_flight: PACKET };
+    let at = |rtts: u64| Time::ZERO + RTT * rtts;
+    (0..6).for_each(|number| vivace.on_sent(at(0), &sent(number)));
+    vivace.on_app_limited(at(0)); // in the first interval of the probe
+    (6..12).for_each(|number| vivace.on_sent(at(1), &sent(number))); // the second one
+    vivace.on_sent(at(2), &sent(12));
+    let ack = |number| Ack { smoothed_rtt: RTT, ..ack(number) };
+    vivace.on_ack(at(2), &ack(6));
+    vivace.on_ack(at(3), &ack(6));
+    let Phase::Probe { sent, higher, lower, .. } = vivace.phase else { panic!() };
+    assert_eq!((sent, higher, lower), (0, None, None));
 }
 
 #[test]
