@@ -45,8 +45,9 @@ test-long: test lint-more fuzz-replay package docs claims-long test-conditions #
 	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick crowd # of the release
 
 .PHONY: test-conditions
-test-conditions: setup ## two schemes over every condition of the library, simulated
+test-conditions: setup ## two schemes over every condition of the library, and broken controllers at all questions, simulated
 	cargo test --quiet --release --package rampmeter-sim --test conditions -- --ignored
+	cargo test --quiet --release --package rampmeter-cli --test evaluation -- --ignored
 
 .PHONY: lint
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests, words, dependencies

@@ -44,6 +44,8 @@ LINKS: Sequence[Column] = [
     Column("queue, mean", "queue_mean_packets", 1, 1, main=True),
     Column("90%", "queue_p90_packets", 1, 0),
     Column("max", "queue_max_packets", 1, 0),
+    Column("delay ms", "delay_mean_s", 1e3, 1, main=True),
+    Column("delay p99 ms", "delay_p99_s", 1e3, 1, main=True),
     Column("offered packets", "offered_packets", 1, 0),
     Column("dropped %", "dropped", 1e2, 3, main=True),
     Column("marked %", "marked", 1e2, 3),

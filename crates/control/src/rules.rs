@@ -66,6 +66,15 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// The rules at the start of a path.
     fn new(config: &Self::Config) -> Self;
 
+    /// The window was replaced, or is counted in packets of another size, on the same path. What the rules know of the
+    /// path may stay.
+    fn restart(&mut self, config: &Self::Config)
+    where
+        Self: Sized,
+    {
+        *self = Self::new(config);
+    }
+
     /// The first window, in packets.
     fn first_window(config: &Self::Config) -> u64;
 

@@ -123,7 +123,8 @@ impl<R: Rules> Controller for Windowed<R> {
     /// Rules count in packets, so they start anew with packets of another size; the window keeps its bytes.
     fn on_packet_size(&mut self, _now: Time, packet: Bytes) {
         self.window.set_packet(packet);
-        (self.rules, self.before) = (R::new(&self.config), None);
+        self.rules.restart(&self.config);
+        self.before = None;
     }
 
     fn on_sent(&mut self, _now: Time, sent: &Sent) {
@@ -138,7 +139,7 @@ impl<R: Rules> Controller for Windowed<R> {
     fn on_validated(&mut self, _now: Time, bytes: Bytes) {
         if bytes > self.window.bytes() {
             self.window.set(bytes);
-            self.rules = R::new(&self.config);
+            self.rules.restart(&self.config);
         }
     }
 

@@ -92,7 +92,7 @@ pub(crate) struct State {
     /// The value of `count` when dropping began (`lastcount_`).
     last_count: u32,
     /// The sojourn time of the last packet that was taken from the queue.
-    waited: Duration,
+    pub(crate) waited: Duration,
 }
 
 impl State {

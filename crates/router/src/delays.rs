@@ -1,7 +1,7 @@
-//! The queueing delays of packets, in two classes: those of L4S (ECT(1) or CE on arrival) and all others (RFC 9331).
+//! The distribution of the queueing delays of packets: of all packets of a link (`waits.rs`), and of two classes, those of
+//! L4S (ECT(1) or CE on arrival) and all others (RFC 9331), where a router has a queue for each.
 //!
-//! A queue's length says how long packets wait only if it is one queue. Routers with several queues measure the delays
-//! of the packets that leave, and only while a link is measured ([`crate::Router::measure_delays`]).
+//! Delays are measured while a link is measured ([`crate::Router::measure_delays`]), when packets leave.
 
 use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Every power of two is divided into so many buckets: percentiles are at most 3% too high.
 const PER_OCTAVE: u64 = 32;
 
-/// The packets of one class that have left, by their delay.
+/// The packets that have left, by their delay.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Delays {
     /// The number of packets in each bucket.
@@ -27,14 +27,18 @@ pub struct ClassDelays {
     pub classic: DelaySummary,
 }
 
-/// The delays of one class.
+/// Delays of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DelaySummary {
     /// The number of packets that left.
     pub packets: u64,
     /// The mean time from arrival to the start of transmission, in seconds; 0 without packets.
     pub mean_s: f64,
-    /// 99% of the packets waited at most this long, in seconds: the upper end of a bucket.
+    /// Half of the packets waited at most this long, in seconds: the upper end of a bucket.
+    pub p50_s: f64,
+    /// The same of 95% of the packets.
+    pub p95_s: f64,
+    /// The same of 99% of the packets.
     pub p99_s: f64,
 }
 
@@ -55,15 +59,20 @@ impl Delays {
         if self.packets == 0 {
             return DelaySummary::default();
         }
-        let mut left = (self.packets as f64 * 0.99).ceil() as u64;
+        let mean_s = self.nanos as f64 / self.packets as f64 / 1e9;
+        let [p50_s, p95_s, p99_s] = [0.5, 0.95, 0.99].map(|share| self.quantile(share));
+        DelaySummary { packets: self.packets, mean_s, p50_s, p95_s, p99_s }
+    }
+
+    /// The delay that a `share` of the packets does not exceed, in seconds.
+    fn quantile(&self, share: f64) -> f64 {
+        let mut left = (self.packets as f64 * share).ceil() as u64;
         let reached = self.counts.iter().position(|&packets| {
             let is_here = packets >= left;
             left -= left.min(packets);
             is_here
         });
-        let p99 = upper_end(reached.unwrap_or_default() as u64);
-        let mean_s = self.nanos as f64 / self.packets as f64 / 1e9;
-        DelaySummary { packets: self.packets, mean_s, p99_s: p99 as f64 / 1e9 }
+        upper_end(reached.unwrap_or_default() as u64) as f64 / 1e9
     }
 }
 

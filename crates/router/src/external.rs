@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use delegate::delegate;
-use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::{Backlog, ClassDelays, Discipline, Environment, Hosts, Parcel, Router, Tally, Verdict};
@@ -93,6 +93,7 @@ impl<P: Parcel + Send> Router<P> for External<P> {
             fn backlog(&self) -> Backlog;
             fn tally(&self) -> Tally;
             fn on_rate(&mut self, now: Time, rate: Rate);
+            fn last_wait(&self) -> Option<Duration>;
             fn measure_delays(&mut self);
             fn delays(&self) -> Option<ClassDelays>;
         }

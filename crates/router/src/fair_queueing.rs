@@ -19,7 +19,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Stream, Time};
 
 pub use crate::buffer::Config;
 use crate::buffer::Room;
@@ -31,8 +31,8 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 /// The queue of one flow.
 #[derive(Debug)]
 struct Queue<P> {
-    /// Packets with their finishing rounds.
-    packets: VecDeque<(Round, P)>,
+    /// Packets with their finishing rounds and their arrival times.
+    packets: VecDeque<(Round, Time, P)>,
     bytes: Bytes,
 }
 
@@ -54,6 +54,7 @@ pub struct FairQueueing<P> {
     longest: IndexedHeap<Reverse<u64>>,
     backlog: Backlog,
     dropped_from_queue: u64,
+    last_wait: Duration,
 }
 
 impl<P: Parcel> FairQueueing<P> {
@@ -65,7 +66,7 @@ impl<P: Parcel> FairQueueing<P> {
     /// Drops the latest packet of the flow with the longest queue.
     fn drop_from_longest(&mut self) -> Option<(usize, P)> {
         let (_, slot) = self.longest.first()?;
-        let (finish, packet) = self.flows[slot].packets.pop_back()?;
+        let (finish, _, packet) = self.flows[slot].packets.pop_back()?;
         self.fluid.remove_packet(slot, finish, packet.bytes());
         self.on_removed(slot, packet.bytes());
         Some((slot, packet))
@@ -88,7 +89,7 @@ impl<P: Parcel> FairQueueing<P> {
     /// Updates the keys of the flow in `slot`.
     fn update_keys(&mut self, slot: usize) {
         let queue = &self.flows[slot];
-        let Some((finish, _)) = queue.packets.front() else {
+        let Some((finish, ..)) = queue.packets.front() else {
             self.next.remove(slot);
             self.longest.remove(slot);
             return;
@@ -124,16 +125,17 @@ impl<P: Parcel> FairQueueing<P> {
             longest: IndexedHeap::default(),
             backlog: Backlog::default(),
             dropped_from_queue: 0,
+            last_wait: Duration::ZERO,
         }
     }
 }
 
 impl<P: Parcel> Router<P> for FairQueueing<P> {
-    fn enqueue(&mut self, _now: Time, packet: P) -> Verdict<P> {
+    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         let bytes = packet.bytes();
         let slot = self.flows.find_or_take(packet.flow());
         let finish = self.fluid.arrive(slot, bytes);
-        self.flows[slot].packets.push_back((finish, packet));
+        self.flows[slot].packets.push_back((finish, now, packet));
         self.flows[slot].bytes += bytes;
         self.backlog.packets += 1;
         self.backlog.bytes += bytes;
@@ -149,9 +151,10 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
         if slot_of_dropped == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
     }
 
-    fn dequeue(&mut self, _now: Time) -> Option<P> {
+    fn dequeue(&mut self, now: Time) -> Option<P> {
         let (_, slot) = self.next.first()?;
-        let (_, packet) = self.flows[slot].packets.pop_front()?;
+        let (_, arrived_at, packet) = self.flows[slot].packets.pop_front()?;
+        self.last_wait = now.since(arrived_at);
         self.fluid.serve(packet.bytes());
         self.on_removed(slot, packet.bytes());
         Some(packet)
@@ -163,6 +166,10 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
 
     fn tally(&self) -> Tally {
         Tally { dropped_from_queue: self.dropped_from_queue, marked: 0 }
+    }
+
+    fn last_wait(&self) -> Option<Duration> {
+        Some(self.last_wait)
     }
 }
 

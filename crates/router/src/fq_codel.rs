@@ -129,6 +129,7 @@ pub struct FqCodel<P> {
     /// The size of the largest packet seen.
     largest: Bytes,
     tally: Tally,
+    last_wait: Duration,
 }
 
 impl<P: Parcel> FqCodel<P> {
@@ -177,6 +178,7 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
             backlog: Backlog::default(),
             largest: Bytes::ZERO,
             tally: Tally::default(),
+            last_wait: Duration::ZERO,
         }
     }
 }
@@ -228,6 +230,7 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             self.backlog.packets -= before.packets - after.packets;
             self.backlog.bytes -= before.bytes - after.bytes;
             if let Some(packet) = packet {
+                self.last_wait = flow.codel.waited;
                 flow.credit -= packet.bytes().as_u64() as i64 * CREDIT_OF_A_BYTE;
                 return Some(packet);
             }
@@ -247,6 +250,10 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
 
     fn tally(&self) -> Tally {
         self.tally
+    }
+
+    fn last_wait(&self) -> Option<Duration> {
+        Some(self.last_wait)
     }
 }
 

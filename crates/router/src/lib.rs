@@ -67,6 +67,7 @@ mod schedule;
 mod timed_queue;
 mod transmitter;
 mod virtual_backlog;
+mod waits;
 
 pub mod avq;
 pub mod codel;

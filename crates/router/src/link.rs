@@ -18,7 +18,8 @@ use crate::disorder::{Disorder, Disordering};
 use crate::loss::{Loss, Losses};
 use crate::prefetch::{AHEAD, prefetch};
 use crate::transmitter::Transmitter;
-use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
+use crate::waits::Waits;
+use crate::{Counts, DelaySummary, Parcel, QueueMeter, Router, Verdict};
 
 /// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +88,14 @@ pub struct Link<P, R> {
     in_transit: VecDeque<(Time, P)>,
     counts: Counts,
     baseline: Box<Baseline>,
-    meter: Option<Box<QueueMeter>>,
+    meter: Option<Box<Meter>>,
+}
+
+/// What is measured of the queue.
+#[derive(Debug)]
+struct Meter {
+    queue: QueueMeter,
+    waits: Waits,
 }
 
 impl<P: Parcel, R: Router<P>> Link<P, R> {
@@ -115,17 +123,24 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.advance(now);
         self.counts.offered += 1;
         self.counts.offered_data += u64::from(!packet.is_control());
+        if let Some(meter) = &mut self.meter {
+            meter.waits.on_arrival(now);
+        }
         let (next, verdict) = if self.free_at <= now && !self.awaits_opportunity(now) {
             self.router.pass(now, packet)
         } else {
             self.waiting = true;
             (None, self.router.enqueue(now, packet))
         };
+        let is_sent = next.is_some();
         if let Some(packet) = next {
             self.transmit(now, packet);
         }
         self.next_tick = self.router.next_tick();
-        self.measure(now);
+        if let (Some(meter), Verdict::Dropped(_)) = (&mut self.meter, &verdict) {
+            meter.waits.on_refusal();
+        }
+        self.measure(now, is_sent);
         match verdict {
             Verdict::Queued => None,
             Verdict::Dropped(packet) | Verdict::Displaced(packet) => {
@@ -174,12 +189,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             let tick = self.next_tick;
             if self.waiting && self.free_at <= now.min(tick) {
                 let at = self.free_at;
-                match self.router.dequeue(at) {
+                let next = self.router.dequeue(at);
+                let is_sent = next.is_some();
+                match next {
                     Some(packet) => self.transmit(at, packet),
                     None => self.waiting = false,
                 }
                 self.next_tick = self.router.next_tick();
-                self.measure(at);
+                self.measure(at, is_sent);
             } else if tick <= now {
                 self.router.tick(tick);
                 self.next_tick = self.router.next_tick();
@@ -249,9 +266,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    fn measure(&mut self, now: Time) {
+    /// The queue may have changed; if `is_sent`, a packet has left it for the transmitter.
+    fn measure(&mut self, now: Time, is_sent: bool) {
         if let Some(meter) = &mut self.meter {
-            meter.on_change(now, self.router.backlog());
+            let backlog = self.router.backlog();
+            meter.queue.on_change(now, backlog);
+            meter.waits.on_change(now, backlog.packets, is_sent, self.router.last_wait());
         }
     }
 
@@ -321,7 +341,10 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             since: now,
             granted: self.transmitter.granted(now),
         };
-        self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
+        self.meter = queue.then(|| {
+            let backlog = self.router.backlog();
+            Box::new(Meter { queue: QueueMeter::new(now, backlog), waits: Waits::new(backlog.packets) })
+        });
         if queue {
             self.router.measure_delays();
         }
@@ -357,7 +380,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The queue's meter, if the queue is measured.
     pub fn queue(&self) -> Option<&QueueMeter> {
-        self.meter.as_deref()
+        self.meter.as_ref().map(|meter| &meter.queue)
+    }
+
+    /// How long the packets that were sent had waited in the queue, if it is measured.
+    pub fn waits(&self) -> Option<DelaySummary> {
+        self.meter.as_ref().map(|meter| meter.waits.summary())
     }
 }
 

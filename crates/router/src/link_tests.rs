@@ -112,6 +112,49 @@ fn a_link_that_is_measured_counts_packets_by_their_kind() {
     assert_eq!(link.transmitted_bytes(), Bytes::new(3080), "since it was made");
 }
 
+/// Little's law: if nothing is dropped from a queue that is empty at both ends, the waits add up to the integral of its
+/// length over time.
+#[test]
+fn the_waits_in_any_queue_add_up_to_its_length_over_time() {
+    let registry = Registry::default();
+    for (name, _) in registry.list() {
+        let settings = if name == "policer" { "rate = '1 Gb/s'\nburst = '1 MB'" } else { "" };
+        let config = registry.config(name, &settings.parse().unwrap()).unwrap();
+        let config = config.make(ENVIRONMENT, Stream::from_seed(1));
+        let of_link = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+        let mut link = Link::new(of_link, config, Stream::from_seed(2));
+        link.start_measuring(ms(0), true);
+        for n in 0..12 {
+            let bytes = if n % 3 == 0 { 200 } else { 1000 };
+            let mut packet = TestParcel::new(n % 2, bytes);
+            packet.set_ecn(if n % 2 == 0 { Ecn::Ect0 } else { Ecn::Ect1 });
+            assert_eq!(link.offer(ms(n / 4), packet), None, "{name}");
+        }
+        let end = ms(100);
+        link.advance(end);
+        let (waits, queue) = (link.waits().unwrap(), link.queue().unwrap().summary(end));
+        let (sum, integral) = (waits.mean_s * waits.packets as f64, queue.mean_packets * 0.1);
+        assert!(waits.packets == 12 && (sum - integral).abs() < 1e-9, "{name}: {waits:?} {queue:?}");
+    }
+}
+
+#[test]
+fn a_fair_queue_measures_the_wait_of_each_packet() {
+    // Five packets of flow 0, then one of flow 1, which leaves next.
+    let config = Registry::default().config("fair-queueing", &toml::Table::new()).unwrap();
+    let config = config.make(ENVIRONMENT, Stream::from_seed(1));
+    let of_link = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+    let mut link = Link::new(of_link, config, Stream::from_seed(2));
+    link.start_measuring(ms(0), true);
+    for flow in [0, 0, 0, 0, 0, 1] {
+        link.offer(ms(0), TestParcel::new(flow, 1000));
+    }
+    link.advance(ms(20));
+    let waits = link.waits().unwrap();
+    assert_eq!((waits.packets, waits.mean_s), (6, 0.0025));
+    assert!((waits.p99_s - 0.005).abs() < 0.0002, "{waits:?}");
+}
+
 #[test]
 fn a_carried_packet_arrives_when_the_link_delivers_it() {
     let packet = TestParcel::new(1, 1000);

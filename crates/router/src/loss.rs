@@ -159,28 +159,37 @@ struct Periods {
     share: f64,
     /// The mean lengths of the good and the bad state.
     means: [Duration; 2],
+    seed: u64,
+    /// The number of the current block. Each block of 1000 mean periods has a stream of its own, so that a packet after a
+    /// long pause finds the state that it would find after many packets, without the draws in between.
+    block: u64,
     random: Stream,
     is_bad: bool,
     until: Time,
 }
 
 impl Periods {
-    /// After a pause of so many bursts the state is independent of the last one.
-    const INDEPENDENT: u64 = 1000;
-
-    /// With a stream of its own, from the first number of `random`.
+    /// With streams of its own, from the first number of `random`.
     fn new(share: f64, length: Duration, random: &mut Stream) -> Self {
-        let random = Stream::from_seed(random.below(u64::MAX));
+        let seed = random.below(u64::MAX);
         let good = length.scale((1.0 - share) / share.max(1e-9));
-        let mut periods = Self { share, means: [good, length], random, is_bad: false, until: Time::ZERO };
-        periods.start(Time::ZERO);
+        let (random, until) = (Stream::from_seed(seed), Time::ZERO);
+        let mut periods = Self { share, means: [good, length], seed, block: 0, random, is_bad: false, until };
+        periods.start(0);
         periods
     }
 
-    /// Draws the state at a time without knowing an earlier one.
-    fn start(&mut self, at: Time) {
+    /// The length of a block.
+    fn span(&self) -> Duration {
+        (self.means[0] + self.means[1]).max(Duration::from_nanos(1)) * 1000
+    }
+
+    /// Draws the first state of `block`.
+    fn start(&mut self, block: u64) {
+        self.block = block;
+        self.random = Stream::from_seed(self.seed.wrapping_add(block));
         self.is_bad = self.random.chance(self.share);
-        self.until = at + self.draw();
+        self.until = Time::ZERO + self.span() * block + self.draw();
     }
 
     fn draw(&mut self) -> Duration {
@@ -188,8 +197,9 @@ impl Periods {
     }
 
     fn is_bad(&mut self, at: Time) -> bool {
-        if at.since(self.until) > (self.means[0] + self.means[1]) * Self::INDEPENDENT {
-            self.start(at);
+        let block = at.since(Time::ZERO).as_nanos() / self.span().as_nanos();
+        if block != self.block {
+            self.start(block);
         }
         while self.until <= at {
             self.is_bad = !self.is_bad;
@@ -286,6 +296,19 @@ mod tests {
             let run = 1.0 / ((1.0 - share) * (1.0 - (-1.0 / good - 1.0 / 20.0_f64).exp()));
             assert!((mean_run(&lost) / run - 1.0).abs() < 0.06, "{share}: {} {run}", mean_run(&lost));
         }
+    }
+
+    #[test]
+    fn a_packet_after_a_long_pause_finds_the_same_state_as_one_of_many() {
+        let burst = Burst { share: 0.1, length: BurstLength::Time(Duration::from_millis(1)), bad: 1.0, good: 0.0 };
+        let every = losses(burst, Duration::from_millis(1));
+        let mut sparse = Losses::new(Loss { burst: Some(burst), ..Loss::default() }, Stream::from_seed(3));
+        let pause = 20_011; // ms: two blocks
+        let found = (0..PACKETS).step_by(pause).map(|n| {
+            let at = Time::ZERO + Duration::from_millis(1) * n;
+            (sparse.loses(at, Bytes::new(1000)), every[n as usize])
+        });
+        assert!(found.filter(|(alone, of_many)| alone != of_many).count() == 0);
     }
 
     #[test]

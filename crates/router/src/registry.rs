@@ -3,7 +3,7 @@
 //! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch.
 
 use delegate::delegate;
-use rampmeter_units::{self as units, Rate, RegistryError, Stream, Time};
+use rampmeter_units::{self as units, Duration, Rate, RegistryError, Stream, Time};
 
 use crate::external::{External, ExternalConfig};
 use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Tally, Verdict};
@@ -89,6 +89,7 @@ macro_rules! routers {
                     fn backlog(&self) -> Backlog;
                     fn tally(&self) -> Tally;
                     fn on_rate(&mut self, now: Time, rate: Rate);
+                    fn last_wait(&self) -> Option<Duration>;
                     fn measure_delays(&mut self);
                     fn delays(&self) -> Option<ClassDelays>;
                 }

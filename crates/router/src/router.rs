@@ -144,6 +144,12 @@ pub trait Router<P: Parcel = AnyPacket>: Debug {
     /// Measures the delays of packets from now on, if the router has queues of their own for L4S and other packets.
     fn measure_delays(&mut self) {}
 
+    /// How long the packet that left last had been in the queue. `None`: packets leave in the order of their arrival, so
+    /// that the link knows.
+    fn last_wait(&self) -> Option<Duration> {
+        None
+    }
+
     /// The delays of L4S packets and of all others since [`Router::measure_delays`].
     fn delays(&self) -> Option<ClassDelays> {
         None

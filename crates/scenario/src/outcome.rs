@@ -1,7 +1,7 @@
 //! The result of a run.
 
 use rampmeter_control::Controller;
-use rampmeter_router::{Backlog, ClassDelays, Counts, Link, Parcel, QueueSummary, Router};
+use rampmeter_router::{Backlog, ClassDelays, Counts, DelaySummary, Link, Parcel, QueueSummary, Router};
 use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
 use rampmeter_workload::{Carrier, Report};
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,8 @@ pub struct LinkOutcome {
     pub queue: QueueSummary,
     /// Its packet counts.
     pub counts: Counts,
+    /// How long packets waited in its queue.
+    pub waits: Option<DelaySummary>,
     /// The queueing delays of L4S packets and of all others, where its router has a queue for each.
     pub delays: Option<ClassDelays>,
 }
@@ -142,6 +144,7 @@ impl LinkOutcome {
             utilization: link.utilization(now),
             queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
             counts: link.counts(),
+            waits: link.waits(),
             delays: link.router().delays(),
         }
     }

@@ -41,6 +41,7 @@ fn the_summary_counts_transfers_after_warm_up() {
         utilization: 0.5,
         queue,
         counts,
+        waits: None,
         delays: None,
     };
     let outcome = Outcome {
@@ -178,6 +179,7 @@ fn rate_variation_excludes_samples_before_warm_up() {
             utilization: 0.5,
             queue: rampmeter_router::QueueSummary::default(),
             counts: rampmeter_router::Counts::default(),
+            waits: None,
             delays: None,
         }],
         series: Series {

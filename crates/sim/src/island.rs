@@ -55,7 +55,15 @@ impl Aggregate {
         let planned = &plan.aggregates[n];
         let capacity = planned.environment.rate.bytes_in(plan.measured()).as_f64();
         let utilization = if capacity > 0.0 { (counts.transmitted_bytes.as_f64() / capacity).min(1.0) } else { 0.0 };
-        LinkOutcome { id: QueueId::Ingress(n), name: planned.name.clone(), utilization, queue, counts, delays: None }
+        LinkOutcome {
+            id: QueueId::Ingress(n),
+            name: planned.name.clone(),
+            utilization,
+            queue,
+            counts,
+            waits: None,
+            delays: None,
+        }
     }
 
     /// A sample of the ingress queue; `n` is the aggregate's number in the plan.

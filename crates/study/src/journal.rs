@@ -138,7 +138,15 @@ mod tests {
         let (id, ingress) = (QueueId::Link(LinkId(6)), QueueId::Ingress(0));
         Outcome {
             flows: vec![flow, FlowOutcome { flow: 4, fct: None, ..flow }],
-            links: vec![LinkOutcome { id, name: "wire".into(), utilization: 0.7, queue, counts, delays: None }],
+            links: vec![LinkOutcome {
+                id,
+                name: "wire".into(),
+                utilization: 0.7,
+                queue,
+                counts,
+                waits: None,
+                delays: None,
+            }],
             series: Series {
                 links: vec![LinkSample { at, id: ingress, queue: queue_now, transmitted: Bytes::new(8) }],
                 flows: vec![FlowSample { at, flow: 3, window: None, rate, delivered: Bytes::new(1) }],

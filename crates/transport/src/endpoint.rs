@@ -210,7 +210,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             let reset = connection.reset();
             self.resets.send(now, (from, reset, id));
         }
-        if let Some(packet_feedback) = &outcome.feedback {
+        if let Some(packet_feedback) = &mut outcome.feedback {
+            let code = self.manager.controller(flow).and_then(Controller::ecn).unwrap_or(connection.config.ecn);
+            if code == Ecn::NotEct {
+                packet_feedback.ignore_marks();
+            }
             self.search_packet_size(now, index, Some(packet_feedback));
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }

@@ -3,7 +3,7 @@
 mod recovery;
 
 use rampmeter_manager::{RttEstimator, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Packet, unwrap};
 
 use crate::config::{Config, Recovery};
@@ -35,6 +35,13 @@ impl PacketFeedback {
             || change.delivered > Bytes::ZERO
             || !change.arrivals.is_empty()
             || self.loss.is_some()
+    }
+
+    /// The packets left as Not-ECT, so their marks are a fault of the path (RFC 9000 section 13.4.2.1), not congestion.
+    pub(crate) fn ignore_marks(&mut self) {
+        for arrival in self.change.arrivals.iter_mut().filter(|arrival| arrival.ecn == Ecn::Ce) {
+            arrival.ecn = Ecn::NotEct;
+        }
     }
 }
 

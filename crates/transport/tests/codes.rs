@@ -14,7 +14,7 @@ use crate::common::{Faults, Pair, controller, pattern};
 
 type Codes = Vec<(u32, Ecn)>;
 
-/// Stable TCP's sender, which records the code reported for each packet.
+/// A controller that records the code reported for each packet.
 #[derive(Debug)]
 struct Recorder(AnyController, Arc<Mutex<Codes>>);
 
@@ -56,6 +56,7 @@ impl Controller for Recorder {
 /// The first side sends `lens.0` bytes and the other `lens.1`; packets of the first are marked according to `marks`.
 /// Returns the codes with which these packets arrived, and the codes that were reported to their sender.
 fn codes_under_delay(
+    scheme: &str,
     delayed_ack: Duration,
     lens: (usize, usize),
     marks: Vec<bool>,
@@ -65,10 +66,10 @@ fn codes_under_delay(
     let min_rto = Duration::from_secs(1); // longer than an acknowledgement is delayed
     // Without proofs, packets have the same numbers on the wire as at the manager.
     let config = Config { delayed_ack, min_rto, max_timeouts: 40, proofs: false, ..Config::default() };
-    let mut pair = Pair::new("stable", &config, seed);
+    let mut pair = Pair::new(scheme, &config, seed);
     pair.faults = faults;
     let reported = Arc::new(Mutex::new(Codes::new()));
-    let recorder = Recorder(controller("stable", seed), Arc::clone(&reported));
+    let recorder = Recorder(controller(scheme, seed), Arc::clone(&reported));
     let connection = pair.ends[0].connection.unwrap();
     pair.ends[0].endpoint.replace_controller(pair.now, connection, AnyController::External(Box::new(recorder)));
     // The number of the departing packet, if it takes sequence numbers of the first side's stream.
@@ -98,10 +99,18 @@ fn codes_under_delay(
 #[test]
 fn delayed_acknowledgements_report_alternating_marks_exactly() {
     let [arrived, reported] =
-        codes_under_delay(Duration::from_millis(200), (300_000, 0), vec![true, false], Faults::default(), 1);
+        codes_under_delay("stable", Duration::from_millis(200), (300_000, 0), vec![true, false], Faults::default(), 1);
     assert!(arrived.len() > 250, "{}", arrived.len());
     assert_eq!(reported, arrived);
     assert!(reported.windows(2).all(|two| (two[0].1 == Ecn::Ce) != (two[1].1 == Ecn::Ce)), "{reported:?}");
+}
+
+#[test]
+fn marks_on_packets_that_left_as_not_ect_are_not_reported() {
+    let [arrived, reported] =
+        codes_under_delay("newreno", Duration::ZERO, (300_000, 0), vec![true, false], Faults::default(), 1);
+    assert!(arrived.iter().any(|(_, code)| *code == Ecn::Ce));
+    assert!(reported.len() == arrived.len() && reported.iter().all(|(_, code)| *code == Ecn::NotEct), "{reported:?}");
 }
 
 proptest! {
@@ -144,7 +153,7 @@ proptest! {
         marks in prop::collection::vec(any::<bool>(), 1..20),
     ) {
         let delayed_ack = Duration::from_millis(delayed_ack);
-        let [arrived, reported] = codes_under_delay(delayed_ack, lens, marks, Faults::default(), seed);
+        let [arrived, reported] = codes_under_delay("stable", delayed_ack, lens, marks, Faults::default(), seed);
         prop_assert_eq!(reported, arrived);
     }
 
@@ -158,7 +167,7 @@ proptest! {
         reordering in 0.0..0.2f64,
     ) {
         let faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
-        let [arrived, reported] = codes_under_delay(Duration::from_millis(delayed_ack), lens, marks, faults, seed);
+        let [arrived, reported] = codes_under_delay("stable", Duration::from_millis(delayed_ack), lens, marks, faults, seed);
         let mut numbers: Vec<u32> = reported.iter().map(|&(number, _)| number).collect();
         for code in reported {
             prop_assert!(arrived.contains(&code), "{:?}", code);

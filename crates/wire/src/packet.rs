@@ -122,6 +122,12 @@ impl<T, const N: usize> std::ops::Deref for List<T, N> {
     }
 }
 
+impl<T, const N: usize> std::ops::DerefMut for List<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items[..usize::from(self.len)]
+    }
+}
+
 /// A packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {

@@ -32,6 +32,7 @@ RUN_PANELS = [
 LINK_PANELS = [
     ("utilization (%)", "utilization", 1e2),
     ("mean queue (packets)", "queue_mean_packets", 1.0),
+    ("99% wait at most (ms)", "delay_p99_s", 1e3),
     ("packets dropped (%)", "dropped", 1e2),
     ("packets marked (%)", "marked", 1e2),
 ]

@@ -223,6 +223,11 @@ impl Rules for LedbatRules {
         }
     }
 
+    /// The base delay stays: at the end of a jump of Careful Resume all delays have its queue in them.
+    fn restart(&mut self, config: &Config) {
+        *self = Self { delays: std::mem::take(&mut self.delays), ..Self::new(config) };
+    }
+
     fn first_window(config: &Config) -> u64 {
         config.initial_window
     }

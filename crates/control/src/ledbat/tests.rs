@@ -165,6 +165,18 @@ fn ledbat_measures_one_way_delays_and_its_successor_round_trips() {
 }
 
 #[test]
+fn the_base_delay_survives_a_jump_and_another_packet_size() {
+    // A jump of Careful Resume has filled a queue of 50 ms when it is validated.
+    let mut flow = flow(Variant::Rfc6817, 20.0);
+    flow.round();
+    let base = flow.rules().delays.base();
+    flow.tcp.on_validated(flow.now, PACKET * 200);
+    assert_eq!(flow.rules().delays.base(), base);
+    flow.tcp.on_packet_size(flow.now, PACKET / 2);
+    assert_eq!(flow.rules().delays.base(), base);
+}
+
+#[test]
 fn a_loss_in_a_slowdown_halves_the_window_after_it() {
     for (before, after) in [(64.0, 32.0), (3.0, 2.0)] {
         let mut flow = flow(Variant::PlusPlus, before);

@@ -153,6 +153,7 @@ pub struct DualPi2<P> {
     /// `wrr`: the bytes that L4S packets were sent beyond their share; classic packets are next while it is above 0.
     credit: f64,
     tally: Tally,
+    last_wait: Duration,
 }
 
 impl<P: Parcel> DualPi2<P> {
@@ -265,6 +266,7 @@ impl<P: Parcel + Send> Discipline<P> for DualPi2<P> {
             update_at: Time::ZERO + config.update,
             credit: 0.0,
             tally: Tally::default(),
+            last_wait: Duration::ZERO,
             config: config.clone(),
         }
     }
@@ -296,6 +298,7 @@ impl<P: Parcel> Router<P> for DualPi2<P> {
             if both_wait {
                 self.charge(is_l4s, bytes);
             }
+            self.last_wait = waited;
             if let Some(delays) = &mut self.class(is_l4s).delays {
                 delays.add(waited);
             }
@@ -310,6 +313,10 @@ impl<P: Parcel> Router<P> for DualPi2<P> {
 
     fn tally(&self) -> Tally {
         self.tally
+    }
+
+    fn last_wait(&self) -> Option<Duration> {
+        Some(self.last_wait)
     }
 
     fn measure_delays(&mut self) {

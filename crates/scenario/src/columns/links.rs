@@ -18,8 +18,11 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         )
         .unit("fraction")
         .shown("used %", 1e2, 1),
-        Of::number("queue_mean_packets", "queued packets, mean over time", |_, link| link.queue.mean_packets)
-            .shown("queue", 1.0, 1),
+        Of::number("queue_mean_packets", "queued packets, mean over time", |_, link| link.queue.mean_packets).shown(
+            "queue packets",
+            1.0,
+            1,
+        ),
         Of::number("queue_mean_bytes", "queued bytes, mean over time", |_, link| link.queue.mean_bytes),
         Of::number(
             "queue_sd_bytes",
@@ -99,8 +102,32 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
             |run, link| variation(&rates(run, link)),
         ),
     ];
+    columns.extend(packet_delays());
     columns.extend(class_delays());
     columns
+}
+
+/// The delays of all packets.
+fn packet_delays() -> Vec<Column<LinkOutcome>> {
+    vec![
+        Of::number(
+            "delay_mean_s",
+            "time from a packet's arrival until it leaves the queue, mean over the packets that were sent; null if none was, \
+             and where an aggregate enters an island",
+            |_, link| waits(link).map(|waits| waits.mean_s),
+        )
+        .shown("delay ms", 1e3, 1),
+        Of::number("delay_p50_s", "50% of these packets waited at most so long, within 3%; null as before", |_, link| {
+            waits(link).map(|waits| waits.p50_s)
+        }),
+        Of::number("delay_p95_s", "95% of these packets waited at most so long, within 3%; null as before", |_, link| {
+            waits(link).map(|waits| waits.p95_s)
+        }),
+        Of::number("delay_p99_s", "99% of these packets waited at most so long, within 3%; null as before", |_, link| {
+            waits(link).map(|waits| waits.p99_s)
+        })
+        .shown("delay p99 ms", 1e3, 1),
+    ]
 }
 
 /// Delays where L4S packets have a queue of their own.
@@ -142,6 +169,10 @@ pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
 
 fn delays(link: &LinkOutcome, class: fn(ClassDelays) -> DelaySummary) -> Option<DelaySummary> {
     link.delays.map(class).filter(|delays| delays.packets > 0)
+}
+
+fn waits(link: &LinkOutcome) -> Option<DelaySummary> {
+    link.waits.filter(|waits| waits.packets > 0)
 }
 
 fn share(part: u64, of: u64) -> f64 {

@@ -106,6 +106,7 @@ impl World for Made {
                 utilization: load,
                 queue: QueueSummary { mean_packets: 10.0 * load, ..QueueSummary::default() },
                 counts: Counts { offered: 100, ..Counts::default() },
+                waits: None,
                 delays: None,
             }],
             series: Series { links: vec![sample], flows: Vec::new() },
