@@ -216,7 +216,7 @@ fn a_conditions_bottleneck_runs_from_left_to_right() {
 }
 
 #[test]
-fn a_larger_packet_of_the_transport_than_the_conditions_is_refused() {
+fn a_packet_larger_than_the_conditions_is_refused() {
     let with = |packet: &str| {
         let transport = format!("controller = \"newreno\"\ntransport = {{ packet = \"{packet}\" }}");
         let text = using("vpn").replacen("controller = \"newreno\"", &transport, 1);
