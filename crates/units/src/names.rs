@@ -55,7 +55,9 @@ impl fmt::Display for Known {
             Self::Renamed(name) => write!(f, "its name is `{name}`"),
             Self::Near(name) => write!(f, "did you mean `{name}`?"),
             Self::Several(near, others) => {
-                write!(f, "did you mean `{}`?", near.join("` or `"))?;
+                let list = format!("`{}`", near.join("`, `"));
+                let list = list.rsplit_once(", ").map_or(list.clone(), |(first, last)| format!("{first} or {last}"));
+                write!(f, "did you mean {list}?")?;
                 if others.is_empty() { Ok(()) } else { write!(f, "; there are also {}", others.join(", ")) }
             }
             Self::All(names) if names.is_empty() => f.write_str("there is none"),
@@ -125,7 +127,7 @@ mod tests {
                 ["geo", "lte-train", "lte-upload"],
                 "did you mean `lte-train` or `lte-upload`?; there are also geo",
             ),
-            ("wifi", ["wifi-a", "wifi-b", "wifi-c"], "did you mean `wifi-a` or `wifi-b` or `wifi-c`?"),
+            ("wifi", ["wifi-a", "wifi-b", "wifi-c"], "did you mean `wifi-a`, `wifi-b` or `wifi-c`?"),
         ] {
             assert_eq!(Known::near(name, known).to_string(), message);
         }

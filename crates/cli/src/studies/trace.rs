@@ -142,7 +142,8 @@ fn draw(link: &LinkPlan, opportunities: Opportunities<'_>, length: Duration) -> 
     let max = bytes.iter().copied().max().unwrap_or_default();
     let sum = bytes.iter().copied().fold(Bytes::ZERO, |sum, bytes| sum + bytes);
     let [set, mean, peak] = [link.config.rate, Rate::of(sum, length), Rate::of(max, STEP)].map(rounded);
-    let mut text = format!("{}: {set} on average, {mean} in this time, at most {peak} in {STEP}\n", link.name);
+    let when = if link.capacity.is_some() { "on average" } else { "at first" };
+    let mut text = format!("{}: {set} {when}, {mean} in this time, at most {peak} in {STEP}\n", link.name);
     for (line, bytes) in bytes.chunks(WIDTH).enumerate() {
         let bar: String = bytes.iter().map(|bytes| character(bytes.as_f64() / max.as_f64())).collect();
         let _ = writeln!(text, "{:>5} s {bar}", line * WIDTH / 10);
