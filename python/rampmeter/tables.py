@@ -98,7 +98,7 @@ def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> 
 def with_shares(links: list[Row]) -> list[Row]:
     """Add to rows of links the fractions of packets that the link dropped, and of packets with payload that it marked.
 
-    The second one is the column `data_mark_rate`, as in the table of `rampmeter run`: acknowledgements are never marked.
+    The second one is the column `data_mark_rate`, as in the table of `rampmeter run`: nothing marks acknowledgements.
     """
     shares = [("dropped", "dropped_packets", "offered_packets"), ("marked", "marked_packets", "offered_data_packets")]
     for row in links:
