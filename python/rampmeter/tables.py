@@ -98,10 +98,14 @@ def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> 
 
 
 def with_shares(links: list[Row]) -> list[Row]:
-    """Add to rows of links the fractions of packets that the link dropped and marked."""
+    """Add to rows of links the fractions of packets that the link dropped, and of packets with payload that it marked.
+
+    The second one is the column `data_mark_rate`, as in the table of `rampmeter run`: nothing marks acknowledgements.
+    """
+    shares = [("dropped", "dropped_packets", "offered_packets"), ("marked", "marked_packets", "offered_data_packets")]
     for row in links:
-        for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
-            row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None
+        for share, count, offered in shares:
+            row[share] = row[count] / row[offered] if row[offered] else None
     return links
 
 

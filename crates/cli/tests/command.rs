@@ -20,6 +20,8 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
     }
     let model = "{ model = \"docsis\", mean = \"40 Mb/s\", map = \"50 ms\" }";
     std::fs::write(workspace.0.join("model.toml"), SMALL.replacen("\"40 Mb/s\"", model, 1)).unwrap();
+    let bucket = "{ model = \"token-bucket\", mean = \"40 Mb/s\" }";
+    std::fs::write(workspace.0.join("bucket.toml"), SMALL.replacen("\"40 Mb/s\"", bucket, 1)).unwrap();
     for (arguments, expected) in [
         (&["run", "key.toml"][..], "key.toml:15: "),
         (&["run", "rate.toml"], "rate.toml:14: "),
@@ -29,9 +31,16 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
-        (&["trace", "small.toml"], "no link of the scenario has opportunities; give a link a trace or a model"),
+        (&["trace", "bucket.toml"], "link `bottleneck` is a token bucket, whose capacity depends on what was sent"),
+        (&["trace", "small.toml", "--set", "seed=1,2"], "axis `seed` has 2 values, and this command uses one"),
+        (&["emulate", "small.toml", "--left", "true", "--set", "seed=3,4"], "write for example --set seed=3"),
+        (
+            &["run", "lte-walking", "--set", "scheme=bbrv3"],
+            "lte-walking: no controller is called `bbrv3`; did you mean",
+        ),
+        (&["conditions", "wifi-hom"], "no condition or group is called `wifi-hom`; did you mean `wifi-home`?"),
+        (&["conditions", "mars"], "the groups are access, wifi, cellular"),
         (&["trace", "small.toml", "--link", "botleneck"], "no link is called `botleneck`; did you mean `bottleneck`?"),
-        (&["trace", "small.toml", "--link", "bottleneck"], "link `bottleneck` sends at a rate of its own"),
         (&["trace", "model.toml", "--length", "7200 s"], "use up to 600 s, or --out FILE"),
         (&["trace", "model.toml", "--out", "x", "--length", "2 ms"], "the trace is empty"),
         (&["trace", "model.toml", "--out", "x", "--length", "4000000 s"], "use at most 10000000: a shorter --length"),
@@ -86,6 +95,42 @@ fn a_model_written_as_a_trace_has_the_same_capacity() {
     assert!(model[0].starts_with("bottleneck: 40 Mb/s on average, "), "{model:?}");
     assert_ne!(model, drawn(&["model.toml", "--seed", "2"]));
     assert_ne!(model[1..], drawn(&["model.toml", "--link", "bottleneck.reverse"])[1..]);
+}
+
+#[test]
+fn a_trace_of_a_constant_rate_has_its_changes() {
+    let workspace = Workspace::new("constant_trace");
+    let changes = "rate = \"12 Mb/s\"\nchanges = [{ at = \"5 ms\", rate = \"24 Mb/s\" }]";
+    std::fs::write(workspace.0.join("steps.toml"), SMALL.replacen("rate = \"40 Mb/s\"", changes, 1)).unwrap();
+    let written = workspace.rampmeter(&["trace", "steps.toml", "--out", "steps.trace", "--length", "9 ms"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let trace = std::fs::read_to_string(workspace.0.join("steps.trace")).unwrap();
+    // A packet of 1500 bytes takes 1 ms at 12 Mb/s.
+    assert_eq!(trace, "1\n2\n3\n4\n5\n6\n6\n7\n7\n8\n8\n");
+    let unwritable = workspace.rampmeter(&["trace", "steps.toml", "--out", "nowhere/steps.trace"]);
+    let message = text(&unwritable.stderr);
+    assert!(message.starts_with("rampmeter: nowhere/steps.trace cannot be written: "), "{message}");
+}
+
+#[test]
+fn conditions_are_listed_by_group_and_from_files() {
+    let workspace = Workspace::new("conditions");
+    let listed = |arguments: &[&str]| {
+        let output = workspace.rampmeter(&[&["conditions"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let names = |list: &str| {
+        list.lines().skip(2).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&listed(&["satellite"]))[..2], ["satellite", "starlink"]);
+    let all = names(&listed(&[]));
+    assert!(all.contains(&"wifi".to_owned()) && all.contains(&"wifi-home".to_owned()), "{all:?}");
+    std::fs::write(workspace.0.join("mine.toml"), listed(&["geo"])).unwrap();
+    assert_eq!(names(&listed(&["mine.toml"])), ["satellite", "mine.toml"]);
+    assert!(listed(&["satellite", "--json"]).contains("\"geo-inflight\""));
+    let run = workspace.rampmeter(&["run", "mine.toml", "--set", "scheme=cubic"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
 }
 
 #[test]

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Backlog, Settings, ensure};
 
+/// The smallest packet of scenarios, headers included.
+const MIN_PACKET: Bytes = Bytes::new(64);
+
 /// The limits of the buffer, for all flows together. Without either limit no packet is dropped for lack of room.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,7 +40,7 @@ impl Room {
     /// Refuses limits that no packet fits into.
     pub(crate) fn check(packets: Option<u64>, bytes: Option<Bytes>) -> Result<(), String> {
         ensure(
-            packets != Some(0) && bytes != Some(Bytes::ZERO),
+            packets != Some(0) && bytes.is_none_or(|bytes| bytes >= MIN_PACKET),
             "the buffer holds no packet: write packets = 1 or more, or bytes = \"1500 B\" or more",
         )
     }

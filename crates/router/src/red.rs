@@ -105,6 +105,11 @@ impl Settings for Config {
         let above_min = |max_th| self.min_th.is_none_or(|min_th| min_th < max_th);
         let in_order = self.min_th.is_none_or(|min_th| min_th > 0.0) && self.max_th.is_none_or(above_min);
         ensure(in_order, "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended")?;
+        let reached = self.packets.is_none_or(|packets| self.min_th.is_none_or(|min_th| min_th < packets as f64));
+        ensure(
+            reached,
+            "`min_th` is not below the buffer of `packets`, so nothing is marked: write less than a third",
+        )?;
         Room::check(self.packets, self.bytes)
     }
 }

@@ -52,7 +52,26 @@ impl Settings for Config {
             given.iter().filter(|given| **given).count() <= 1,
             "several thresholds: give one of `threshold` (packets), `threshold_bytes` and `threshold_delay`",
         )?;
+        if let Some(packets) = self.packets {
+            let too_high = self.in_packets().is_some_and(|threshold| threshold.saturating_add(1) >= packets);
+            ensure(
+                packets == 0 || !too_high,
+                format!("`threshold` marks no packet in a buffer of {packets}: write at most half of `packets`"),
+            )?;
+        }
+        ensure(
+            self.bytes.is_none_or(|bytes| bytes == Bytes::ZERO || self.threshold_bytes.unwrap_or_default() < bytes),
+            "`threshold_bytes` marks no packet: write at most half of `bytes`",
+        )?;
         Room::check(self.packets, self.bytes)
+    }
+}
+
+impl Config {
+    /// `K` in packets, unless it is in bytes or a time.
+    fn in_packets(&self) -> Option<u64> {
+        let other = self.threshold_bytes.is_some() || self.threshold_delay.is_some();
+        (!other).then(|| self.threshold.unwrap_or(DEFAULT_THRESHOLD))
     }
 }
 
@@ -72,11 +91,10 @@ impl<P: Parcel + Send> Discipline<P> for StepMarking<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
-        let in_packets = config.threshold_bytes.is_none() && config.threshold_delay.is_none();
         Self {
             room: Room::new(config.packets, config.bytes),
             max_queue: Backlog {
-                packets: if in_packets { config.threshold.unwrap_or(DEFAULT_THRESHOLD) } else { u64::MAX },
+                packets: config.in_packets().unwrap_or(u64::MAX),
                 bytes: config.threshold_bytes.unwrap_or(Bytes::MAX),
             },
             max_wait: config.threshold_delay.unwrap_or(Duration::MAX),
@@ -173,6 +191,17 @@ mod tests {
         let mut step = step(&Config { packets: Some(3), threshold: Some(1), ..Config::default() });
         (0..3).for_each(|_| assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Queued));
         assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Dropped(PACKET));
+    }
+
+    #[test]
+    fn a_threshold_that_the_buffer_never_exceeds_is_refused() {
+        let packets = |packets, threshold| Config { packets: Some(packets), threshold, ..Config::default() }.check();
+        assert!(packets(7, Some(5)).is_ok());
+        assert!(packets(6, Some(5)).unwrap_err().contains("in a buffer of 6: write at most half"));
+        assert!(packets(22, None).is_ok() && packets(21, None).is_err(), "the default is 20");
+        let bytes = Some(Bytes::new(9000));
+        let config = Config { bytes, threshold_bytes: bytes, ..Config::default() };
+        assert!(config.check().unwrap_err().contains("write at most half of `bytes`"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
 const ROUTERS: [(&str, &str); 15] = [
-    ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
+    ("red", "min_th = 0.5\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nisolation = \"hosts\""),
@@ -22,7 +22,7 @@ const ROUTERS: [(&str, &str); 15] = [
     ("virtual-queue", "theta = 0.1\nphi = 2"),
     ("avq", "gamma = 0.5\nalpha = 5\nbound = 2"),
     ("avq", "marking = \"exponential\"\ngamma = 0.5\nalpha = 5\nphi = 2\nbound = 5"),
-    ("step-marking", "threshold = 2"),
+    ("step-marking", "threshold = 0"),
     ("step-marking", "threshold_delay = \"1 ms\""),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nce_threshold = \"1 ms\""),
     ("dualpi2", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50"),
@@ -107,7 +107,7 @@ proptest! {
     #[test]
     fn packets_leave_or_are_counted_as_dropped(
         steps in steps(),
-        packets in 1u64..30,
+        packets in 2u64..30,
         bytes in 1500u64..20_000,
         (name, settings) in prop::sample::select(&ROUTERS[..]),
     ) {

@@ -17,7 +17,6 @@ use rampmeter_units::Known;
 
 use crate::beside::Beside;
 use crate::document::{Section, Source};
-use crate::{Scenario, ScenarioError};
 
 pub use facts::ConditionFacts;
 
@@ -51,35 +50,46 @@ impl Condition {
     pub(crate) fn unknown(name: &str) -> String {
         let advice = match Known::near(name, CONDITIONS.iter().map(|condition| condition.name)) {
             Known::All(_) => "`rampmeter conditions` lists them".to_owned(),
+            Known::Several(near, _) => {
+                format!("{}; `rampmeter conditions` lists all", Known::Several(near, Vec::new()))
+            }
             near => near.to_string(),
         };
         format!("no condition is called `{}`; {advice}; a file's name ends in .toml", name.escape_debug())
-    }
-
-    /// A scenario of its network alone, without traffic.
-    pub fn network(&self) -> Result<Scenario, ScenarioError> {
-        Scenario::parse_network(self.name, &NETWORK.replace("NAME", self.name))
-    }
-
-    /// A scenario of one flow over it.
-    pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
-        Scenario::parse(self.name, &(NETWORK.replace("NAME", self.name) + FLOW))
     }
 
     /// The name of its file, for messages.
     fn file(&self) -> String {
         format!("studies/conditions/{}.toml", self.name)
     }
+}
 
-    /// The text of one of its keys.
-    fn key(&self, key: &str) -> String {
-        let text = || {
-            let source = Source { file: "", text: self.text, appended: None };
-            let document = source.parse().ok()?;
-            Some(Section::root(source, document.get_ref()).get(key)?.as_text()?.to_owned())
-        };
-        text().unwrap_or_default()
-    }
+/// The text of a scenario of the network of the condition `name` alone, without traffic. Its changes and its other
+/// traffic last ten minutes, because nothing in the scenario ends it.
+pub(crate) fn network(name: &str) -> String {
+    hosts(name).replacen("\"30 s\"", "\"600 s\"", 1)
+}
+
+fn hosts(name: &str) -> String {
+    NETWORK.replace("NAME", &name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The text of a scenario of one flow over the condition `name`.
+pub(crate) fn one_flow(name: &str) -> String {
+    hosts(name) + FLOW
+}
+
+/// Whether `text` is that of a condition, not of a scenario: it has a group, or it has links and no key that only
+/// scenarios have. A scenario without its duration has traffic.
+pub(crate) fn is_condition(text: &str) -> bool {
+    const OF_SCENARIOS: [&str; 9] =
+        ["duration", "warmup", "drain", "axes", "condition", "island", "schemes", "meters", "traffic"];
+    let source = Source::new("", text);
+    source.parse().is_ok_and(|document| {
+        let section = Section::root(source, document.get_ref());
+        let has = |key: &str| section.get(key).is_some();
+        has("group") || (has("link") && !OF_SCENARIOS.into_iter().any(has))
+    })
 }
 
 macro_rules! library {

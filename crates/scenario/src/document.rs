@@ -18,9 +18,16 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
     /// The file of schemes at the end of the text, and the line that precedes it.
     pub(crate) appended: Option<(&'a str, usize)>,
+    /// Whether the text is part of the program, so that its lines mean nothing to users.
+    pub(crate) built_in: bool,
 }
 
 impl<'a> Source<'a> {
+    /// The text of a file.
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+        Self { file, text, appended: None, built_in: false }
+    }
+
     pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>> {
         DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or_default();
@@ -48,7 +55,7 @@ impl<'a> Source<'a> {
     fn place(self, line: usize) -> Place {
         let (file, line) = match self.appended {
             Some((schemes, before)) if line > before => (schemes, line - before),
-            _ => (self.file, line),
+            _ => (self.file, if self.built_in { 0 } else { line }),
         };
         Place { file: file.into(), line }
     }
@@ -58,12 +65,17 @@ impl<'a> Source<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     file: Arc<str>,
+    /// The line, from 1; 0 if the text is part of the program.
     line: usize,
 }
 
 impl Place {
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
-        ScenarioError::Wrong { file: self.file.to_string(), line: self.line, problem: problem.to_string() }
+        let (file, problem) = (self.file.to_string(), problem.to_string());
+        match self.line {
+            0 => ScenarioError::Set { file, problem },
+            line => ScenarioError::Wrong { file, line, problem },
+        }
     }
 }
 

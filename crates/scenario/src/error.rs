@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// The file could not be read.
-    #[error("{file}: cannot be read: {error}")]
+    #[error("{file}: cannot be read: {error}; give the path of a file that this user may read")]
     Unreadable {
         /// Its path.
         file: String,

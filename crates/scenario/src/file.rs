@@ -18,7 +18,7 @@ use crate::error::Result;
 
 pub(crate) use condition::ConditionSpec;
 pub(crate) use island::IslandSpec;
-pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec};
+pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec, RunEnd};
 pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
@@ -49,6 +49,8 @@ pub(crate) struct File {
     pub(crate) packet: Bytes,
     /// The name of its condition.
     pub(crate) condition: Option<String>,
+    /// The largest packet that the condition carries.
+    pub(crate) max_packet: Bytes,
     pub(crate) links: Vec<LinkSpec>,
     pub(crate) hosts: Vec<HostsSpec>,
     pub(crate) islands: Vec<IslandSpec>,
@@ -74,21 +76,34 @@ impl File {
             warmup => Ok(warmup),
         })?;
         let drain = file.or("drain", Duration::ZERO, Item::quantity)?;
-        let links = file.tables("link", |section| LinkSpec::read(&section, duration + drain))?;
+        let end = RunEnd { at: duration + drain, refuses_later: true };
+        let links = file.tables("link", |section| LinkSpec::read(&section, end))?;
         let hosts = file.tables("hosts", |section| HostsSpec::read(&section))?;
         let islands = file.tables("island", |section| IslandSpec::read(&section))?;
         let schemes = SchemeSpec::read_all(&file)?;
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
         let packet = file.or("packet", Bytes::new(1500), packet)?;
         let meters = file.or("meters", Meters::default(), |item| meters(item, duration))?;
-        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, duration, duration + drain);
+        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, duration, end.at);
         let condition = file.optional("condition", read)?;
         if links.is_empty() && condition.is_none() {
             let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
             return Err(file.missing("[[link]]", &format!("{example}, or condition = \"cable-100\"")));
         }
-        let mut file =
-            Self { duration, warmup, drain, packet, condition: None, links, hosts, islands, schemes, traffic, meters };
+        let mut file = Self {
+            duration,
+            warmup,
+            drain,
+            packet,
+            condition: None,
+            max_packet: Bytes::MAX,
+            links,
+            hosts,
+            islands,
+            schemes,
+            traffic,
+            meters,
+        };
         if let Some(condition) = condition {
             file.add(condition);
         }
@@ -102,7 +117,8 @@ impl File {
     fn add(&mut self, condition: ConditionSpec) {
         let ConditionSpec { name, packet, links, hosts, schemes, traffic } = condition;
         self.condition = Some(name);
-        self.packet = packet.map_or(self.packet, |packet| packet.min(self.packet));
+        self.max_packet = packet.unwrap_or(Bytes::MAX);
+        self.packet = self.packet.min(self.max_packet);
         self.links.splice(0..0, links);
         self.hosts.extend(hosts);
         self.schemes.extend(schemes);

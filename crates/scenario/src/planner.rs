@@ -22,7 +22,7 @@ use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Sch
 
 pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
     // Schemes that this point does not use are checked, too.
-    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(spec, file.packet, &registries.controllers)?)));
+    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(spec, file, &registries.controllers)?)));
     let all = all.collect::<Result<Vec<_>>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
@@ -63,7 +63,7 @@ fn path(routes: &Routes, from: NodeId, to: NodeId, place: &Place) -> Result<Vec<
     routes.path(from, to).map_err(|no_path| place.error(format!("{no_path}; {advice}")))
 }
 
-fn scheme(spec: &SchemeSpec, packet: Bytes, controllers: &Controllers) -> Result<SchemePlan> {
+fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<SchemePlan> {
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
@@ -71,8 +71,15 @@ fn scheme(spec: &SchemeSpec, packet: Bytes, controllers: &Controllers) -> Result
                 RegistryError::Unknown { .. } => place.error(error),
                 RegistryError::Settings { .. } => settings.place_of(&error).error(error),
             })?;
-            let config = Transport::read(&transport.table, packet)
+            let config = Transport::read(&transport.table, file.packet)
                 .map_err(|reason| transport.place_of(&reason).error(format!("transport: {reason}")))?;
+            if config.packet > file.max_packet {
+                let condition = file.condition.as_deref().unwrap_or_default();
+                let wrong = format!("transport: `packet` is {}, and condition `{condition}` carries", config.packet);
+                let advice = "make it smaller, or omit it for packets that fit";
+                let wrong = format!("{wrong} at most {}; {advice}", file.max_packet);
+                return Err(transport.place_of(&wrong).error(wrong));
+            }
             Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller }))
         }
     };

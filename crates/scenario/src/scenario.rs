@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::beside::Beside;
-use crate::conditions::{Condition, Conditions, is_file};
+use crate::conditions::{Condition, Conditions, is_condition, is_file, network, one_flow};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
 use crate::file::{File, LinkSpec};
@@ -28,6 +28,8 @@ pub struct Scenario {
     file: String,
     /// The text of the file, and of the file of schemes that it names.
     text: String,
+    /// Whether the text is part of the program: the scenario of a condition.
+    built_in: bool,
     shared_schemes: Option<SharedSchemes>,
     title: String,
     axes: Vec<Axis>,
@@ -46,31 +48,41 @@ struct Used {
 }
 
 impl Scenario {
-    /// Reads the file at `path`.
+    /// Reads the file at `path`. A condition, in a file or of the library, is read as a scenario of one flow over it.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        match Condition::named(path.as_ref()) {
-            Some(condition) => condition.scenario(),
-            None => Self::read_file(path.as_ref()).and_then(Self::with_traffic),
-        }
+        Self::read_file(path.as_ref(), one_flow).and_then(Self::with_traffic)
     }
 
     /// Reads the file at `path`, which may have no traffic if the caller adds it. A condition has none.
     pub fn read_network(path: impl AsRef<Path>) -> Result<Self> {
-        match Condition::named(path.as_ref()) {
-            Some(condition) => condition.network(),
-            None => Self::read_file(path.as_ref()),
-        }
+        Self::read_file(path.as_ref(), network)
     }
 
-    fn read_file(path: &Path) -> Result<Self> {
+    /// Reads the file at `path`; `over` is the text of a scenario that uses the condition of a name.
+    fn read_file(path: &Path, over: fn(&str) -> String) -> Result<Self> {
         let file = path.display().to_string();
+        if Condition::named(path).is_some() {
+            return Self::built_in(&file, &over(&file));
+        }
         match std::fs::read_to_string(path) {
+            Ok(text) if is_condition(&text) && is_file(&file) => Self::built_in(&file, &over(&file)),
+            Ok(text) if is_condition(&text) => Self::built_in(&file, &over(&format!("./{file}"))),
             Ok(text) => Self::parse_network(&file, &text),
             Err(error) if error.kind() == ErrorKind::NotFound && !is_file(&file) => {
                 Err(ScenarioError::Set { problem: Condition::unknown(&file), file })
             }
             Err(error) => Err(ScenarioError::Unreadable { file, error }),
         }
+    }
+
+    /// The scenario of one flow over the condition `name`, of the library or in a file.
+    pub(crate) fn over(name: &str) -> Result<Self> {
+        Self::built_in(name, &one_flow(name))
+    }
+
+    /// Reads a `text` of the program. The names of files in it are relative to the current directory, as in `--set`.
+    fn built_in(name: &str, text: &str) -> Result<Self> {
+        Self::parse_beside(name, text, Beside::file(""), true)
     }
 
     /// Reads `text`; `file` is its name in messages. Finds all errors that the file alone shows; names and settings of
@@ -82,7 +94,7 @@ impl Scenario {
     /// Reads a scenario from another machine.
     pub fn from_portable(portable: Portable) -> Result<Self> {
         let Portable { file, text, beside } = portable;
-        Self::parse_beside(&file, &text, Beside::Carried(beside)).and_then(Self::with_traffic)
+        Self::parse_beside(&file, &text, Beside::Carried(beside), false).and_then(Self::with_traffic)
     }
 
     /// The scenario's file with the files that it names. Values of axes that were set are not part of it.
@@ -100,13 +112,14 @@ impl Scenario {
 
     /// Reads `text`, which may have no traffic.
     pub fn parse_network(file: &str, text: &str) -> Result<Self> {
-        Self::parse_beside(file, text, Beside::file(file))
+        Self::parse_beside(file, text, Beside::file(file), false)
     }
 
-    fn parse_beside(file: &str, text: &str, beside: Beside) -> Result<Self> {
-        let shared_schemes = SharedSchemes::named_in(Source { file, text, appended: None }, &beside)?;
+    fn parse_beside(file: &str, text: &str, beside: Beside, built_in: bool) -> Result<Self> {
+        let shared_schemes = SharedSchemes::named_in(Source { built_in, ..Source::new(file, text) }, &beside)?;
         let text = &shared_schemes.as_ref().map_or_else(|| text.to_owned(), |schemes| schemes.append_to(text));
-        let source = Source { file, text, appended: shared_schemes.as_ref().map(SharedSchemes::place) };
+        let appended = shared_schemes.as_ref().map(SharedSchemes::place);
+        let source = Source { file, text, appended, built_in };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section)?;
@@ -122,7 +135,8 @@ impl Scenario {
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
         let (file, text, used) = (file.to_owned(), text.clone(), Used::default());
         let (traces, conditions) = (Traces::new(beside.clone()), Conditions::new(beside));
-        let scenario = Self { file, text, shared_schemes, title, axes, placeholders, traces, conditions, used };
+        let scenario =
+            Self { file, text, built_in, shared_schemes, title, axes, placeholders, traces, conditions, used };
         Ok(Self { used: scenario.check_values()?, ..scenario })
     }
 
@@ -261,7 +275,8 @@ impl Scenario {
     }
 
     fn source<'a>(&'a self, text: &'a str) -> Source<'a> {
-        Source { file: &self.file, text, appended: self.shared_schemes.as_ref().map(SharedSchemes::place) }
+        let appended = self.shared_schemes.as_ref().map(SharedSchemes::place);
+        Source { file: &self.file, text, appended, built_in: self.built_in }
     }
 
     fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {

@@ -56,7 +56,7 @@ impl SharedSchemes {
     }
 
     fn check(&self) -> Result<()> {
-        let source = Source { file: &self.file, text: &self.text, appended: None };
+        let source = Source::new(&self.file, &self.text);
         let document = source.parse()?;
         let is_other = |item: &Item<'_>| item.key != "scheme";
         match Section::root(source, document.get_ref()).items().find(is_other) {

@@ -86,7 +86,7 @@ fn invalid_models_are_refused_with_line_and_remedy() {
         ("{ model = \"lte\" }", "a model needs its mean rate: write mean = \"20 Mb/s\""),
         ("{ model = \"lte\", mean = 20 }", "`mean` = 20"),
         ("{ model = \"lte\", mean = \"20 Mb/s\", user = 3 }", "did you mean `users`?"),
-        ("{ model = \"lte\", trace = \"x\" }", "`rate` has no key `model`"),
+        ("{ model = \"lte\", trace = \"x\" }", "`rate` has a `trace` and a `model`; give one of the two"),
         ("{ trace = \"\" }", "write the name of a file"),
     ] {
         let error = refused("x.toml", &with_rate(rate));

@@ -143,6 +143,92 @@ fn a_name_of_the_library_stands_in_the_place_of_a_file() {
 }
 
 #[test]
+fn a_condition_in_a_file_stands_in_the_place_of_a_scenario() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    let read = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        Scenario::read(&file).and_then(|scenario| scenario.check(&Registries::default()).map(|()| scenario))
+    };
+    let scenario = read(CONDITION).unwrap();
+    assert_eq!(scenario.points().len(), 2); // newreno and cubic
+    assert_eq!(scenario.points()[0].get("condition").unwrap().as_str(), file.to_str());
+    let plan = first_plan(&Scenario::read_network(&file).unwrap()).unwrap();
+    assert_eq!((plan.links[0].config.rate.as_bps(), plan.flows.len()), (30_000_000, 0));
+    for (condition, start) in [
+        (CONDITION.replacen("\"7 ms\"", "\"7\"", 1), ":7: `delay`"),
+        (format!("group = \"mine\"\nduration = \"3 s\"\n{CONDITION}"), ":2: a condition has no key `duration`"),
+        (format!("{CONDITION}[[traffic]]\n"), ":1: a scenario needs `duration`"),
+    ] {
+        let error = read(&condition).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}{start}", file.display())), "{error}");
+    }
+    // The lines of the scenario around the condition are in no file of the user.
+    read(CONDITION).unwrap();
+    let mut scenario = Scenario::read(&file).unwrap();
+    scenario.set("scheme", values("newreeno")).unwrap();
+    let error = scenario.check(&Registries::default()).unwrap_err().to_string();
+    assert_eq!(error, format!("{}: no controller is called `newreeno`; did you mean `newreno`?", file.display()));
+}
+
+#[test]
+fn facts_of_a_condition_in_a_file_are_as_of_the_library() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    std::fs::write(&file, CONDITION).unwrap();
+    let facts = |name: &str| ConditionFacts::of(name, &Registries::default());
+    let mine = facts(file.to_str().unwrap()).unwrap();
+    assert_eq!((mine.title.as_str(), mine.group.as_str(), mine.round_trip.as_secs_f64()), ("Mine", "", 0.014));
+    assert!(facts("lte-waking").unwrap_err().to_string().contains("did you mean `lte-walking`?"));
+    std::fs::write(&file, using("geo")).unwrap();
+    let error = facts(file.to_str().unwrap()).unwrap_err().to_string();
+    assert!(error.contains(":1: a condition has no key `condition`"), "{error}");
+}
+
+#[test]
+fn a_conditions_bottleneck_runs_from_left_to_right() {
+    let link = |name: &str, ends: &str, rest: &str| {
+        let router = "router = { kind = \"drop-tail\" }";
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = [{ends}]\nrate = \"1 Mb/s\"\ndelay = \"1 ms\"\n{router}\n{rest}\n"
+        )
+    };
+    let two = |bottleneck: &str, other: &str, rest: &str| {
+        link("bottleneck", bottleneck, "measure = true") + &link("other", other, rest)
+    };
+    for (condition, remedy) in [
+        (CONDITION.replace("[\"left\", \"right\"]", "[\"right\", \"left\"]"), Some("between = [\"left\", \"right\"]")),
+        (two("\"left\", \"m\"", "\"m\", \"right\"", ""), None),
+        (two("\"left\", \"m\"", "\"right\", \"m\"", ""), None),
+        (two("\"m\", \"right\"", "\"m\", \"left\"", ""), None),
+        (two("\"right\", \"m\"", "\"left\", \"m\"", ""), Some("perhaps [\"m\", \"right\"]")),
+        (two("\"left\", \"m\"", "\"right\", \"m\"", "one_way = true"), Some("carries no data")),
+    ] {
+        let (_directory, read) = with_own(&condition);
+        let Some(remedy) = remedy else {
+            read.unwrap();
+            continue;
+        };
+        let error = read.unwrap_err();
+        assert!(error.contains("link `bottleneck` from ") && error.contains(remedy), "{error}");
+        assert!(error.contains("mine.toml:3: ") || error.contains("mine.toml:5: "), "{error}");
+    }
+}
+
+#[test]
+fn a_packet_larger_than_the_conditions_is_refused() {
+    let with = |packet: &str| {
+        let transport = format!("controller = \"newreno\"\ntransport = {{ packet = \"{packet}\" }}");
+        let text = using("vpn").replacen("controller = \"newreno\"", &transport, 1);
+        Scenario::parse("x.toml", &text)?.check(&Registries::default())
+    };
+    with("1420 B").unwrap();
+    let error = with("1421 B").unwrap_err().to_string();
+    assert!(error.starts_with("x.toml:15: transport: `packet` is 1.421 kB, and condition `vpn` carries at most"));
+    assert!(error.ends_with("make it smaller, or omit it for packets that fit"), "{error}");
+}
+
+#[test]
 fn the_smaller_packet_of_scenario_and_condition_counts() {
     let packet =
         |condition: &str, own: &str| common::plan(&(format!("packet = \"{own}\"\n") + &using(condition))).packet;
@@ -206,7 +292,6 @@ fn a_wrong_condition_is_refused_with_its_place() {
         ("\"bottleneck\"", "\"path\"", 1, "a condition needs a measured link called `bottleneck`"),
         ("measure = true", "", 1, "write [[link]] name = \"bottleneck\", measure = true"),
         ("title", "duration = \"3 s\"\ntitle", 1, "a condition has no key `duration`"),
-        ("measure = true", "measure = true\nchanges = [{ at = \"30 s\", rate = \"1 Mb/s\" }]", 10, "after the end"),
         ("title = \"Mine\"", "title = Mine", 1, "not TOML"),
     ] {
         let (directory, refused) = with_own(&CONDITION.replacen(find, replace, 1));
@@ -252,6 +337,11 @@ fn changes_repeat_until_the_end_of_the_run() {
         .collect();
     let expected: Vec<(f64, f64)> = (5..20).map(|s| (f64::from(s), if s % 2 == 1 { 0.02 } else { 0.01 })).collect();
     assert_eq!(changes, expected);
+    // A network that other programs use has no end of its own.
+    assert!(first_plan(&Scenario::read_network("path-flapping").unwrap()).unwrap().links[0].changes.len() > 500);
+    let late = CONDITION.replace("measure", "changes = [{ at = \"30 s\", rate = \"1 Mb/s\" }]\nmeasure");
+    let (_directory, read) = with_own(&late);
+    assert!(first_plan(&read.unwrap()).unwrap().links[0].changes.is_empty());
     // A run that ends before the first change has none.
     let short = using("path-flapping").replace("\"20 s\"", "\"4 s\"");
     assert!(common::plan(&short).links[0].changes.is_empty());

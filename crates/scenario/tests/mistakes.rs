@@ -282,6 +282,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("[\"left\", \"right\"]", "[\"left\", \"left\"]", 13, "two different routers"),
         ("[\"left\", \"right\"]", "[\"left\", \"sink\"]", 13, "a link joins two routers"),
         ("rate = \"40 Mb/s\"", "rate = \"40 Mbps\"", 14, "Mb/s"),
+        ("rate = \"40 Mb/s\"", "rate = \"4e7 b/s\"", 14, "a number, which cannot have an exponent, and one of"),
         ("rate = \"40 Mb/s\"", "rate = \"0 b/s\"", 14, "more than zero"),
         ("rate = \"40 Mb/s\"\n", "", 11, "link `bottleneck` needs `rate`"),
         ("delay = \"2.5 ms\"", "delay = \"1000000 s\"", 15, "`delay` is 1000000 s; use at most 3600 s"),
@@ -329,7 +330,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("size = { packets = 20 }", "size = { mean = \"9 kB\", pareto = 1 }", 45, "a shape above 1"),
         ("size = { packets = 20 }", "size = { distribution = \"hadop\" }", 45, "\"hadoop\", \"web-search\""),
         ("size = { packets = 20 }\n", "", 45, "give the traffic a `size`"),
-        ("of = \"bottleneck\"", "of = \"bottle\"", 46, "there are bottleneck, bottleneck.reverse"),
+        ("of = \"bottleneck\"", "of = \"bottle\"", 46, "did you mean `bottleneck` or `bottleneck.reverse`?"),
         ("of = \"bottleneck\"", "every = \"1 s\"", 46, "`every` does not go with `load`"),
         ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", count = 3", 46, "need one of"),
         ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", gaps = \"even\"", 46, "pareto = 1.2"),
@@ -342,6 +343,26 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("at = \"1 s\", spread", "at = \"11 s\", spread", 54, "make it earlier"),
         ("spread = \"1 s\"", "spread = \"20 s\"", 54, "make it shorter"),
         ("count = 2, at = \"1 s\", spread = \"1 s\"", "count = 900000, every = \"1 s\"", 47, "more than 1000000 flows"),
+    ] {
+        is_refused(find, replace, line, advice);
+    }
+}
+
+#[test]
+fn settings_that_never_act_or_lose_everything_are_refused() {
+    for (find, replace, line, advice) in [
+        ("per_packet = 0.01", "per_bit = 0.5", 17, "from 0 to below 0.001, for example 1e-6"),
+        ("per_packet = 0.01", "every = 1", 17, "loses all packets; write 2 or more"),
+        ("packets = 100", "bytes = \"1 B\"", 16, "bytes = \"1500 B\" or more"),
+        ("\"drop-tail\"", "\"dualpi2\", time_shift = \"9 ms\"", 16, "scheduler = \"time-shifted\", or remove it"),
+        ("min_rto = \"1 s\"", "min_rto = \"0.2 s\", delayed_ack = \"200 ms\"", 35, "give min_rto more"),
+        (
+            "\"drop-tail\", packets = 100",
+            "\"step-marking\", packets = 100, threshold = 100",
+            16,
+            "marks no packet in a buffer of 100",
+        ),
+        ("\"drop-tail\", packets = 100", "\"red\", packets = 100, min_th = 100, max_th = 300", 16, "less than a third"),
     ] {
         is_refused(find, replace, line, advice);
     }
@@ -422,6 +443,7 @@ fn two_schemes_cannot_set_different_routers_for_one_link() {
 fn missing_files_and_missing_tables_are_reported() {
     let message = Scenario::read("no/such.toml").unwrap_err().to_string();
     assert!(message.starts_with("no/such.toml: cannot be read"), "{message}");
+    assert!(message.ends_with("give the path of a file that this user may read"), "{message}");
     let message = check("duration = \"1 s\"").unwrap_err().to_string();
     assert!(message.starts_with("x.toml:1: a scenario needs `[[link]]`"), "{message}");
 }
@@ -486,6 +508,7 @@ fn impossible_bursts_of_loss_are_refused() {
     refuse("share = 0.1, length = \"0 s\"", "more than zero");
     refuse("share = 0.1, length = \"8\"", "ns, us, ms, s");
     refuse("share = 0.1, length = 8, bad = 1.5", "a probability, 0 to 1");
+    refuse("share = 0.1, length = 8, bad = 0.1, good = 0.2", "in the good state (0.2) than in the bad one (0.1)");
     refuse("share = 0.1, length = 8, r = 0.1", "`burst` has no key `r`");
     assert!(check(&GOOD.replacen("per_packet = 0.01", "burst = { share = 0.9, length = 9, bad = 1 }", 1)).is_ok());
 }

@@ -143,6 +143,10 @@ impl Config {
                 "syn_timeout or min_rto is zero, which would retransmit without end: give for example \"1 s\"".into()
             );
         }
+        if self.delayed_ack > Duration::ZERO && self.delayed_ack >= self.min_rto {
+            let wrong = format!("delayed_ack is {}, and min_rto {}", self.delayed_ack, self.min_rto);
+            return Err(format!("{wrong}: give min_rto more, so that no timer expires before the acknowledgement"));
+        }
         if self.keep_alive == Some(Duration::ZERO) {
             return Err("keep_alive is zero, which would send probes without end: give for example \"60 s\"".into());
         }

@@ -4,45 +4,62 @@ use std::fmt;
 
 use crate::renamed::new_name;
 
-/// The names to suggest: a similar one if there is exactly one, otherwise all.
+/// The names to suggest: a similar one if there is exactly one, otherwise all, similar ones first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
     /// The unknown name is an old one; this name replaces it.
     Renamed(&'static str),
     /// The only similar name.
     Near(String),
-    /// All names.
+    /// Several similar names, or one that has the same beginning, and all others.
+    Several(Vec<String>, Vec<String>),
+    /// All names: none is similar.
     All(Vec<String>),
 }
 
 impl Known {
-    /// The only name in `known` that differs by at most two letters (one if short), without regard to case; else all.
+    /// The only name in `known` that differs by at most two letters (one if short), without regard to case; else all,
+    /// those first that differ by as little, or that continue `name` or are continued by it.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         if let Some(new) = new_name(name, &known) {
             return Self::Renamed(new);
         }
         let distance = |other: &str| strsim::osa_distance(&name.to_lowercase(), &other.to_lowercase());
-        let mut known: Vec<(usize, &str)> = known.into_iter().map(|other| (distance(other), other)).collect();
-        let all = known.iter().map(|(_, other)| (*other).to_owned()).collect();
-        known.sort_unstable();
         let max_distance = if name.len() < 5 { 1 } else { 2 };
-        match known[..] {
+        let mut near: Vec<(usize, &str)> = known.iter().map(|other| (distance(other), *other)).collect();
+        near.sort_unstable();
+        match near[..] {
             [(steps, other), ref rest @ ..]
                 if steps <= max_distance && rest.first().is_none_or(|(next, _)| *next > steps) =>
             {
-                Self::Near(other.to_owned())
+                return Self::Near(other.to_owned());
             }
-            _ => Self::All(all),
+            _ => {}
         }
+        let continues = |a: &str, b: &str| b.len() >= MIN_PREFIX && a.starts_with(b);
+        let is_similar =
+            |other: &&str| distance(other) <= max_distance || continues(other, name) || continues(name, other);
+        let (near, others): (Vec<&str>, Vec<&str>) = known.into_iter().partition(is_similar);
+        let [near, others] = [near, others].map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        if near.is_empty() { Self::All(others) } else { Self::Several(near, others) }
     }
 }
+
+/// The letters that a name needs, so that one which continues it is similar.
+const MIN_PREFIX: usize = 3;
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Renamed(name) => write!(f, "its name is `{name}`"),
             Self::Near(name) => write!(f, "did you mean `{name}`?"),
+            Self::Several(near, others) => {
+                let list = format!("`{}`", near.join("`, `"));
+                let list = list.rsplit_once(", ").map_or(list.clone(), |(first, last)| format!("{first} or {last}"));
+                write!(f, "did you mean {list}?")?;
+                if others.is_empty() { Ok(()) } else { write!(f, "; there are also {}", others.join(", ")) }
+            }
             Self::All(names) if names.is_empty() => f.write_str("there is none"),
             Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
             Self::All(names) => write!(f, "there are {}", names.join(", ")),
@@ -95,8 +112,24 @@ mod tests {
         assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
         assert_eq!(Known::near("TCP", ["rate", "tcp"]), Known::Near("tcp".into()));
         assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
-        for (name, known) in [("wait", ["ai", "weight"]), ("bbr", ["bic", "cubic"]), ("tcp", ["htcp", "vcp"])] {
+        for (name, known) in [("wait", ["ai", "weight"]), ("bbr", ["bic", "cubic"])] {
             assert!(matches!(Known::near(name, known), Known::All(_)), "{name}");
+        }
+    }
+
+    #[test]
+    fn several_similar_names_come_before_the_others() {
+        for (name, known, message) in [
+            ("bbrv3", ["bbr", "bbr1", "cubic"], "did you mean `bbr` or `bbr1`?; there are also cubic"),
+            ("tcp", ["cubic", "htcp", "vcp"], "did you mean `htcp` or `vcp`?; there are also cubic"),
+            (
+                "lte",
+                ["geo", "lte-train", "lte-upload"],
+                "did you mean `lte-train` or `lte-upload`?; there are also geo",
+            ),
+            ("wifi", ["wifi-a", "wifi-b", "wifi-c"], "did you mean `wifi-a`, `wifi-b` or `wifi-c`?"),
+        ] {
+            assert_eq!(Known::near(name, known).to_string(), message);
         }
     }
 

@@ -14,7 +14,15 @@ pub struct BadQuantity {
 
 /// What to write before the unit. Callers decide whether it may be 0.
 fn number(text: &str) -> &'static str {
-    if text.trim_start().starts_with('-') { "a number, which cannot be negative," } else { "a number" }
+    let after_digits = text.trim().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let exponent = after_digits.strip_prefix(['e', 'E']).map(|rest| rest.trim_start_matches(['+', '-']));
+    if text.trim_start().starts_with('-') {
+        "a number, which cannot be negative,"
+    } else if exponent.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+        "a number, which cannot have an exponent,"
+    } else {
+        "a number"
+    }
 }
 
 /// How a quantity is written.

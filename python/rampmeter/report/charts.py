@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import cycle, pairwise
+from textwrap import fill
 from typing import Any
 
 from matplotlib import pyplot, rc_context
 from matplotlib.lines import Line2D
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import COLOURS, RULES, markers, plain_log
 from rampmeter.report.sweep import Sweep
 from rampmeter.tables import Row, deviation, grouped, mean
 
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
 """Colors for lines without a color of their own (Okabe and Ito, 2008)."""
+
+DASHES = ["-", (0, (4, 1.5)), (0, (1, 1.2))]
+"""How lines of one color differ."""
+
+WIDTH = 9.6
+"""The width of a chart in inches."""
 
 MAX_LINES = 24
 """The maximum number of lines in a readable chart; the tables contain all."""
@@ -78,7 +87,7 @@ def over_the_sweep(sweep: Sweep) -> Chart | None:
 def draw_along(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str, unit: float) -> Callable[[Any], None]:
     """Draw lines along an axis."""
     along = sweep.along or ""
-    marks = markers(lines)
+    marks, kinds = markers(lines), dashes(lines)
 
     def draw(axes: Any) -> None:
         for name, of_line in grouped(rows, sweep.name).items():
@@ -86,7 +95,7 @@ def draw_along(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str
             found = [(at, mean(some, column), deviation(some, column)) for at, some in sorted(points.items())]
             shown = [(at, unit * value, unit * spread) for at, value, spread in found if value is not None]
             if shown:
-                looks = {"marker": marks[name], "color": lines[name]}
+                looks = {"marker": marks[name], "color": lines[name], "linestyle": kinds[name]}
                 axes.errorbar(*zip(*shown, strict=True), capsize=2.5, elinewidth=1, **looks)
         places = sorted({row[along] for row in rows})
         if places[0] > 0 and places[-1] >= 30 * places[0]:
@@ -121,11 +130,13 @@ def completion_times(sweep: Sweep) -> Chart | None:
     lines = colors(sweep, rows)
     if not rows or len(lines) > MAX_LINES:
         return None
+    kinds = dashes(lines)
 
     def draw(axes: Any) -> None:
         for name, of_line in grouped(rows, sweep.name).items():
             times = sorted(1e3 * row["fct_s"] for row in of_line)
-            axes.step(times, [100 * (n + 1) / len(times) for n in range(len(times))], where="post", color=lines[name])
+            shares = [100 * (n + 1) / len(times) for n in range(len(times))]
+            axes.step(times, shares, where="post", color=lines[name], linestyle=kinds[name])
         axes.set_xscale("log")
         plain_log(axes.xaxis)
         axes.set_xlabel("flow completion time (ms)")
@@ -184,11 +195,12 @@ def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:
 
 def over_time(series: dict[Any, list[tuple[float, float]]], lines: dict[Any, str]) -> Callable[[Any], None]:
     """Draw lines along time."""
+    kinds = dashes(lines)
 
     def draw(axes: Any) -> None:
         for name, points in series.items():
             if points:
-                axes.plot(*zip(*points, strict=True), color=lines[name], linewidth=1.1)
+                axes.plot(*zip(*points, strict=True), color=lines[name], linestyle=kinds[name], linewidth=1.1)
         axes.set_xlabel("time (s)")
         axes.set_ylim(bottom=0)
 
@@ -203,6 +215,16 @@ def colors(sweep: Sweep, rows: list[Row]) -> dict[str, str]:
     return {name: known.get(name) or next(free) for name in names}
 
 
+def dashes(lines: dict[Any, str]) -> dict[Any, Any]:
+    """Choose the dashes of each line, other ones for each line that repeats a color."""
+    seen: Counter[str] = Counter()
+    kinds = {}
+    for name, color in lines.items():
+        kinds[name] = DASHES[seen[color] % len(DASHES)]
+        seen[color] += 1
+    return kinds
+
+
 def chart(
     title: str,
     note: str,
@@ -212,19 +234,50 @@ def chart(
     *,
     marked: bool = False,
 ) -> Chart:
-    """Arrange panels two in a row, each `height` inches high, with one legend, of `marked` or plain lines."""
-    rows = (len(panels) + 1) // 2
+    """Draw panels with one legend, of `marked` or plain lines."""
     with rc_context({**RULES, "svg.fonttype": "path"}):
-        figure = pyplot.figure(figsize=(9.6, height * rows + 0.4), layout="constrained")
-        for place, (name, draw) in enumerate(panels):
-            axes = figure.add_subplot(rows, min(2, len(panels)), place + 1)
-            draw(axes)
-            axes.set_title(name)
-        if len(legend) > 1:
-            marks = markers(legend) if marked else {}
-            handles = [Line2D([], [], color=color, marker=marks.get(name)) for name, color in legend.items()]
-            figure.legend(handles, list(legend), loc="outside upper left", ncols=min(6, len(legend)))
+        figure = arrange(panels, legend, height, marked=marked)
         written = BytesIO()
         figure.savefig(written, format="svg", metadata={"Date": None})
         pyplot.close(figure)
     return Chart(title, note, written.getvalue())
+
+
+def arrange(panels: list[Panel], legend: dict[str, str], height: float, *, marked: bool) -> Drawing:
+    """Arrange panels two in a row, each `height` inches high, below the legend."""
+    rows = (len(panels) + 1) // 2
+    figure = pyplot.figure(figsize=(WIDTH, height * rows + 0.4), layout="constrained")
+    titles = []
+    for place, (name, draw) in enumerate(panels):
+        axes = figure.add_subplot(rows, min(2, len(panels)), place + 1)
+        draw(axes)
+        titles.append(axes.set_title(name))
+    if len(legend) > 1:
+        marks, kinds = markers(legend) if marked else {}, dashes(legend)
+        handles = [
+            Line2D([], [], color=color, linestyle=kinds[name], marker=marks.get(name)) for name, color in legend.items()
+        ]
+        lines = add_legend(figure, handles, list(legend))
+        figure.set_figheight(height * rows + 0.2 + 0.2 * lines)
+    break_titles(figure, titles)
+    return figure
+
+
+def add_legend(figure: Drawing, handles: list[Line2D], names: list[str]) -> int:
+    """Write the legend in as many columns as the figure has room for. Return the number of its lines."""
+    for columns in range(min(6, len(names)), 0, -1):
+        legend = figure.legend(handles, names, loc="outside upper left", ncols=columns)
+        figure.draw_without_rendering()
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return -(-len(names) // columns)
+        legend.remove()
+    return 0
+
+
+def break_titles(figure: Drawing, titles: list[Any]) -> None:
+    """Break the titles that are wider than their panels into lines."""
+    figure.draw_without_rendering()
+    for title in titles:
+        width, room = title.get_window_extent().width, title.axes.bbox.width
+        if width > room:
+            title.set_text(fill(title.get_text(), max(10, int(len(title.get_text()) * room / width))))

@@ -200,7 +200,9 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
         let ids = || claims.iter().map(|claim| claim.id.as_str());
         let known = match Known::near(name, ids()) {
             // A paper may have hundreds of claims.
-            Known::All(_) => format!("near it are {}", nearest(name, ids(), SUGGESTIONS).join(", ")),
+            Known::All(_) | Known::Several(..) => {
+                format!("near it are {}", nearest(name, ids(), SUGGESTIONS).join(", "))
+            }
             near => near.to_string(),
         };
         return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));

@@ -8,7 +8,7 @@ use rampmeter_linux::{Commands, Emulated, Status};
 use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Registries, Scenario, WorldError};
 use rampmeter_units::Duration;
 
-use super::run::set_axes;
+use super::run::set_point;
 use crate::failure::Failure;
 use crate::stop_flag;
 
@@ -17,8 +17,8 @@ use crate::stop_flag;
 #[command(
     after_help = "The network is that of the scenario's first point, with queues, losses and changes. The traffic of \
     the scenario, if it has any, runs beside the commands. The variables RAMPMETER_LEFT and RAMPMETER_RIGHT have the \
-    addresses of the hosts. When the right command has ended, the left one gets SIGTERM. The exit code is that of the \
-    right command. Standard input is empty.\n\n\
+    addresses of the hosts. When the right command has ended, the left one gets SIGTERM; when the left one has failed, \
+    the right one does. The exit code is that of the right command, or of the left one if it failed first. Standard input is empty.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
     --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'\n  \
     rampmeter emulate lte-walking --left 'iperf3 -s -1' --right 'sleep 1; iperf3 -R -c $RAMPMETER_LEFT'"
@@ -45,7 +45,7 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
         return Err(Failure::input("no command is given; give --left COMMAND, --right COMMAND or both"));
     }
     let mut scenario = Scenario::read_network(&args.file)?;
-    set_axes(&mut scenario, &args.set)?;
+    set_point(&mut scenario, &args.set)?;
     let plan = scenario.plan(&scenario.points()[0], registries)?;
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
+use rampmeter_scenario::{Axis, Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Cluster, Directory, Program, Resume, Sweep, default_directory, overview};
 use serde_json::json;
@@ -140,6 +140,26 @@ pub(crate) fn set_axes(scenario: &mut Scenario, sets: &[String]) -> Result<(), F
         scenario.set(axis, list)?;
     }
     Ok(())
+}
+
+/// Sets axes to the values of `--set AXIS=VALUE`, for a command that takes one point.
+pub(crate) fn set_point(scenario: &mut Scenario, sets: &[String]) -> Result<(), Failure> {
+    set_axes(scenario, sets)?;
+    for set in sets {
+        let name = set.split_once('=').map_or("", |(axis, _)| axis.trim());
+        let has_more = |axis: &&Axis| axis.name == name && axis.values.len() > 1;
+        if let Some(axis) = scenario.axes().iter().find(has_more) {
+            let wrong =
+                format!("--set {set}: axis `{name}` has {} values, and this command uses one", axis.values.len());
+            return Err(Failure::input(format!("{wrong}; write for example --set {name}={}", plain(&axis.values[0]))));
+        }
+    }
+    Ok(())
+}
+
+/// A value as on the command line.
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.

@@ -1,15 +1,16 @@
-//! `rampmeter trace`: draws the capacity of a link, or writes it as a trace.
+//! `rampmeter trace`: draws the capacity of a link, or writes it as a trace. A link with a rate of its own may send in
+//! each millisecond what that rate allows.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use rampmeter_router::capacity::{BYTES_PER_LINE, MAX_LINES, Opportunities, Opportunity, Trace};
+use rampmeter_router::capacity::{BYTES_PER_LINE, MAX_LINES, Opportunity, Trace};
 use rampmeter_scenario::{LinkId, LinkPlan, Plan, Registries, Scenario, values};
 use rampmeter_units::{Bytes, Duration, Known, Rate, Time};
 
-use super::run::set_axes;
+use super::run::set_point;
 use crate::failure::Failure;
 
 /// The time of one character of the drawing, and the characters of one line.
@@ -27,7 +28,8 @@ const MAX_DRAWN: usize = 60;
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
     file: PathBuf,
-    /// The link; NAME.reverse is its reverse direction [default: the first one whose capacity varies]
+    /// The link; NAME.reverse is its reverse direction [default: the first one whose capacity varies, or a
+    /// measured one]
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
     /// The length of the trace
@@ -46,7 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) fn trace(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read_network(&args.file)?;
-    set_axes(&mut scenario, &args.set)?;
+    set_point(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
     }
@@ -54,38 +56,67 @@ pub(crate) fn trace(args: &Args, registries: &Registries) -> Result<ExitCode, Fa
     let (link, opportunities) = find(&plan, args.link.as_deref())?;
     match &args.out {
         Some(path) => {
-            std::fs::write(path, record(link, opportunities, args.length)?)
-                .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+            let trace = record(link, opportunities, args.length)?;
+            std::fs::write(path, trace).map_err(|error| {
+                let advice = "give --out a file in a directory that exists";
+                Failure::failed(format!("{} cannot be written: {error}; {advice}", path.display()))
+            })?;
         }
         None => print!("{}", draw(link, opportunities, args.length)?),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The link called `name`, or the first one that has opportunities.
-fn find<'p>(plan: &'p Plan, name: Option<&str>) -> Result<(&'p LinkPlan, Opportunities), Failure> {
-    let found = |n: usize| Some((&plan.links[n], plan.opportunities(LinkId(n))?));
-    let advice = "give a link a trace or a model: docs/scenario.md";
-    match name {
+/// An endless sequence of opportunities.
+type Opportunities<'p> = Box<dyn Iterator<Item = Opportunity> + 'p>;
+
+/// The link called `name`; or the first one whose capacity varies, or that is measured, or the first one.
+fn find<'p>(plan: &'p Plan, name: Option<&str>) -> Result<(&'p LinkPlan, Opportunities<'p>), Failure> {
+    let first = |is_wanted: fn(&LinkPlan) -> bool| plan.links.iter().position(is_wanted);
+    let n = match name {
         None => (0..plan.links.len())
-            .find_map(found)
-            .ok_or_else(|| Failure::input(format!("no link of the scenario has opportunities; {advice}"))),
+            .find(|n| plan.opportunities(LinkId(*n)).is_some())
+            .or_else(|| first(|link| link.changes.iter().any(|change| change.rate.is_some())))
+            .or_else(|| first(|link| link.measured))
+            .unwrap_or(0),
         Some(name) => {
             let known = || Known::near(name, plan.links.iter().map(|link| link.name.as_str()));
             let n = plan.links.iter().position(|link| link.name == name);
-            let n = n.ok_or_else(|| Failure::input(format!("no link is called `{name}`; {}", known())))?;
-            found(n).ok_or_else(|| Failure::input(format!("link `{name}` sends at a rate of its own; {advice}")))
+            n.ok_or_else(|| Failure::input(format!("no link is called `{name}`; {}", known())))?
         }
+    };
+    let link = &plan.links[n];
+    let refuse = |why: &str| Failure::input(format!("link `{}` {why}; choose another one with --link", link.name));
+    match (plan.opportunities(LinkId(n)), &link.capacity) {
+        (Some(mut opportunities), _) => Ok((link, Box::new(std::iter::from_fn(move || Some(opportunities.next()))))),
+        (None, Some(_)) => Err(refuse("is a token bucket, whose capacity depends on what was sent")),
+        (None, None) if link.config.rate == Rate::MAX => Err(refuse("has no limit to its rate")),
+        (None, None) => Ok((link, Box::new(at_rate(link)))),
     }
 }
 
-fn record(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> Result<String, Failure> {
+/// What a link without a model or a trace may send in each millisecond, by its rate and its `changes`.
+fn at_rate(link: &LinkPlan) -> impl Iterator<Item = Opportunity> {
+    let step = Duration::from_millis(1);
+    let mut unsent = 0; // bits that are no whole byte yet, times 1000
+    let mut start = Time::ZERO;
+    std::iter::repeat_with(move || {
+        let before = link.changes.iter().take_while(|change| change.at <= start);
+        let rate = before.filter_map(|change| change.rate).last().unwrap_or(link.config.rate);
+        let sum = unsent + u128::from(rate.as_bps());
+        unsent = sum % 8000;
+        start += step;
+        Opportunity { at: start, bytes: Bytes::new((sum / 8000) as u64), delay: Duration::ZERO }
+    })
+}
+
+fn record(link: &LinkPlan, opportunities: Opportunities<'_>, length: Duration) -> Result<String, Failure> {
     let lines = link.config.rate.bytes_in(length).as_u64() / BYTES_PER_LINE.as_u64();
     if lines > MAX_LINES as u64 {
         let wrong = format!("{length} at {} are {lines} lines of 1500 bytes", link.config.rate);
         return Err(Failure::input(format!("{wrong}; use at most {MAX_LINES}: a shorter --length")));
     }
-    let text = Trace::record(std::iter::from_fn(|| Some(opportunities.next())), length);
+    let text = Trace::record(opportunities, length);
     match Trace::parse(&text) {
         Ok(_) => Ok(text),
         Err(error) => Err(Failure::input(format!("{length} are no trace: {}; use a longer --length", error.problem))),
@@ -93,7 +124,7 @@ fn record(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -
 }
 
 /// A line for each 10 s, with a character for the mean rate of each 100 ms.
-fn draw(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> Result<String, Failure> {
+fn draw(link: &LinkPlan, opportunities: Opportunities<'_>, length: Duration) -> Result<String, Failure> {
     let steps = length.as_nanos().div_ceil(STEP.as_nanos());
     if steps == 0 || steps > (WIDTH * MAX_DRAWN) as u64 {
         let longest = STEP * (WIDTH * MAX_DRAWN) as u64;
@@ -102,8 +133,7 @@ fn draw(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> 
         )));
     }
     let mut bytes = vec![Bytes::ZERO; steps as usize];
-    loop {
-        let Opportunity { at, bytes: more, .. } = opportunities.next();
+    for Opportunity { at, bytes: more, .. } in opportunities {
         if at >= Time::ZERO + length {
             break;
         }
@@ -112,7 +142,8 @@ fn draw(link: &LinkPlan, mut opportunities: Opportunities, length: Duration) -> 
     let max = bytes.iter().copied().max().unwrap_or_default();
     let sum = bytes.iter().copied().fold(Bytes::ZERO, |sum, bytes| sum + bytes);
     let [set, mean, peak] = [link.config.rate, Rate::of(sum, length), Rate::of(max, STEP)].map(rounded);
-    let mut text = format!("{}: {set} on average, {mean} in this time, at most {peak} in {STEP}\n", link.name);
+    let when = if link.capacity.is_some() { "on average" } else { "at first" };
+    let mut text = format!("{}: {set} {when}, {mean} in this time, at most {peak} in {STEP}\n", link.name);
     for (line, bytes) in bytes.chunks(WIDTH).enumerate() {
         let bar: String = bytes.iter().map(|bytes| character(bytes.as_f64() / max.as_f64())).collect();
         let _ = writeln!(text, "{:>5} s {bar}", line * WIDTH / 10);

@@ -88,9 +88,12 @@ pub struct Config {
     #[default(0.1)]
     pub classic_share: f64,
     /// `time-shifted`: how much older than it is an L4S packet counts.
-    #[default(Duration::from_millis(50))]
-    pub time_shift: Duration,
+    /// 50 ms if it is not given.
+    pub time_shift: Option<Duration>,
 }
+
+/// `time_shift` where none is given.
+const TIME_SHIFT: Duration = Duration::from_millis(50);
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
@@ -105,6 +108,10 @@ impl Settings for Config {
         ensure(coupling, "`coupling` must be 1 or more: 2 is recommended")?;
         let share = self.classic_share > 0.0 && self.classic_share < 1.0;
         ensure(share, "`classic_share` must be above 0 and below 1: 0.1 is recommended")?;
+        ensure(
+            self.time_shift.is_none() || self.scheduler == Scheduler::TimeShifted,
+            "`time_shift` does nothing with this `scheduler`: write scheduler = \"time-shifted\", or remove it",
+        )?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -215,7 +222,7 @@ impl<P: Parcel> DualPi2<P> {
             (None, Some(_)) => Some(false),
             (Some(l4s), Some(classic)) => Some(match self.config.scheduler {
                 Scheduler::Wrr => self.credit <= 0.0,
-                Scheduler::TimeShifted => l4s + self.config.time_shift >= classic,
+                Scheduler::TimeShifted => l4s + self.config.time_shift.unwrap_or(TIME_SHIFT) >= classic,
             }),
         }
     }

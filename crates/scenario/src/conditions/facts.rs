@@ -4,9 +4,11 @@ use rampmeter_router::{AnyConfig, Burst, Loss};
 use rampmeter_units::{Bytes, Duration, Rate};
 use serde::{Serialize, Serializer};
 
-use super::{CONDITIONS, Condition};
+use super::{CONDITIONS, Conditions};
+use crate::beside::Beside;
+use crate::document::{Section, Source};
 use crate::error::Result;
-use crate::{LinkId, LinkPlan, NodeId, Registries};
+use crate::{LinkId, LinkPlan, NodeId, Registries, Scenario, ScenarioError};
 
 /// What a condition is, from left to right unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +44,7 @@ pub struct ConditionFacts {
 impl ConditionFacts {
     /// Those of all conditions of the library.
     pub fn all(registries: &Registries) -> Result<Vec<Self>> {
-        CONDITIONS.iter().map(|condition| Self::of(condition, registries)).collect()
+        CONDITIONS.iter().map(|condition| Self::of(condition.name, registries)).collect()
     }
 
     /// A time in milliseconds as lists show it, with two digits where they matter.
@@ -51,8 +53,11 @@ impl ConditionFacts {
         if milliseconds < 10.0 { format!("{milliseconds:.1} ms") } else { format!("{milliseconds:.0} ms") }
     }
 
-    fn of(condition: &Condition, registries: &Registries) -> Result<Self> {
-        let scenario = condition.scenario()?;
+    /// Those of one condition: of the library, or in a file.
+    pub fn of(name: &str, registries: &Registries) -> Result<Self> {
+        let text = Conditions::new(Beside::file("")).text(name);
+        let text = text.map_err(|problem| ScenarioError::Set { file: name.to_owned(), problem })?.text;
+        let scenario = Scenario::over(name)?;
         let plan = scenario.plan(&scenario.points()[0], registries)?;
         let node = |name| plan.nodes.iter().position(|node| node.name == name).map(NodeId);
         let path = |from, to| plan.path(node(from)?, node(to)?).ok();
@@ -65,11 +70,12 @@ impl ConditionFacts {
         let kept: f64 = there.iter().map(|link| 1.0 - mean_loss(link.config.loss, plan.packet)).product();
         let bottleneck = there.iter().find(|link| link.name == "bottleneck").copied();
         let room = bottleneck.and_then(|link| Some(link.config.rate.time_to_send(plan.packet * link.room?)));
+        let key = |key| text_of(&text, key).unwrap_or_default();
         Ok(Self {
-            name: condition.name.to_owned(),
-            group: condition.key("group"),
-            title: condition.key("title"),
-            source: condition.key("source"),
+            name: name.to_owned(),
+            group: key("group"),
+            title: key("title"),
+            source: key("source"),
             rate: rate(&there),
             reverse_rate: rate(&back),
             varies: bottleneck.and_then(|link| Some(link.capacity.as_ref()?.kind())),
@@ -79,6 +85,13 @@ impl ConditionFacts {
             loss: 1.0 - kept,
         })
     }
+}
+
+/// The text of one of the keys of a condition's `text`.
+fn text_of(text: &str, key: &str) -> Option<String> {
+    let source = Source::new("", text);
+    let document = source.parse().ok()?;
+    Some(Section::root(source, document.get_ref()).get(key)?.as_text()?.to_owned())
 }
 
 /// The rate that one flow can sustain: the link's or that of its policer.

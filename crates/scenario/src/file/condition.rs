@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rampmeter_units::{Bytes, Duration};
 
-use super::{HostsSpec, LinkSpec, RateSpec, SchemeSpec, TrafficSpec, packet};
+use super::{HostsSpec, LinkSpec, RateSpec, RunEnd, SchemeSpec, TrafficSpec, packet};
 use crate::conditions::Conditions;
 use crate::document::{Item, Section, Source};
 use crate::error::Result;
@@ -31,13 +31,14 @@ impl ConditionSpec {
     pub(crate) fn read(item: &Item<'_>, conditions: &Conditions, duration: Duration, end: Duration) -> Result<Self> {
         let name = item.text()?;
         let found = conditions.text(name).map_err(|wrong| item.error(wrong))?;
-        let source = Source { file: &found.file, text: &found.text, appended: None };
+        let source = Source::new(&found.file, &found.text);
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref()).called("a condition".into());
         section.keys(&KEYS)?;
         for key in ["title", "source", "group"] {
             section.optional(key, Item::text)?;
         }
+        let end = RunEnd { at: end, refuses_later: false };
         let mut condition = Self {
             name: name.to_owned(),
             packet: section.optional("packet", packet)?,
@@ -58,13 +59,43 @@ impl ConditionSpec {
             let advice = "senders of scenarios are at `left` and receivers at `right`";
             return Err(section.error(format!("a condition needs links from `left` to `right`; {advice}")));
         }
-        if !self.links.iter().any(|link| link.name == "bottleneck" && link.forward.measured) {
+        let Some(bottleneck) = self.links.iter().find(|link| link.name == "bottleneck" && link.forward.measured) else {
             let example = "[[link]] name = \"bottleneck\", measure = true";
             return Err(
                 section.error(format!("a condition needs a measured link called `bottleneck`; write {example}"))
             );
+        };
+        let [near, far] = bottleneck.ends.each_ref().map(String::as_str);
+        if self.leads("left", near) && self.leads(far, "right") {
+            return Ok(());
         }
-        Ok(())
+        let advice = if [near, far] == ["right", "left"] {
+            "write between = [\"left\", \"right\"]".to_owned()
+        } else {
+            format!("write its ends in the order of a path from `left` to `right`, perhaps [\"{far}\", \"{near}\"]")
+        };
+        let wrong = format!("the link `bottleneck` from `{near}` to `{far}` carries no data from `left` to `right`");
+        Err(bottleneck.lines.of("between").error(format!("{wrong}; {advice}")))
+    }
+
+    /// Whether links other than the bottleneck lead from one router to another.
+    fn leads(&self, from: &str, to: &str) -> bool {
+        let others = self.links.iter().filter(|link| link.name != "bottleneck");
+        let hops: Vec<(&str, &str)> = others
+            .flat_map(|link| {
+                let [a, b] = link.ends.each_ref().map(String::as_str);
+                std::iter::once((a, b)).chain(link.reverse.is_some().then_some((b, a)))
+            })
+            .collect();
+        let mut reached = vec![from];
+        let mut next = 0;
+        while let Some(at) = reached.get(next).copied() {
+            let more = hops.iter().filter(|hop| hop.0 == at).map(|hop| hop.1);
+            let new: Vec<&str> = more.filter(|router| !reached.contains(router)).collect();
+            reached.extend(new);
+            next += 1;
+        }
+        reached.contains(&to)
     }
 
     /// Gives names the prefix, and finds traces beside the condition. Its own traffic is never part of the results.

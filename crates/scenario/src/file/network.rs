@@ -21,12 +21,15 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// The maximum number of changes by one entry of a link's `changes`.
 const MAX_CHANGES: u64 = 100_000;
 
+/// The loss of a bit from which a packet of 1500 bytes is lost almost always.
+const MAX_BIT_LOSS: f64 = 0.001;
+
 /// The minimum length and interval of stalls.
 const MIN_STALL: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
-    lines: Lines,
+    pub(super) lines: Lines,
     pub(crate) name: String,
     pub(crate) ends: [String; 2],
     pub(crate) forward: DirectionSpec,
@@ -67,9 +70,17 @@ pub(crate) struct HostsSpec {
     pub(crate) stalls: Option<Stalls>,
 }
 
+/// The end of a run, up to which a link's `changes` apply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunEnd {
+    pub(crate) at: Duration,
+    /// Whether a later change is a mistake. A condition's is none, because it is for runs of any length.
+    pub(crate) refuses_later: bool,
+}
+
 impl LinkSpec {
-    /// Reads a link of a run that ends at `end`.
-    pub(crate) fn read(section: &Section<'_>, end: Duration) -> Result<Self> {
+    /// Reads a link of a run with this `end`.
+    pub(crate) fn read(section: &Section<'_>, end: RunEnd) -> Result<Self> {
         section.keys(&[&["name", "between", "one_way", "reverse"][..], &DirectionSpec::KEYS].concat())?;
         let name = section.need("name", "name = \"bottleneck\"")?.name()?.to_owned();
         let section = &section.called(format!("link `{name}`"));
@@ -133,7 +144,7 @@ impl DirectionSpec {
         ["rate", "delay", "router", "loss", "jitter", "reordering", "duplication", "ecn", "changes", "measure"];
 
     /// Reads one direction of a link. Values that are omitted are taken from `other`, except `measure`.
-    fn read(section: &Section<'_>, end: Duration, other: Self) -> Result<Self> {
+    fn read(section: &Section<'_>, end: RunEnd, other: Self) -> Result<Self> {
         let direction = Self {
             rate: section.or("rate", other.rate, RateSpec::read)?,
             delay: section.or("delay", other.delay, delay)?,
@@ -163,12 +174,17 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
     }
     let section = item.section("`loss`")?;
     section.keys(&["every", "per_packet", "per_bit", "burst"])?;
-    let every = section.or("every", 0, |item| item.count(0..=u64::from(u32::MAX)))?;
+    let every = section.or("every", 0, |item| match item.count(0..=u64::from(u32::MAX))? {
+        1 => Err(item.error("`every` is 1, which loses all packets; write 2 or more, or 0 for none")),
+        every => Ok(every),
+    })?;
     let expected = "a probability from 0 to below 1, for example 0.01";
-    let probability = |key| section.or(key, 0.0, |item| item.number(0.0, 1.0, expected));
+    let per_packet = section.or("per_packet", 0.0, |item| item.number(0.0, 1.0, expected))?;
+    let expected = "a probability from 0 to below 0.001, for example 1e-6: more loses all packets";
+    let per_bit = section.or("per_bit", 0.0, |item| item.number(0.0, MAX_BIT_LOSS, expected))?;
     let burst = section.optional("burst", burst)?;
     let every = NonZeroU64::new(every);
-    Ok(Loss { every, per_packet: probability("per_packet")?, per_bit: probability("per_bit")?, burst })
+    Ok(Loss { every, per_packet, per_bit, burst })
 }
 
 fn burst(item: &Item<'_>) -> Result<Burst> {
@@ -186,7 +202,12 @@ fn burst(item: &Item<'_>) -> Result<Burst> {
     };
     let probability =
         |key, default| section.or(key, default, |item| item.number(0.0, 1.0 + f64::EPSILON, "a probability, 0 to 1"));
-    Ok(Burst { share, length, bad: probability("bad", 1.0)?, good: probability("good", 0.0)? })
+    let (bad, good) = (probability("bad", 1.0)?, probability("good", 0.0)?);
+    if good > bad {
+        let wrong = format!("`burst` loses more packets in the good state ({good}) than in the bad one ({bad})");
+        return Err(item.error(format!("{wrong}; swap them")));
+    }
+    Ok(Burst { share, length, bad, good })
 }
 
 fn share(item: &Item<'_>) -> Result<f64> {
@@ -229,18 +250,18 @@ fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
     )
 }
 
-fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
+fn changes(item: &Item<'_>, end: RunEnd) -> Result<Vec<Change>> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
         section.keys(&["at", "every", "rate", "delay", "ecn"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
         let every = section.optional("every", |item| match item.positive::<Duration>()? {
-            every if (end.as_nanos() / every.as_nanos()) > MAX_CHANGES => {
+            every if (end.at.as_nanos() / every.as_nanos()) > MAX_CHANGES => {
                 Err(item.error(format!("`every` is {every}; at most {MAX_CHANGES} changes in a run are possible")))
             }
             every => Ok(every),
         })?;
-        if at >= end && every.is_none() {
+        if at >= end.at && every.is_none() && end.refuses_later {
             let wrong = format!("this entry of `changes` is for {at}, after the end of the run");
             return Err(item.error(format!("{wrong}; make it earlier, or `duration` longer")));
         }
@@ -252,7 +273,7 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
         }
         let change = |at| Change { at: Time::ZERO + at, rate, delay, ecn };
         let times = std::iter::successors(Some(at), |at| every.map(|every| *at + every));
-        Ok(times.take_while(|at| *at < end).map(change).collect::<Vec<_>>())
+        Ok(times.take_while(|at| *at < end.at).map(change).collect::<Vec<_>>())
     };
     let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>>>()?.concat();
     changes.sort_by_key(|change| change.at);

@@ -26,6 +26,9 @@ impl RateSpec {
         }
         let section = item.section("`rate`")?;
         let Some(trace) = section.get("trace") else { return Self::read_model(item, &section) };
+        if section.get("model").is_some() {
+            return Err(item.error("`rate` has a `trace` and a `model`; give one of the two"));
+        }
         section.keys(&["trace"])?;
         match trace.text()? {
             "" => Err(trace.error("`trace` is empty; write the name of a file of mahimahi's format")),
