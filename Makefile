@@ -143,6 +143,10 @@ bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and
 bench-cluster: python ## throughput of sweeps on a Dask cluster of this machine, compared with threads
 	$(PYTHON) scripts/bench_cluster.py
 
+.PHONY: evaluations
+evaluations: build venv ## the pages of eight controllers, and what each fails in docs/evaluation.md: EVALUATIONS=--full
+	$(PYTHON) scripts/evaluations.py $(RAMPMETER) $(EVALUATIONS)
+
 .PHONY: bench-gate
 bench-gate: build venv ## false alarms of `evaluate --baseline` in 20 evaluations, and regressions to find: GATE=--help
 	$(PYTHON) scripts/bench_gate.py $(RAMPMETER) $(GATE)

@@ -51,7 +51,7 @@ NAV = {
         "docs/vcp-islands.md",
         "docs/vcp-fluid.md",
     ],
-    "Contributing": ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/glossary.md", "CHANGELOG.md"],
+    "Contributing": ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/speed.md", "docs/glossary.md", "CHANGELOG.md"],
     "Crates": [],
 }
 ELSE = "Papers"

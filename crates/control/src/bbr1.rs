@@ -211,7 +211,7 @@ impl Bbr1 {
     }
 
     /// `bbr_set_cwnd`.
-    fn set_window(&mut self, acked: Bytes) {
+    fn set_window(&mut self, delivered: Bytes) {
         let gain = match self.state {
             State::Startup | State::Drain => HIGH_GAIN,
             State::ProbeBw(_) => WINDOW_GAIN,
@@ -219,14 +219,14 @@ impl Bbr1 {
         };
         let is_conserving = self.recovery == Some(true);
         if is_conserving {
-            self.window = self.window.max(self.delivery.in_flight() + acked);
+            self.window = self.window.max(self.delivery.in_flight() + delivered);
         } else {
             let first = self.packet * self.config.initial_window;
             let target = self.in_flight_for(gain) + self.aggregation.extra();
             if self.full_pipe.reached {
-                self.window = (self.window + acked).min(target);
+                self.window = (self.window + delivered).min(target);
             } else if self.window < target || self.delivery.delivered() < first {
-                self.window += acked;
+                self.window += delivered;
             }
         }
         self.window = self.window.max(self.min_window());

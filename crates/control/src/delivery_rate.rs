@@ -104,7 +104,7 @@ impl DeliveryRate {
     pub fn on_sent(&mut self, now: Time, sent: &Sent) {
         if sent.in_flight <= sent.bytes {
             (self.first_sent_at, self.delivered_at) = (now, now);
-            self.packets.clear(); // they were lost, or nobody reports on them
+            self.packets.clear(); // they were lost, or no feedback covers them
         }
         self.in_flight = sent.in_flight;
         while self.packets.front().is_some_and(|first| self.left_since(first) > first.in_flight * 2) {

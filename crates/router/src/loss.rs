@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_after_a_long_pause_finds_the_same_state_as_one_of_many() {
+    fn a_packet_after_a_pause_finds_the_state_that_many_would() {
         let burst = Burst { share: 0.1, length: BurstLength::Time(Duration::from_millis(1)), bad: 1.0, good: 0.0 };
         let every = losses(burst, Duration::from_millis(1));
         let mut sparse = Losses::new(Loss { burst: Some(burst), ..Loss::default() }, Stream::from_seed(3));

@@ -16,8 +16,12 @@ pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) ->
     let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
     head.extend(several.then(|| "traffic".to_owned()));
     head.extend(of_flows.iter().map(|(_, shown)| shown.heading.to_owned()));
-    for (link, _) in summaries.first().iter().flat_map(|first| &first.links) {
-        head.extend(of_links.iter().map(|(_, shown)| format!("{link} {}", shown.heading)));
+    let links: Vec<&str> = summaries.first().iter().flat_map(|run| &run.links).map(|(link, _)| link.as_str()).collect();
+    match links[..] {
+        [_] => head.extend(of_links.iter().map(|(_, shown)| shown.heading.to_owned())),
+        _ => head.extend(
+            links.iter().flat_map(|link| of_links.iter().map(move |(_, shown)| format!("{link} {}", shown.heading))),
+        ),
     }
     head.extend(of_runs.iter().map(|(_, shown)| shown.heading.to_owned()));
 
@@ -38,14 +42,15 @@ pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) ->
     (head, rows)
 }
 
-/// The names and formats of the columns that the table shows, given the values of `rows`.
+/// The names and formats of the columns that the table shows: those of which one of the `rows` has a value.
 fn shown<'a, R: Iterator<Item = &'a Row>>(
     columns: impl Iterator<Item = &'a About>,
     rows: impl Fn() -> R,
 ) -> Vec<(&'static str, Shown)> {
     let is_zero = |name| !rows().any(|row| row.number(name).is_some_and(|value| value != 0.0));
+    let is_empty = |name| !rows().any(|row| !matches!(row.get(name), Value::Null));
     let shown = columns.filter_map(|about| Some((about.name, about.shown?)));
-    shown.filter(|(name, shown)| !(shown.unless_zero && is_zero(name))).collect()
+    shown.filter(|(name, shown)| !is_empty(name) && !(shown.unless_zero && is_zero(name))).collect()
 }
 
 fn cells(columns: &[(&'static str, Shown)], row: &Row) -> impl Iterator<Item = String> {
@@ -76,12 +81,25 @@ router = { kind = "drop-tail" }
         let flows = |n| Row::from([("completed", Value::Whole(n)), ("fct_mean_s", Value::Number(0.0123))]);
         let one = Summary { point: scenario.points()[0].clone(), flows: flows(30), ..Summary::default() };
         let (head, rows) = overview(&schema, &scenario, &[&one]);
-        assert_eq!(head, ["seed", "transfers", "unfinished", "FCT ms", "FCT sd ms", "goodput Mb/s", "Jain"]);
-        assert_eq!(rows, [["1", "30", "", "12.3", "", "", ""]]);
+        assert_eq!(head, ["seed", "transfers", "FCT ms"]);
+        assert_eq!(rows, [["1", "30", "12.3"]]);
         let traffic = [("web", 10), ("bulk", 20)].map(|(name, completed)| (name.into(), flows(completed)));
         let two = Summary { traffic: traffic.to_vec(), ..one };
         let (_, rows) = overview(&schema, &scenario, &[&two]);
         let starts: Vec<&[String]> = rows.iter().map(|row| &row[..3]).collect();
         assert_eq!(starts, [["1", "all", "30"], ["", "web", "10"], ["", "bulk", "20"]]);
+    }
+
+    #[test]
+    fn headings_have_the_name_of_the_link_if_there_are_several() {
+        let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", TEXT).unwrap());
+        let head = |links: &[&str]| {
+            let links = links.iter().map(|&link| (link.into(), Row::from([("utilization", Value::Number(0.5))])));
+            let point = scenario.points()[0].clone();
+            let run = Summary { point, links: links.collect(), ..Summary::default() };
+            overview(&schema, &scenario, &[&run]).0
+        };
+        assert_eq!(head(&["wire"]), ["seed", "used %"]);
+        assert_eq!(head(&["east", "west"]), ["seed", "east used %", "west used %"]);
     }
 }

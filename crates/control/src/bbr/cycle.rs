@@ -58,7 +58,7 @@ impl Default for Cycle {
 
 impl Bbr {
     /// `CheckDrainDone` and `UpdateProbeBWCyclePhase`.
-    pub(super) fn update_cycle(&mut self, now: Time, acked: Bytes) {
+    pub(super) fn update_cycle(&mut self, now: Time, delivered: Bytes) {
         let in_flight = self.delivery.in_flight();
         if self.state == State::Drain {
             let is_over = self.rounds.count > self.drain_started + 3;
@@ -66,7 +66,7 @@ impl Bbr {
                 self.start_down(now);
             }
         }
-        if !self.full_pipe.reached || self.adapt_long_term(acked) {
+        if !self.full_pipe.reached || self.adapt_long_term(delivered) {
             return;
         }
         match self.state {
@@ -144,7 +144,7 @@ impl Bbr {
     }
 
     /// `AdaptLongTermModel`. Returns whether it has decided about the next state.
-    fn adapt_long_term(&mut self, acked: Bytes) -> bool {
+    fn adapt_long_term(&mut self, delivered: Bytes) -> bool {
         if self.rounds.is_start && self.cycle.acks == Acks::Starting {
             self.cycle.acks = Acks::Feedback;
         }
@@ -162,19 +162,19 @@ impl Bbr {
         if !lost_too_much(self.sample.lost, self.sample.in_flight) && self.long_term.in_flight < Bytes::MAX {
             self.long_term.in_flight = self.long_term.in_flight.max(self.sample.in_flight);
             if self.state == State::Up {
-                self.raise_long_term(acked);
+                self.raise_long_term(delivered);
             }
         }
         false
     }
 
     /// `ProbeInflightLongtermUpward`: in each round trip twice as many packets as in the last one.
-    fn raise_long_term(&mut self, acked: Bytes) {
+    fn raise_long_term(&mut self, delivered: Bytes) {
         if !self.is_limited_by_long_term() {
             return;
         }
         let cycle = &mut self.cycle;
-        cycle.up_acked += acked;
+        cycle.up_acked += delivered;
         let packets = cycle.up_acked.as_u64() / cycle.acked_per_packet.as_u64().max(1);
         cycle.up_acked -= cycle.acked_per_packet * packets;
         self.long_term.in_flight += self.packet * packets;

@@ -166,13 +166,13 @@ impl AckAggregation {
         }
     }
 
-    /// `UpdateACKAggregation`: `acked` bytes, where the path delivers `rate` and the window is `window`.
-    pub(crate) fn update(&mut self, now: Time, acked: Bytes, rate: Rate, window: Bytes) {
+    /// `UpdateACKAggregation`: `delivered` bytes, where the path delivers `rate` and the window is `window`.
+    pub(crate) fn update(&mut self, now: Time, delivered: Bytes, rate: Rate, window: Bytes) {
         let mut expected = rate.bytes_in(now.since(self.since));
         if self.delivered <= expected {
             (self.delivered, self.since, expected) = (Bytes::ZERO, now, Bytes::ZERO);
         }
-        self.delivered += acked;
+        self.delivered += delivered;
         self.max.add(self.delivered.saturating_sub(expected).min(window));
     }
 }

@@ -1,8 +1,7 @@
 //! What losses say about the path (section "Updating the Model Upon Packet Loss").
 //!
-//! While BBR probes for bandwidth, losses say how much is too much in flight: a limit for many cycles, `LongTerm`.
-//! Otherwise they say that the path delivers less than before, because of others: a limit until the next probe,
-//! `ShortTerm`.
+//! Losses while BBR probes for bandwidth set a limit of the bytes in flight for many cycles, `LongTerm`. Other losses mean
+//! that the path delivers less than before, because of others, and set a limit until the next probe, `ShortTerm`.
 
 use rampmeter_units::{Bytes, Rate, Time};
 

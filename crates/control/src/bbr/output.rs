@@ -40,13 +40,13 @@ impl Bbr {
     }
 
     /// `SetCwnd`.
-    pub(super) fn set_window(&mut self, acked: Bytes) {
+    pub(super) fn set_window(&mut self, delivered: Bytes) {
         let max = self.with_budget(self.bdp(window_gain(self.state)) + self.aggregation.extra()); // UpdateMaxInflight
         let first = self.packet * self.config.initial_window;
         if self.full_pipe.reached {
-            self.window = (self.window + acked).min(max);
+            self.window = (self.window + delivered).min(max);
         } else if self.window < max || self.delivery.delivered() < first {
-            self.window += acked;
+            self.window += delivered;
         }
         self.window = self.window.max(self.min_window());
         if self.state == State::ProbeRtt {

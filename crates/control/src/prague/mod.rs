@@ -33,7 +33,7 @@
 //!
 //! *Deviations*: a reduction by marks is for the time since the last one, up to `max_intervals` of `T'`, which makes up for
 //! the wait: beside one CUBIC flow over DualPI2 (40 to 200 Mb/s, 10 to 40 ms) a flow gets 0.90 to 1.25 of an equal share,
-//! with the draft's rule, `max_intervals = 1`, 1.00 to 1.28 (before CUBIC had HyStart++). The growth does not depend on
+//! with the draft's rule, `max_intervals = 1`, 1.00 to 1.28 (`rampmeter claims l4s prague`). The growth does not depend on
 //! the round-trip time from the end of slow start on; the draft waits some hundred round trips, Linux four. Packets do
 //! not become smaller at rates below two packets in `rtt_virt`. Nothing detects a classic router that marks ECT(1) packets,
 //! as RFC 9331, section 4.3, requires: behind one a flow takes more than its share of classic ones.

@@ -28,7 +28,9 @@
 //!
 //! *Deviations*: `MSS` is the packet size of the path. The queueing delay is the minimum of the last four packets' (RFC
 //! 6817's filter, `ledbat/delays.rs`). The queue between encoder and sender is unknown here, so the media rate has no
-//! corrections for it (`rate_adjust_factor`, `frame_size_dev`), and pacing is not relaxed near a maximum rate. Not here:
+//! corrections for it (`rate_adjust_factor`, `frame_size_dev`), and pacing is not relaxed near a maximum rate. It has no
+//! minimum (`TARGET_BITRATE_MIN`) and does not leave out headers (`PACKET_OVERHEAD`): an encoder that needs either applies
+//! it. Only delivered bytes let the window grow, where the draft also counts lost ones (`bytes_newly_acked`). Not here:
 //! what the draft calls optional (`REDUCE_JITTER`, thresholds for link-layer losses and policers, undershoot), its clock
 //! drift remedy beside that of RFC 6817, and the larger target beside flows that fill queues. A timeout leaves the minimum
 //! window; in media it is a lost feedback path.

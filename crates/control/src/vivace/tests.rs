@@ -180,7 +180,7 @@ fn after_three_changes_in_a_row_the_amplifier_grows_by_two() {
 }
 
 #[test]
-fn the_bound_of_a_change_grows_by_a_tenth_and_starts_anew_in_the_other_direction() {
+fn the_bound_of_a_change_grows_until_the_direction_changes() {
     let mut vivace = probing();
     for (gradient, share) in [(100.0, 0.05), (100.0, 0.15), (100.0, 0.25), (-100.0, -0.05), (-100.0, -0.15)] {
         let before = vivace.rate;
@@ -190,7 +190,7 @@ fn the_bound_of_a_change_grows_by_a_tenth_and_starts_anew_in_the_other_direction
 }
 
 #[test]
-fn after_a_change_within_the_bound_the_least_bound_that_it_fits_applies() {
+fn a_change_within_the_bound_lowers_the_next_bound() {
     // Section 4.2. A gradient of 3.4 changes the rate by (2 4 - 3) 3.4 = 17 Mb/s, about a tenth: within the bounds from
     // 0.15 on. So the next bound is 0.15, where the next step would be 0.35.
     let mut vivace = probing();
@@ -204,7 +204,7 @@ fn after_a_change_within_the_bound_the_least_bound_that_it_fits_applies() {
 }
 
 #[test]
-fn a_result_of_an_abandoned_probe_does_not_count_in_the_next_one() {
+fn a_result_of_an_abandoned_probe_does_not_count_later() {
     let mut vivace = probing();
     let sent = |number| Sent { number, bytes: PACKET, in_flight: PACKET };
     let at = |rtts: u64| Time::ZERO + RTT * rtts;
