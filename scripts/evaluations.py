@@ -1,7 +1,7 @@
 """Evaluate the controllers of `docs/evaluation.md` and write the table of what they fail: `make evaluations`.
 
-Each gets its page, `runs/evaluate/NAME/index.html`. `--full` asks all questions instead of the quick ones, and leaves the
-table as it is.
+Each gets its page, `runs/evaluate/NAME/index.html`. `--full` asks all questions instead of the quick ones, and leaves
+the table as it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def number(value: float | None) -> str:
 
 
 def row(evaluation: dict[str, Any]) -> str:
-    """What the evaluated controller passes and fails."""
+    """Format what the evaluated controller passes and fails."""
     asked, fails = 0, []
     for section in evaluation["sections"]:
         for question in section["questions"]:

@@ -1,8 +1,8 @@
 """Today's schemes in pairs: what each gets beside each, how long packets wait, and the losses, on thirteen paths.
 
-Of two flows that start within a second, the first one often keeps an advantage. So a cell has both orders: the run of the
-row beside the column, and that of the column beside the row, seen from the other side. The condition "late" is about who
-starts first, and its cells have one order.
+Of two flows that start within a second, the first one often keeps an advantage. So a cell has both orders: the run of
+the row beside the column, and that of the column beside the row, seen from the other side. The condition "late" is
+about who starts first, and its cells have one order.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ def draw(result: Run) -> Drawing:
                 drawn.set_xlabel(panel.title)
         note(
             figure,
-            "Two long-lived flows on one link, the row's scheme beside the column's. Goodput and delay from 10 to 40 s, "
-            "packets sent again from the start on, so that they have those of slow start. A share of 50 is an equal "
-            "one: a scheme beside itself has it by definition, except in `late`. The delay is that of both flows "
-            f"together. Means over seeds {', '.join(map(str, values(result, 'seed')))} and, except in `late`, over both "
-            "orders of starting: single runs may differ by 20 points.",
+            "Two long-lived flows on one link, the row's scheme beside the column's. Goodput and delay from 10 to "
+            "40 s, packets sent again from the start on, so that they have those of slow start. A share of 50 is an "
+            "equal one: a scheme beside itself has it by definition, except in `late`. The delay is that of both "
+            f"flows together. Means over seeds {', '.join(map(str, values(result, 'seed')))} and, except in `late`, "
+            "over both orders of starting: single runs may differ by 20 points.",
         )
     return figure
 
@@ -154,7 +154,11 @@ FIGURES = {
     "rivals.matrix": Figure(
         title="Schemes of today in pairs on thirteen paths: share, delay, losses",
         scenario="rivals/matrix.toml",
-        quick={"condition": ["reference", "shallow"], "row": ["bbr", "bbr1", "cubic"], "column": ["bbr", "bbr1", "cubic"]},
+        quick={
+            "condition": ["reference", "shallow"],
+            "row": ["bbr", "bbr1", "cubic"],
+            "column": ["bbr", "bbr1", "cubic"],
+        },
         draw=draw,
         text=text,
     ),
