@@ -50,7 +50,7 @@ fn shown<'a, R: Iterator<Item = &'a Row>>(
     let is_zero = |name| !rows().any(|row| row.number(name).is_some_and(|value| value != 0.0));
     let is_empty = |name| !rows().any(|row| !matches!(row.get(name), Value::Null));
     let shown = columns.filter_map(|about| Some((about.name, about.shown?)));
-    shown.filter(|(name, shown)| !is_empty(name) && !(shown.unless_zero && is_zero(name))).collect()
+    shown.filter(|(name, _)| !is_empty(name)).filter(|(name, shown)| !(shown.unless_zero && is_zero(name))).collect()
 }
 
 fn cells(columns: &[(&'static str, Shown)], row: &Row) -> impl Iterator<Item = String> {
