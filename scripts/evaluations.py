@@ -1,7 +1,7 @@
 """Evaluate the controllers of `docs/evaluation.md` and write the table of what they fail: `make evaluations`.
 
-Each gets its page, `runs/evaluate/NAME/index.html`. `--full` asks all questions instead of the quick ones, and leaves
-the table as it is.
+Each gets its page, `runs/evaluate/NAME-quick/index.html`. `--full` asks all questions instead of the quick ones, and
+leaves the table as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def main() -> None:
         start = time.monotonic()
         evaluation = evaluate(args.rampmeter.resolve(), which, full=args.full)
         rows.append(row(evaluation))
-        print(f"runs/evaluate/{evaluation['scheme']}/index.html: {time.monotonic() - start:.0f} s", flush=True)
+        directory = f"runs/evaluate/{evaluation['scheme']}{'' if args.full else '-quick'}"
+        print(f"{directory}/index.html: {time.monotonic() - start:.0f} s", flush=True)
         print(rows[-1], end="", flush=True)
     if args.full:
         return
