@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
@@ -126,8 +127,10 @@ def name_lines(
 
 
 def note(figure: Drawing, text: str) -> None:
-    """Write a note below the panels."""
-    figure.supxlabel(text, fontsize=8.5, x=0.01, ha="left")
+    """Write a note below the panels, in lines as long as the figure is wide."""
+    letters = int(15 * figure.get_figwidth())  # of 8.5 points, in an inch
+    lines = [line for part in text.split("\n") for line in wrap(part, letters)]
+    figure.supxlabel("\n".join(lines), fontsize=8.5, x=0.01, ha="left")
 
 
 def save(figure: Drawing, directory: Path, name: str) -> list[Path]:
