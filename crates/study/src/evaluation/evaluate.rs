@@ -88,6 +88,11 @@ impl Evaluator<'_> {
         })
     }
 
+    fn digest(&self, question: &Question) -> String {
+        let scenario = std::fs::read_to_string(self.questionnaire.file.with_file_name(&question.scenario));
+        question.digest(&scenario.unwrap_or_default(), self.quick)
+    }
+
     /// Whether this evaluation can be compared with the baseline `before`. An error says why not, and what to do.
     pub fn check_baseline(&self, before: &Evaluation) -> Result<(), String> {
         let asked = self.questionnaire.questions.iter();
@@ -99,7 +104,7 @@ impl Evaluator<'_> {
             scheme: self.scheme,
             rivals: self.rivals,
             schemes: self.definitions(),
-            questions: asked.map(|question| question.id.as_str()).collect(),
+            questions: asked.map(|question| (question.id.as_str(), self.digest(question))).collect(),
         };
         plan.check(before)
     }
@@ -205,6 +210,7 @@ impl Evaluator<'_> {
         let claim = own.first().map(|(_, result)| result.claim);
         Some(Answered {
             id: question.id.clone(),
+            digest: self.digest(question),
             asks: question.asks.clone(),
             expect: claim.map_or_else(|| question.expect.to_string(), Claim::expect),
             bound: question.expect.number(),

@@ -34,6 +34,7 @@ use toml::{Spanned, Table, Value};
 
 use crate::StudyError;
 use crate::claims::{Bound, Metric, Quick};
+use crate::journal::short_hash;
 
 /// How the specification asks for the answers of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +113,14 @@ impl Question {
             [("$scheme", scheme)].into_iter().chain(other.map(|it| ("$other", it))).collect();
         metric.iter_mut().for_each(|(_, value)| substitute(value, &names));
         metric.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
+    }
+
+    /// A digest of what it asks of `scenario`, the text of its file: comments, schemes and seeds do not change it.
+    pub(crate) fn digest(&self, scenario: &str, quick: bool) -> String {
+        let scenario = scenario.parse().map_or_else(|_| scenario.to_owned(), |table: Table| table.to_string());
+        let quick = self.quick_values().filter(|_| quick).unwrap_or_default();
+        let parts = [self.set.to_string(), quick.to_string(), self.metric.to_string(), self.expect.to_string()];
+        short_hash(&[scenario.as_str()].into_iter().chain(parts.iter().map(String::as_str)).collect::<Vec<_>>())
     }
 
     /// The values of the axes for a quick evaluation; `None` if it does not ask this question.

@@ -64,6 +64,9 @@ pub struct Part {
 pub struct Answered {
     /// Its name.
     pub id: String,
+    /// A digest of its runs, its metric and its bound, without the schemes and seeds; empty in earlier evaluations.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// Its text.
     pub asks: String,
     /// The bound: "at most 0.5".

@@ -82,7 +82,8 @@ pub(crate) struct Args {
     /// A directory with questions.toml, its scenarios and schemes.toml, instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     questions: Option<PathBuf>,
-    /// The directory for the page, the results and the scenarios [default: runs/evaluate/NAME]
+    /// The directory for the page, the results and the scenarios [default: runs/evaluate/NAME; with -SUITE, -quick,
+    /// -emulated and -part behind the name if so, where -part is for --only]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
@@ -105,6 +106,10 @@ impl Args {
 
 pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     if let Some(package) = &args.package {
+        if args.cluster.is_some() {
+            let what = "workers of a cluster do not have the controllers of a crate; evaluate it without --cluster";
+            return Err(Failure::input(what));
+        }
         return evaluate_crate(package);
     }
     let mut baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;
@@ -134,7 +139,6 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
             check_kernel(name, &schemes, &kernel_tcp())?;
         }
     }
-    fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
     let in_original = |error| in_original(error, &scenarios, args.questions.as_deref(), &schemes);
     let mut questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
     if !args.only.is_empty() {
@@ -172,6 +176,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         evaluator.check_baseline(&before).map_err(Failure::input)?;
         baseline = Some(before);
     }
+    fs::write(scenarios.join(SCHEMES), schemes.text()).map_err(|error| unwritable(&scenarios, &error))?;
     let kept = format!("finished runs are in {}, and the same command resumes from there", out.display());
     let mut bar = interrupts.bar(args.json, &kept);
     let evaluation = evaluator.run(|progress| bar.show(progress));
@@ -245,7 +250,9 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(suite.write(directory)?);
     };
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-    let unreadable = |error: std::io::Error| Failure::input(format!("{}: {error}", own.display()));
+    let unreadable = |error: std::io::Error| {
+        Failure::input(format!("{}: {error}; give a directory with questions.toml and its scenarios", own.display()))
+    };
     for entry in fs::read_dir(own).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.is_file() {
@@ -279,9 +286,10 @@ fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>, s
 }
 
 fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let advice = "give the evaluation.json of an earlier evaluation";
+    let unreadable = |error| Failure::input(format!("{}: {error}; {advice}", path.display()));
+    let text = fs::read_to_string(path).map_err(unreadable)?;
     serde_json::from_str(&text).map_err(|error| {
-        let advice = "give the evaluation.json of an earlier evaluation";
         Failure::input(format!("{}:{}: not an evaluation: {error}; {advice}", path.display(), error.line()))
     })
 }

@@ -14,7 +14,8 @@ pub(in super::super) struct Plan<'a> {
     pub(in super::super) scheme: &'a str,
     pub(in super::super) rivals: &'a [String],
     pub(in super::super) schemes: BTreeMap<String, String>,
-    pub(in super::super) questions: Vec<&'a str>,
+    /// The names of the questions, and their digests.
+    pub(in super::super) questions: BTreeMap<&'a str, String>,
 }
 
 impl<'a> Plan<'a> {
@@ -26,7 +27,7 @@ impl<'a> Plan<'a> {
             scheme: &evaluation.scheme,
             rivals: &evaluation.rivals,
             schemes: evaluation.schemes.clone(),
-            questions: evaluation.questions().map(|question| question.id.as_str()).collect(),
+            questions: evaluation.questions().map(|asked| (asked.id.as_str(), asked.digest.clone())).collect(),
         }
     }
 
@@ -63,8 +64,14 @@ impl<'a> Plan<'a> {
                 return refuse(problem, "give it the same in --schemes, ");
             }
         }
-        if !before.questions().any(|question| self.questions.contains(&question.id.as_str())) {
+        if !before.questions().any(|question| self.questions.contains_key(question.id.as_str())) {
             return refuse("the baseline has none of these questions".to_owned(), "ask the same ones, ");
+        }
+        for question in before.questions().filter(|question| !question.digest.is_empty()) {
+            if self.questions.get(question.id.as_str()).is_some_and(|now| *now != question.digest) {
+                let problem = format!("the question `{}` has another scenario, metric or bound now", question.id);
+                return refuse(problem, "ask it as it was, ");
+            }
         }
         Ok(())
     }

@@ -140,6 +140,7 @@ fn a_baseline_that_does_not_fit_is_refused() {
         (refused(&|it| it.rivals.push("bbr".into())), "the rival `bbr`, and this evaluation does not"),
         (refused(&|it| drop(it.schemes.insert("cubic".into(), "beta = 1".into()))), "`cubic` has other settings"),
         (refused(&|it| it.sections.clear()), "none of these questions"),
+        (refused(&|it| "1".clone_into(&mut it.sections[0].questions[0].digest)), "another scenario, metric or bound"),
         (refused(&|it| it.sections[0].questions[0].answers.clear()), "no value that this evaluation"),
     ] {
         assert!(message.contains(advice), "{message}");
