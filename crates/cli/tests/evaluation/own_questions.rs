@@ -105,6 +105,26 @@ fn a_wrong_baseline_is_refused_before_any_run() {
 }
 
 #[test]
+fn an_evaluation_does_not_replace_what_it_reads() {
+    let workspace = asking("evaluation_replaces");
+    let run = |arguments: &[&str]| workspace.rampmeter(&[&["evaluate", "--controller", "cubic"], arguments].concat());
+    let first = run(&["--against", "tcp", "--questions", "mine", "--out", "before"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let kept =
+        || ["evaluation.json", "scenarios/small.toml"].map(|file| fs::read(workspace.0.join("before").join(file)));
+    let before = kept().map(Result::unwrap);
+    for (more, message) in [
+        (["--questions", "mine", "--baseline", "before/evaluation.json"], "would replace the baseline"),
+        (["--questions", "before/scenarios", "--seeds", "1"], "copies of an evaluation's own questions"),
+    ] {
+        let output = run(&[&["--against", "tcp", "--out", "before"], &more[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+    assert_eq!(kept().map(Result::unwrap), before);
+}
+
+#[test]
 fn a_verdict_that_turns_to_fails_is_a_regression() {
     let workspace = asking("evaluation_turns");
     let run = |more: &[&str]| workspace.rampmeter(&[&EVALUATE[..], &["--seeds", "1,2,3"], more].concat());

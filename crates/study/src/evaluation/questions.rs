@@ -15,7 +15,7 @@
 //! section = "5.1.2"
 //! asks = "How long is the queue that one flow keeps in a deep buffer?"
 //! scenario = "alone.toml"                     # beside this file; its axis `scheme` has the schemes, `other` the rivals
-//! set = { buffer = "deep" }
+//! set = { path = "deep" }
 //! quick = { seed = [1, 2] }                   # as in a claim: false, true or values
 //! metric = { mean = "links.bottleneck.queue_mean_share" }
 //! expect = { at_most = 0.5 }

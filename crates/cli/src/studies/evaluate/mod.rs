@@ -26,6 +26,9 @@ const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
 /// The name of the suite that is asked by default.
 const DEFAULT: &str = "rfc9743";
 
+/// The file of the result for programs.
+const EVALUATION: &str = "evaluation.json";
+
 /// The file of schemes, beside the scenarios.
 const SCHEMES: &str = "schemes.toml";
 
@@ -119,6 +122,10 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let own = own_scheme(args, registries)?;
     let out = args.out.clone().unwrap_or_else(|| default_directory(args, &own));
     let scenarios = out.join("scenarios");
+    if args.baseline.as_ref().is_some_and(|baseline| is_same(baseline, &out.join(EVALUATION))) {
+        let what = "the new evaluation would replace the baseline; copy that, or give another --out";
+        return Err(Failure::input(format!("{}: {what}", out.join(EVALUATION).display())));
+    }
     let questions = write_questions(args, &scenarios)?;
     let mut schemes = Schemes::default();
     schemes.read(&args.questions.as_ref().unwrap_or(&scenarios).join(SCHEMES))?;
@@ -250,6 +257,10 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(suite.write(directory)?);
     };
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+    if is_same(own, directory) {
+        let what = "these are the copies of an evaluation's own questions; copy them, or give another --out";
+        return Err(Failure::input(format!("{}: {what}", own.display())));
+    }
     let unreadable = |error: std::io::Error| {
         Failure::input(format!("{}: {error}; give a directory with questions.toml and its scenarios", own.display()))
     };
@@ -285,6 +296,10 @@ fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>, s
     error
 }
 
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
 fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {
     let advice = "give the evaluation.json of an earlier evaluation";
     let unreadable = |error| Failure::input(format!("{}: {error}; {advice}", path.display()));
@@ -296,7 +311,7 @@ fn read_evaluation(path: &Path) -> Result<Evaluation, Failure> {
 
 fn write(out: &Path, evaluation: &Evaluation) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(evaluation).map_err(Failure::failed)?;
-    fs::write(out.join("evaluation.json"), json + "\n").map_err(|error| unwritable(out, &error))?;
+    fs::write(out.join(EVALUATION), json + "\n").map_err(|error| unwritable(out, &error))?;
     fs::write(out.join("index.html"), page(evaluation, &this_command())).map_err(|error| unwritable(out, &error))
 }
 
