@@ -11,13 +11,20 @@ use crate::link::trim;
 use crate::loss::Loss;
 use crate::router::Discipline;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
-use crate::{Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
+use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
 fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
     let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
     let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss };
     Link::new(config, router, Stream::from_seed(2))
+}
+
+/// The same link behind any router.
+fn behind(name: &str, settings: &str) -> Link<TestParcel, AnyRouter<TestParcel>> {
+    let router = Registry::default().config(name, &settings.parse().unwrap()).unwrap();
+    let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+    Link::new(config, router.make(ENVIRONMENT, Stream::from_seed(1)), Stream::from_seed(2))
 }
 
 fn ms(n: u64) -> Time {
@@ -116,13 +123,8 @@ fn a_link_that_is_measured_counts_packets_by_their_kind() {
 /// length over time.
 #[test]
 fn the_waits_in_any_queue_add_up_to_its_length_over_time() {
-    let registry = Registry::default();
-    for (name, _) in registry.list() {
-        let settings = if name == "policer" { "rate = '1 Gb/s'\nburst = '1 MB'" } else { "" };
-        let config = registry.config(name, &settings.parse().unwrap()).unwrap();
-        let config = config.make(ENVIRONMENT, Stream::from_seed(1));
-        let of_link = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-        let mut link = Link::new(of_link, config, Stream::from_seed(2));
+    for (name, _) in Registry::default().list() {
+        let mut link = behind(name, if name == "policer" { "rate = '1 Gb/s'\nburst = '1 MB'" } else { "" });
         link.start_measuring(ms(0), true);
         for n in 0..12 {
             let bytes = if n % 3 == 0 { 200 } else { 1000 };
@@ -141,10 +143,7 @@ fn the_waits_in_any_queue_add_up_to_its_length_over_time() {
 #[test]
 fn a_fair_queue_measures_the_wait_of_each_packet() {
     // Five packets of flow 0, then one of flow 1, which leaves next.
-    let config = Registry::default().config("fair-queueing", &toml::Table::new()).unwrap();
-    let config = config.make(ENVIRONMENT, Stream::from_seed(1));
-    let of_link = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-    let mut link = Link::new(of_link, config, Stream::from_seed(2));
+    let mut link = behind("fair-queueing", "");
     link.start_measuring(ms(0), true);
     for flow in [0, 0, 0, 0, 0, 1] {
         link.offer(ms(0), TestParcel::new(flow, 1000));
@@ -391,12 +390,8 @@ fn an_outage_shorter_than_a_packet_delays_nothing() {
 
 #[test]
 fn every_router_survives_an_outage() {
-    let registry = Registry::default();
-    for (name, _) in registry.list() {
-        let settings = if name == "policer" { "rate = \"1 Mb/s\"" } else { "" };
-        let router = registry.config(name, &settings.parse().unwrap()).unwrap();
-        let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-        let mut link = Link::new(config, router.make(ENVIRONMENT, Stream::from_seed(1)), Stream::from_seed(2));
+    for (name, _) in Registry::default().list() {
+        let mut link = behind(name, if name == "policer" { "rate = '1 Mb/s'" } else { "" });
         let mut arrived = [0, 0, 0];
         for n in 0..9000 {
             let now = ms(n);

@@ -167,7 +167,8 @@ proptest! {
         reordering in 0.0..0.2f64,
     ) {
         let faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
-        let [arrived, reported] = codes_under_delay("stable", Duration::from_millis(delayed_ack), lens, marks, faults, seed);
+        let delayed_ack = Duration::from_millis(delayed_ack);
+        let [arrived, reported] = codes_under_delay("stable", delayed_ack, lens, marks, faults, seed);
         let mut numbers: Vec<u32> = reported.iter().map(|&(number, _)| number).collect();
         for code in reported {
             prop_assert!(arrived.contains(&code), "{:?}", code);

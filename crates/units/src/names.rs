@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::renamed::new_name;
 
+/// A name is similar to one that continues it if it has so many letters.
+const MIN_PREFIX: usize = 3;
+
 /// The names to suggest: a similar one if there is exactly one, otherwise all, similar ones first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
@@ -45,9 +48,6 @@ impl Known {
         if near.is_empty() { Self::All(others) } else { Self::Several(near, others) }
     }
 }
-
-/// The letters that a name needs, so that one which continues it is similar.
-const MIN_PREFIX: usize = 3;
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,8 @@ use crate::stop_flag;
     after_help = "The network is that of the scenario's first point, with queues, losses and changes. The traffic of \
     the scenario, if it has any, runs beside the commands. The variables RAMPMETER_LEFT and RAMPMETER_RIGHT have the \
     addresses of the hosts. When the right command has ended, the left one gets SIGTERM; when the left one has failed, \
-    the right one does. The exit code is that of the right command, or of the left one if it failed first. Standard input is empty.\n\n\
+    the right one does. The exit code is that of the right command, or of the left one if it failed first. Standard \
+    input is empty.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
     --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'\n  \
     rampmeter emulate lte-walking --left 'iperf3 -s -1' --right 'sleep 1; iperf3 -R -c $RAMPMETER_LEFT'"

@@ -99,10 +99,12 @@ fn find<'p>(plan: &'p Plan, name: Option<&str>) -> Result<(&'p LinkPlan, Opportu
 fn at_rate(link: &LinkPlan) -> impl Iterator<Item = Opportunity> {
     let step = Duration::from_millis(1);
     let mut unsent = 0; // bits that are no whole byte yet, times 1000
-    let mut start = Time::ZERO;
+    let (mut start, mut rate) = (Time::ZERO, link.config.rate);
+    let mut changes = link.changes.iter().peekable();
     std::iter::repeat_with(move || {
-        let before = link.changes.iter().take_while(|change| change.at <= start);
-        let rate = before.filter_map(|change| change.rate).last().unwrap_or(link.config.rate);
+        while let Some(change) = changes.next_if(|change| change.at <= start) {
+            rate = change.rate.unwrap_or(rate);
+        }
         let sum = unsent + u128::from(rate.as_bps());
         unsent = sum % 8000;
         start += step;

@@ -9,7 +9,7 @@
 //! change   r += m(k) g, at most w r                                                               section 4.2
 //!          m(k) = k up to 3, then 2 k - 3, with k changes in the same direction in a row
 //!          w = 0.05 + 0.1 j, with j changes in the same direction in a row that reached the bound;
-//!          after one that did not, the least j whose bound is not below it
+//!          after one that did not, the smallest j whose bound is not below it
 //! ```
 //!
 //! A round trip at one rate is a *monitor interval* (`interval.rs`). Its utility is known when its packets are delivered
@@ -174,8 +174,8 @@ impl Vivace {
         let amplifier = if count <= 3.0 { count } else { 2.0 * count - 3.0 };
         let change = 1e6 * amplifier * gradient.abs();
         let bound = (BOUND + BOUND_STEP * f64::from(self.bounded)) * self.rate;
-        let least = ((change / self.rate - BOUND) / BOUND_STEP).ceil().max(0.0) as u32;
-        self.bounded = (self.bounded + 1).min(least).min(9);
+        let smallest = ((change / self.rate - BOUND) / BOUND_STEP).ceil().max(0.0) as u32;
+        self.bounded = (self.bounded + 1).min(smallest).min(9);
         self.rate = (self.rate + f64::from(direction) * change.min(bound)).max(self.min_rate());
     }
 
