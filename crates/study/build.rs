@@ -1,4 +1,5 @@
-//! Hashes the sources that decide the outcome of a simulated run, so that a cluster can refuse workers of another build.
+//! Hashes the sources that decide the outcome of a simulated run, and the versions of their dependencies: a cluster
+//! refuses workers of another build, and an evaluation says if its baseline is of another one.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +11,9 @@ const CRATES: [&str; 11] =
 
 fn main() {
     let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
-    let mut files = BTreeSet::new();
+    let lock = crates.join("../Cargo.lock");
+    println!("cargo:rerun-if-changed={}", lock.display());
+    let mut files = BTreeSet::from([lock]);
     for name in CRATES {
         let sources = crates.join(name).join("src");
         println!("cargo:rerun-if-changed={}", sources.display());

@@ -46,7 +46,7 @@ const EXAMPLES: &str =
 
 /// Design, simulate and use congestion control: in a simulator, in an emulated network, and on real networks
 #[derive(Debug, Parser)]
-#[command(name = "rampmeter", version, after_help = format!("Examples:\n{}{EXAMPLES}", studies::EXAMPLES), arg_required_else_help = true)]
+#[command(name = "rampmeter", version = studies::VERSION, after_help = format!("Examples:\n{}{EXAMPLES}", studies::EXAMPLES), arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

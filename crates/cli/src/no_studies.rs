@@ -7,6 +7,8 @@ use rampmeter_scenario::Registries;
 
 use crate::failure::Failure;
 
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub(crate) const EXAMPLES: &str = "";
 
 #[derive(Debug, Subcommand)]

@@ -42,6 +42,8 @@
 //! To add a controller here, add a file with a type that implements [`Algorithm`], a line in [`registry`] and a row in
 //! `docs/controllers.md`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod check;
 mod controller;
 mod delays;

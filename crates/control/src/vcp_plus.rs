@@ -63,7 +63,7 @@ pub(crate) fn change(config: &vcp::Config, region: LoadRegion, window: f64, roun
     let additive = intervals / packets_per_increment(in_interval, config.alpha());
     additive
         + match region {
-            LoadRegion::Low => (intervals * config.mi.ln_1p()).exp_m1(), // eq. (6)
+            LoadRegion::Low => libm::expm1(intervals * libm::log1p(config.mi)), // eq. (6)
             LoadRegion::High => 0.0,
             // Not compounded as MI: the load at which flows settle would depend on the round trip, and so their rates.
             LoadRegion::Over => -KAPPA * intervals,

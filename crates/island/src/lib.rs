@@ -17,6 +17,8 @@
 //! packet is answered by one of [`EgressFeedback::BYTES`]; TCP acknowledgements and other packets without application data
 //! pass without a window, as VCP's own do (the caller does not offer them).
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod egress;
 mod feedback;
 mod ingress;

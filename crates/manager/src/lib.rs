@@ -10,6 +10,8 @@
 //! A third one is for sessions with hosts that need not be honest: one for all flows of a session, without a history.
 //! [`Manager::set_macroflow`] puts a flow into another one.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod agent;
 mod aging;
 mod careful_resume;

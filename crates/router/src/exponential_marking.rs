@@ -15,12 +15,12 @@ pub(crate) struct ExponentialMarking {
 impl ExponentialMarking {
     /// Marking with base `phi`, above 1.
     pub(crate) fn new(phi: f64) -> Self {
-        Self { ln_phi: phi.ln() }
+        Self { ln_phi: libm::log(phi) }
     }
 
     /// The probability that a packet is marked at this price, 0 or more.
     pub(crate) fn probability(self, price: f64) -> f64 {
-        -(-price * self.ln_phi).exp_m1() // 1 - phi^-price
+        -libm::expm1(-price * self.ln_phi) // 1 - phi^-price
     }
 
     /// Refuses an invalid base.

@@ -43,6 +43,8 @@
 //! To add a router here: a file with a type that implements [`Router`], a line in [`registry`], a row in
 //! `docs/routers.md`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod active_flows;
 mod buffer;
 pub mod capacity;

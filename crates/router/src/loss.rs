@@ -68,7 +68,7 @@ impl Loss {
             return self.per_packet;
         }
         // P(lost) = 1 - (1 - p) (1 - b)^bits
-        1.0 - (1.0 - self.per_packet) * (bytes.as_f64() * 8.0 * (-self.per_bit).ln_1p()).exp()
+        1.0 - (1.0 - self.per_packet) * libm::exp(bytes.as_f64() * 8.0 * libm::log1p(-self.per_bit))
     }
 }
 

@@ -134,7 +134,7 @@ impl Parameters {
             rate,
             min_th: min_th * mean_packet,
             max_th: max_th * mean_packet,
-            weight: config.weight.unwrap_or(-(-1.0 / capacity).exp_m1()), // 1 - exp(-1/C)
+            weight: config.weight.unwrap_or(-libm::expm1(-1.0 / capacity)), // 1 - exp(-1/C)
             max_p_min: config.max_p_min.unwrap_or((80_000.0 / rate.as_bps_f64()).min(0.01)),
         }
     }
@@ -165,7 +165,7 @@ impl<P: Parcel> Red<P> {
         if let Some(since) = self.idle_since.take() {
             // As if m packets had found an empty queue: avg = (1 - w)^m avg.
             let m = rate.bytes_in(now.since(since)).as_u64() / self.config.mean_packet.as_u64();
-            self.average *= (1.0 - weight).powi(i32::try_from(m).unwrap_or(i32::MAX));
+            self.average *= libm::pow(1.0 - weight, m as f64);
         }
         self.average += weight * (self.queue.backlog().bytes.as_f64() - self.average);
         if self.config.adaptive && now.since(self.adapted_at) > self.config.interval {

@@ -7,6 +7,8 @@
 //!
 //! This crate sends no packets and reads no clock. `docs/scenario.md` explains the format.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod axis;
 mod beside;
 mod build;

@@ -99,15 +99,20 @@ impl Scenario {
 
     /// The scenario's file with the files that it names. Values of axes that were set are not part of it.
     pub fn portable(&self) -> Portable {
-        let traces = self.used.traces.iter().filter_map(|name| Some((name.clone(), self.traces.text(name)?)));
-        let conditions = self.condition_texts(&self.used).into_iter().filter(|(name, _)| is_file(name));
         let schemes = self.shared_schemes.iter().map(|schemes| (schemes.name.clone(), schemes.text.clone()));
         let text = self.shared_schemes.as_ref().map_or(self.text.as_str(), |schemes| schemes.remove_from(&self.text));
         Portable {
             file: self.file.clone(),
             text: text.to_owned(),
-            beside: traces.chain(conditions).chain(schemes).collect(),
+            beside: self.named_files().into_iter().chain(schemes).collect(),
         }
+    }
+
+    /// The contents of the traces and conditions that it names, by their names; without those of the library.
+    pub fn named_files(&self) -> BTreeMap<String, String> {
+        let traces = self.used.traces.iter().filter_map(|name| Some((name.clone(), self.traces.text(name)?)));
+        let conditions = self.condition_texts(&self.used).into_iter().filter(|(name, _)| is_file(name));
+        traces.chain(conditions).collect()
     }
 
     /// Reads `text`, which may have no traffic.

@@ -48,6 +48,8 @@
 //!
 //! The payload of packets is counted and never stored. Memory does not grow with the number of packets sent.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod agenda;
 mod flow;
 mod forwarding;

@@ -11,6 +11,8 @@
 //! of RFC 6298. The differences are in `rampmeter-wire`: packet numbers, and a receipt for every packet. Datagram flows
 //! have only congestion control, with the feedback of the Congestion Manager's own protocol.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod accepted;
 mod address;
 mod buffer;

@@ -2,6 +2,8 @@
 //!
 //! Every number with a unit has a type here, and is an integer: the same inputs give the same outputs on every machine.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod bytes;
 mod ecn;
 pub mod exact;

@@ -1,9 +1,12 @@
 //! Seeded random streams: independent ones for each purpose (`"arrivals"`, `"loss"`, ...) and index within it, so
-//! adding a flow or a link does not change the draws of the others. `rand_distr` is built without the platform's
-//! mathematics library, so a draw has the same bits on every platform.
+//! adding a flow or a link does not change the draws of the others.
+//!
+//! A draw has the same bits on every platform, because functions such as `exp` are those of the crate `libm`. One draw in
+//! two thousand is an exception: for the far ends of the exponential and the normal distribution `rand_distr` takes a
+//! logarithm of the platform's own library, if any crate of the program enables `std` of `num-traits`.
 
 use rand::{RngCore, SeedableRng};
-use rand_distr::{Distribution, Exp1, LogNormal, Pareto, StandardNormal};
+use rand_distr::{Distribution, Exp1, OpenClosed01, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One stream of random numbers from xoshiro256++. The generator is named, unlike "the standard generator", so that its
@@ -42,12 +45,13 @@ impl Stream {
     /// `scale = mean (shape-1)/shape`.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
-        Pareto::new(scale, shape).map_or(scale, |pareto| pareto.sample(self))
+        let share: f64 = OpenClosed01.sample(self); // P(X > x)
+        scale * libm::pow(share, -1.0 / shape)
     }
 
     /// A lognormal draw with the given median, whose logarithm has the standard deviation `sigma`.
     pub fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
-        LogNormal::new(0.0, sigma).map_or(median, |factor| median * factor.sample(self))
+        median * libm::exp(sigma * self.normal())
     }
 
     /// A standard normal draw.

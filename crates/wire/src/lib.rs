@@ -8,6 +8,8 @@
 //! retransmission from the original, and every acknowledgement carries a [`Receipt`] (the receiver's timestamp and the
 //! ECN code) of each packet that it acknowledges.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod cm;
 mod codec;
 mod packet;

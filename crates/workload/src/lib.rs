@@ -10,6 +10,8 @@
 //!
 //! `docs/workloads.md` lists all workloads and explains how to add one.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod audio;
 pub mod bulk;
 pub mod datagrams;

@@ -17,6 +17,9 @@ use rampmeter_study::StudyError;
 
 use crate::failure::Failure;
 
+/// With a hash of the simulator, which results and clusters name.
+pub(crate) const VERSION: &str = rampmeter_study::BUILD;
+
 pub(crate) const EXAMPLES: &str =
     "  rampmeter run studies/pcp/quick_start.toml                        simulate a scenario
   rampmeter run studies/pcp/quick_start.toml --world emulated       the same with real packets, on this machine

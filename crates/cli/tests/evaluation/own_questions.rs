@@ -153,6 +153,23 @@ fn a_verdict_that_turns_to_fails_is_a_regression() {
 }
 
 #[test]
+fn a_question_with_a_changed_trace_is_another_question() {
+    let workspace = asking("evaluation_trace");
+    let file = |name: &str| workspace.0.join("mine").join(name);
+    let scenario = fs::read_to_string(file("small.toml")).unwrap();
+    fs::write(file("small.toml"), scenario.replace("\"40 Mb/s\"", "{ trace = \"link.trace\" }")).unwrap();
+    fs::write(file("link.trace"), "1\n1\n2\n").unwrap();
+    let evaluate = |more: &[&str]| workspace.rampmeter(&[&EVALUATE[..], &["--seeds", "1,2,3"], more].concat());
+    let first = evaluate(&["--out", "before"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(evaluate(&["--out", "now", "--baseline", "before/evaluation.json"]).status.success());
+    fs::write(file("link.trace"), "1\n2\n").unwrap();
+    let output = evaluate(&["--out", "now", "--baseline", "before/evaluation.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("`completion` has another scenario"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn an_unknown_congestion_control_of_linux_is_one_line() {
     let workspace = asking("evaluation_kernel");
     for names in [&["--kernel", "nosuch"][..], &["--controller", "cubic", "--against", "linux-nosuch"]] {

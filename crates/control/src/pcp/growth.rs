@@ -80,7 +80,7 @@ pub(super) fn factor(waits: WaitCount, grew: f64, base: Rate, capacity: Rate) ->
 /// exp(BUSY_WAIT rho)`, which is concave and falls, by Newton's method.
 fn utilization(share: f64) -> f64 {
     (0..NEWTON_STEPS).fold(share, |rho, _| {
-        let exp = (BUSY_WAIT * rho).exp();
+        let exp = libm::exp(BUSY_WAIT * rho);
         let excess = share - 1.0 + (1.0 - rho) * exp;
         rho + excess / (exp * (1.0 - BUSY_WAIT * (1.0 - rho)))
     })
@@ -92,7 +92,7 @@ const NEWTON_STEPS: usize = 4;
 /// The target queue of a flow of `rate`, if a packet takes `packet` at `capacity`.
 pub(super) fn target(target: f64, rate: Rate, capacity: Rate, packet: Duration) -> Duration {
     let fraction = capacity.as_bps_f64() / rate.as_bps_f64().max(1.0);
-    packet.scale(if target > 0.0 { 1.0 + target * fraction.max(1.0).ln() } else { 0.0 })
+    packet.scale(if target > 0.0 { 1.0 + target * libm::log(fraction.max(1.0)) } else { 0.0 })
 }
 
 #[cfg(test)]

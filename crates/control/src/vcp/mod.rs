@@ -178,7 +178,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
 
     /// `(1 + xi)^min(rtt / t_rho, sigma_mi) - 1`, eq. (6) with its limit.
     fn scaled_mi(&self, rounds: f64) -> f64 {
-        (rounds.min(self.config.mi_limit) * self.config.mi.ln_1p()).exp_m1()
+        libm::expm1(rounds.min(self.config.mi_limit) * libm::log1p(self.config.mi))
     }
 
     /// `alpha min((rtt / t_rho)^2, sigma_ai)`, eq. (8) with its limit. It is less below one packet, where a round would
@@ -190,14 +190,14 @@ impl<const GRADED: bool> Vcp<GRADED> {
             Fairness::Tcp => 1.0,
         };
         let added = self.config.alpha() * scale.min(self.config.ai_limit);
-        if self.window < 1.0 { added.min((1.0 - self.config.md) / 2.0) * self.window.powf(0.75) } else { added }
+        if self.window < 1.0 { added.min((1.0 - self.config.md) / 2.0) * libm::pow(self.window, 0.75) } else { added }
     }
 
     /// The limit of S.2 after a cut: half of the amount of a cut, and at least the limit below one packet. There is
     /// none with the paper's windows.
     fn max_after_cut(&self) -> f64 {
         if self.config.min_window < 1.0 {
-            (1.0 - self.config.md) / 2.0 * self.window.max(self.window.powf(0.75))
+            (1.0 - self.config.md) / 2.0 * self.window.max(libm::pow(self.window, 0.75))
         } else {
             f64::INFINITY
         }

@@ -106,7 +106,7 @@ impl Vivace {
     /// Equation (1) of section 3.
     fn utility(&self, interval: &Interval) -> f64 {
         let x = interval.rate / 1e6;
-        x.powf(0.9) - x * (self.config.latency * interval.rtt_gradient() + self.config.loss * interval.loss())
+        libm::pow(x, 0.9) - x * (self.config.latency * interval.rtt_gradient() + self.config.loss * interval.loss())
     }
 
     fn min_rate(&self) -> f64 {

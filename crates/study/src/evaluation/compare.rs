@@ -1,16 +1,19 @@
 //! Compares two evaluations of a scheme: what became better or worse by more than chance explains.
 //!
-//! Every value is the mean of several seeds, and the seeds of the two evaluations may differ. A value has changed if
+//! Every value is from several seeds, and the seeds of the two evaluations may differ. A value has changed if
 //!
-//! - the difference of the means is beyond what the variation between seeds explains: Student's t-test, at a level of
+//! - the values of the single seeds differ by more than chance explains: Student's t-test of their means, at a level of
 //!   1% for all values of the comparison together (Bonferroni), and
-//! - it is at least 3% of the earlier value, or of the bound where that is larger: a loss rate that grows from 0.01% to
-//!   0.02% under a bound of 1% is no regression.
+//! - the value itself differs in the same direction, by at least 3% of the earlier value, or of the bound where that is
+//!   larger: a loss rate that grows from 0.01% to 0.02% under a bound of 1% is no regression.
+//!
+//! The value itself need not be the mean of the seeds' values, which is what the test is for: it may be a ratio of means,
+//! or the least of all runs.
 //!
 //! What counts for a range is how far the value is outside. Where a question passed before and fails now, the values
 //! that fail it became worse however small their difference is, if chance does not explain it. Fewer than three seeds
-//! do not show what chance explains: with these a half counts as a change, and every question that turns from passes to
-//! fails became worse.
+//! hardly show what chance explains: with these a half always counts as a change, and every question that turns from
+//! passes to fails became worse.
 
 mod chance;
 mod plan;
@@ -34,7 +37,7 @@ const MIN_CHANGE: f64 = 0.03;
 /// The fewest seeds of each evaluation that tell a change from chance.
 const MIN_SEEDS: usize = 3;
 
-/// The change that counts with fewer seeds, relative to the earlier value or the bound.
+/// The change that counts in any case with fewer seeds, relative to the earlier value or the bound.
 const CHANGE_WITH_FEW_SEEDS: f64 = 0.5;
 
 /// A value that has changed.
@@ -65,6 +68,8 @@ pub struct Comparison {
     pub compared: usize,
     /// How many of these have too few seeds to tell a change from chance.
     pub with_few_seeds: usize,
+    /// The builds of Rampmeter before and now, if they differ.
+    pub builds: Option<[String; 2]>,
 }
 
 impl Comparison {
@@ -83,7 +88,9 @@ impl Comparison {
         let level = LEVEL / compared as f64;
         let changes = questions.iter().flat_map(|question| question.changes(level)).collect();
         let with_few_seeds = pairs().filter(|pair| pair.has_few_seeds()).count();
-        Ok(Self { changes, compared, with_few_seeds })
+        let builds = [&before.build, &now.build];
+        let builds = (builds[0] != builds[1]).then(|| builds.map(Clone::clone));
+        Ok(Self { changes, compared, with_few_seeds, builds })
     }
 
     /// Whether something became worse.
@@ -91,16 +98,24 @@ impl Comparison {
         self.changes.iter().any(|change| change.is_worse)
     }
 
-    /// What to do about values with too few seeds; `None` if there are none.
-    pub fn advice(&self) -> Option<String> {
-        (self.with_few_seeds > 0).then(|| {
+    /// What to know before one trusts it: values with too few seeds, and a baseline of another build.
+    pub fn warnings(&self) -> Vec<String> {
+        let few_seeds = (self.with_few_seeds > 0).then(|| {
             format!(
                 "{} of {} compared values have fewer than {MIN_SEEDS} seeds before or now, which cannot tell a change \
                  from chance: smaller changes than a half are missed, and chance can look like a regression; record \
                  both evaluations with more seeds, for example --seeds 1,2,3,4",
                 self.with_few_seeds, self.compared
             )
-        })
+        });
+        let other_build = self.builds.as_ref().map(|[before, now]| {
+            let before = if before.is_empty() { "an earlier one" } else { before };
+            format!(
+                "the baseline is of another build of Rampmeter ({before}) than this evaluation ({now}): a change can be \
+                 one of the simulator or of a rival"
+            )
+        });
+        few_seeds.into_iter().chain(other_build).collect()
     }
 }
 
@@ -233,17 +248,21 @@ impl Pair<'_> {
         [&self.before.seeds, self.now.map_or(&[][..], |now| &now.seeds)]
     }
 
-    /// Whether the values differ by more than chance explains, and if it cannot be known, by a part of `scale`, or at
-    /// all if the question turns to fails.
+    /// Whether the values differ by more than chance explains. With few seeds they also do if they differ by a part of
+    /// `scale`, or at all if the question turns to fails.
     fn differs(&self, turns_to_fails: bool, scale: f64, level: f64) -> bool {
         let Some((before, now)) = self.values() else { return false };
-        let [a, b] = self.seeds();
-        let chance = difference_by_chance(a, b, level);
-        let limit = match (self.has_few_seeds(), turns_to_fails) {
-            (true, true) => 0.0,
-            (true, false) => chance.min(CHANGE_WITH_FEW_SEEDS * scale),
-            (false, _) => chance,
-        };
-        (now - before).abs() > limit
+        let few_seeds_suffice = turns_to_fails || (now - before).abs() > CHANGE_WITH_FEW_SEEDS * scale;
+        let direction = (now - before).signum();
+        let by_seeds = || self.difference_of_seeds(level).is_some_and(|difference| difference * direction > 0.0);
+        now != before && (self.has_few_seeds() && few_seeds_suffice || by_seeds())
+    }
+
+    /// The difference of the means of the seeds' values, if chance does not explain it.
+    fn difference_of_seeds(&self, level: f64) -> Option<f64> {
+        let [before, now] = self.seeds();
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let difference = mean(now) - mean(before);
+        (difference.abs() > difference_by_chance(before, now, level)).then_some(difference)
     }
 }

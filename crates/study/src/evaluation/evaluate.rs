@@ -11,7 +11,7 @@ use super::compare::Plan;
 use super::report::{Better, FORMAT};
 use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes, Value, Verdict};
 use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
-use crate::{Progress, StudyError};
+use crate::{BUILD, Progress, StudyError};
 
 /// The axis with the schemes, and the one with the rivals beside them.
 const SCHEME: &str = "scheme";
@@ -76,6 +76,7 @@ impl Evaluator<'_> {
         Ok(Evaluation {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: BUILD.to_owned(),
             scheme: self.scheme.to_owned(),
             rivals: self.rivals.to_vec(),
             schemes: self.definitions(),
@@ -89,8 +90,10 @@ impl Evaluator<'_> {
     }
 
     fn digest(&self, question: &Question) -> String {
-        let scenario = std::fs::read_to_string(self.questionnaire.file.with_file_name(&question.scenario));
-        question.digest(&scenario.unwrap_or_default(), self.quick)
+        let file = self.questionnaire.file.with_file_name(&question.scenario);
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let named = Scenario::read(file).map(|scenario| scenario.named_files()).unwrap_or_default();
+        question.digest(&text, &named, self.quick)
     }
 
     /// Whether this evaluation can be compared with the baseline `before`. An error says why not, and what to do.

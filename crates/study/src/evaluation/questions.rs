@@ -25,6 +25,7 @@
 //! A question about the axis `other` is asked for each rival. In the values of its metric `"$scheme"` is the scheme and
 //! `"$other"` the rival.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::ScenarioError;
@@ -115,12 +116,14 @@ impl Question {
         metric.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
     }
 
-    /// A digest of what it asks of `scenario`, the text of its file: comments, schemes and seeds do not change it.
-    pub(crate) fn digest(&self, scenario: &str, quick: bool) -> String {
+    /// A digest of what it asks of `scenario`, the text of its file, which names the files `named`. Comments, schemes
+    /// and seeds do not change it.
+    pub(crate) fn digest(&self, scenario: &str, named: &BTreeMap<String, String>, quick: bool) -> String {
         let scenario = scenario.parse().map_or_else(|_| scenario.to_owned(), |table: Table| table.to_string());
         let quick = self.quick_values().filter(|_| quick).unwrap_or_default();
         let parts = [self.set.to_string(), quick.to_string(), self.metric.to_string(), self.expect.to_string()];
-        short_hash(&[scenario.as_str()].into_iter().chain(parts.iter().map(String::as_str)).collect::<Vec<_>>())
+        let named = named.iter().flat_map(|(name, text)| [name, text]);
+        short_hash(&[&scenario].into_iter().chain(&parts).chain(named).map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The values of the axes for a quick evaluation; `None` if it does not ask this question.

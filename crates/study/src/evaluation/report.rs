@@ -19,6 +19,9 @@ pub struct Evaluation {
     pub format: u32,
     /// The version of Rampmeter.
     pub version: String,
+    /// The version with a hash of the simulator's sources, [`BUILD`](crate::BUILD); empty in earlier evaluations.
+    #[serde(default)]
+    pub build: String,
     /// The scheme that is evaluated.
     pub scheme: String,
     /// The schemes that it is compared with, in their order.

@@ -197,8 +197,8 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         print!("{}", text::report(&evaluation, comparison.as_ref()));
         println!("\npage: {}", out.join("index.html").display());
     }
-    if let Some(advice) = comparison.as_ref().and_then(Comparison::advice) {
-        eprintln!("rampmeter: {advice}");
+    for warning in comparison.iter().flat_map(Comparison::warnings) {
+        eprintln!("rampmeter: {warning}");
     }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
     Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })

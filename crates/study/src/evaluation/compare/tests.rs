@@ -104,11 +104,37 @@ fn few_seeds_are_counted_with_advice() {
     let (two, three) = (of(&[0.5, 0.6]), of(&[0.5, 0.6, 0.7]));
     for (before, now, count) in [(&two, &three, 1), (&three, &two, 1), (&three, &three, 0)] {
         let comparison = Comparison::of(before, now).unwrap();
-        assert_eq!((comparison.with_few_seeds, comparison.advice().is_some()), (count, count > 0));
+        assert_eq!((comparison.with_few_seeds, comparison.warnings().len()), (count, count));
     }
-    assert!(
-        Comparison::of(&two, &two).unwrap().advice().unwrap().starts_with("1 of 1 compared values have fewer than 3")
-    );
+    let warnings = Comparison::of(&two, &two).unwrap().warnings();
+    assert!(warnings[0].starts_with("1 of 1 compared values have fewer than 3"), "{warnings:?}");
+}
+
+#[test]
+fn a_baseline_of_another_build_is_compared_with_a_warning() {
+    let now = evaluation(&[question("asked", &at_most(1.0), "passes", &[0.5, 0.6, 0.7])]);
+    let before = Evaluation { build: "0.1.0-abc".into(), ..now.clone() };
+    let [warning] = &Comparison::of(&before, &now).unwrap().warnings()[..] else { panic!("no warning") };
+    assert!(warning.contains("another build of Rampmeter (0.1.0-abc)"), "{warning}");
+    assert_eq!(Comparison::of(&now, &before).unwrap().warnings().len(), 1);
+}
+
+/// A question whose value is `value`, and not the mean of the seeds' values.
+fn with_value(value: f64, seeds: &[f64]) -> Evaluation {
+    let mut question = question("asked", &at_most(1.0), "passes", seeds);
+    question["answers"][0]["values"][0]["value"] = value.into();
+    evaluation(&[question])
+}
+
+#[test]
+fn a_ratio_of_means_is_tested_by_the_means_of_the_ratios() {
+    // 0.765 is the mean of the seeds' ratios, and 0.685 the ratio of the means.
+    let [before, now] = [[0.60, 0.93], [0.62, 0.91]].map(|[low, high]| [low, high, low + 0.04, high - 0.04]);
+    let changes = |before: &Evaluation, now: &Evaluation| Comparison::of(before, now).unwrap().changes.len();
+    assert_eq!(changes(&with_value(0.765, &before), &with_value(0.685, &now)), 0);
+    let [before, now] = [[0.70, 0.71, 0.72], [0.80, 0.81, 0.82]];
+    assert_eq!(changes(&with_value(0.6, &before), &with_value(0.7, &now)), 1);
+    assert_eq!(changes(&with_value(0.7, &before), &with_value(0.6, &now)), 0); // two directions
 }
 
 #[test]

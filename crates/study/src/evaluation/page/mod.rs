@@ -82,7 +82,7 @@ fn about(page: &Page<'_>) -> Markup {
             div { dt { "World" } dd { (world) } }
             div { dt { "Extent" } dd { (extent) } }
             div { dt { "Runs" } dd { (evaluation.runs) } }
-            div { dt { "Version" } dd { "Rampmeter " (evaluation.version) } }
+            div { dt { "Version" } dd { "Rampmeter " (evaluation.build) } }
         }
         details.reading {
             summary { "How to read this page" }
