@@ -1,11 +1,11 @@
 //! File transfer from end to end, over loopback.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rampmeter_net::files::{
     ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
@@ -46,8 +46,11 @@ fn files_of_any_size_arrive_complete() {
     for (name, len) in [("none", 0), ("one", 1), ("some", 1196), ("more", 70_000), ("many", 5_000_000)] {
         let bytes = noise(len, len as u64);
         fs::write(from.path().join(name), &bytes).unwrap();
+        let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 7);
+        File::open(from.path().join(name)).unwrap().set_modified(then).unwrap();
         let report = fetch(server.address, name, to.path()).unwrap();
         assert_eq!(fs::read(to.path().join(name)).unwrap(), bytes, "{name}");
+        assert_eq!(fs::metadata(to.path().join(name)).unwrap().modified().unwrap(), then, "{name}");
         assert_eq!((report.bytes, report.resumed_from), (len as u64, 0));
         assert_eq!(report.files[0].blake3, blake3::hash(&bytes).to_hex().to_string());
         assert_eq!(report.controller, "newreno");

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{AT_FDCWD, Flock};
 
+use super::changes::set_time;
 use super::error::NetError;
 use super::locked::open_locked;
-use super::protocol::Hash;
+use super::protocol::{Hash, Modified};
 
 /// The name of standard output. A file of this name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
@@ -117,12 +118,13 @@ impl Part {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// Renames the file to its target, after it was written to the disk; the new name is on the disk, too.
-    pub(crate) fn complete(self) -> Result<PathBuf, NetError> {
+    /// Renames the file, last changed at `modified`, to its target, after it was written to the disk; the new name is on
+    /// the disk, too.
+    pub(crate) fn complete(self, modified: Modified) -> Result<PathBuf, NetError> {
         if let Output::Part { file, path } = &self.output {
             let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let done = file
-                .sync_all()
+            let done = set_time(file, modified)
+                .and_then(|()| file.sync_all())
                 .and_then(|()| fs::rename(path, &self.target))
                 .and_then(|()| File::open(directory.unwrap_or(Path::new(".")))?.sync_all());
             done.map_err(|reason| NetError::file(&self.target, reason))?;

@@ -113,10 +113,10 @@ impl Output {
         }
     }
 
-    /// Gives the file its name, and returns its path.
+    /// Gives the file its time and its name, and returns its path.
     pub(super) fn complete(self, modified: Modified) -> Result<PathBuf, NetError> {
         match self {
-            Self::Part(part) => part.complete(),
+            Self::Part(part) => part.complete(modified),
             Self::Sink(sink, path) => match sink.complete(modified, true) {
                 Ok(()) => Ok(path),
                 Err(error) => Err(NetError::file(&path, error)),
