@@ -1,19 +1,21 @@
 """Points of a sweep on the workers of a Dask scheduler.
 
 `rampmeter run FILE.toml --cluster tcp://SCHEDULER` starts this module, and `rampmeter.run(..., cluster=client)` calls
-it. The coordinator, in Rust, decides which points are missing and stores each outcome in its journal; this module
-carries points to workers, in batches since Dask needs about a millisecond for each task, and their replies back.
+it. The Rust engine finds the points that are missing and stores each outcome in its journal. This module sends the
+points to workers, in batches because Dask needs about a millisecond for each task, and returns their replies.
 
-Workers need this package in the same build: results are equal to the byte, or refused. If a worker is lost, Dask gives
-its batches to the others.
+Workers need this package in the same build, so that results are equal to the byte; others are refused. If a worker is
+lost, Dask gives its batches to the others. If the scheduler is lost, `carry` raises a `ClusterError`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -30,15 +32,15 @@ Batch: TypeAlias = tuple[int, list[int]]
 """The index of a scenario, and the indices of points of it."""
 
 BATCHES_PER_THREAD = 8
-"""Enough that all threads end at about the same time."""
+"""Small batches let all threads end at about the same time."""
 
 MAX_BATCH = 50
-"""Points of a batch at most: those that a lost worker costs."""
+"""The maximum number of points in a batch. If a worker is lost, its batch runs again."""
 
 CONNECT_TIMEOUT_S = 5
 
 NO_WORKERS_S = 30
-"""The time without workers after which a message says what to do. A cluster that restarts them needs less."""
+"""The time without workers after which a message says what to do. Clusters that restart workers need less."""
 
 WORKERS_CHECK_S = 1
 
@@ -48,7 +50,7 @@ class ClusterError(RuntimeError):
 
 
 def carry(client: Client, job: str) -> Iterator[str]:
-    """Run the points of `job` on the workers of `client`, and yield each reply when it is there."""
+    """Run the points of `job` on the workers of `client`, and yield each reply as soon as it arrives."""
     wanted = json.loads(job)
     check_builds(client, wanted["build"])
     portables = [json.dumps(scenario) for scenario in wanted["scenarios"]]
@@ -64,7 +66,14 @@ def carry(client: Client, job: str) -> Iterator[str]:
     try:
         with watched_workers(client):
             for future in as_completed(futures):
-                for index, reply in zip(futures[future], future.result(), strict=True):
+                try:
+                    replies = future.result()
+                except CancelledError as error:  # Dask cancels all batches when the connection is lost
+                    raise ClusterError(
+                        "the connection to the Dask scheduler was lost; finished points are kept: start the scheduler "
+                        "and its workers again, and give the same command"
+                    ) from error
+                for index, reply in zip(futures[future], replies, strict=True):
                     yield f'{{"index":{index},"reply":{reply}}}'
                 future.release()
     finally:
@@ -73,7 +82,7 @@ def carry(client: Client, job: str) -> Iterator[str]:
 
 @contextmanager
 def watched_workers(client: Client) -> Iterator[None]:
-    """Say on standard error what to do while there are no workers: Dask waits in silence for new ones."""
+    """Print a message on standard error if there are no workers: Dask waits for new ones without a message."""
     is_over = threading.Event()
 
     def watch() -> None:
@@ -81,7 +90,7 @@ def watched_workers(client: Client) -> Iterator[None]:
         while not is_over.wait(WORKERS_CHECK_S):
             try:
                 checks = 0 if client.nthreads() else checks + 1
-            except (OSError, ValueError):  # the scheduler is lost, of which the waiting thread hears
+            except (OSError, ValueError):  # the scheduler is lost: `carry` raises the error
                 return
             if checks == round(NO_WORKERS_S / WORKERS_CHECK_S):
                 print(
@@ -138,8 +147,10 @@ def worker_build() -> str:
 
 
 def main() -> int:
-    """Read a job from standard input, and write one reply a line."""
+    """Read a job from standard input, and write each reply as a line."""
     address = sys.argv[1]
+    # Dask logs a lost scheduler as several tracebacks; the error below says the same in one line.
+    logging.disable(logging.CRITICAL)
     job = sys.stdin.readline()
     try:
         with Client(address, timeout=CONNECT_TIMEOUT_S) as client:

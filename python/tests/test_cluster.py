@@ -1,4 +1,4 @@
-"""Sweeps on a real Dask cluster of this machine: the same tables as without it, also if a worker is lost."""
+"""Sweeps on a real Dask cluster of this machine: the same tables as without it, also if parts of it are lost."""
 
 import json
 import os
@@ -87,6 +87,49 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, cluster: LocalClus
     assert process.returncode == 0, errors
     rampmeter.run(file, out=here)
     same_tables(here, there)
+
+
+def test_a_lost_scheduler_is_one_message_and_the_command_resumes(tmp_path: Path) -> None:
+    dask = Path(sys.executable).parent / "dask"
+    place: list[str | Path] = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", tmp_path / "scheduler.json"]
+    scheduler = subprocess.Popen(
+        [dask, "scheduler", "--no-dashboard", *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    worker = None
+    try:
+        while not (tmp_path / "scheduler.json").exists():
+            assert scheduler.poll() is None
+            time.sleep(0.02)
+        address = json.loads((tmp_path / "scheduler.json").read_text())["address"]
+        worker = subprocess.Popen(
+            [dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", tmp_path],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+        )
+        with Client(address) as client:
+            client.wait_for_workers(1)
+        file, there = scenario(tmp_path, 60), tmp_path / "there"
+        command = [COMMAND, "run", file, "--quiet", "--out", there]
+        process = subprocess.Popen(
+            [*command, "--cluster", address], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=ENVIRONMENT
+        )
+        while not list(there.glob("points/*.json")):
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            time.sleep(0.02)
+        scheduler.kill()
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        first, *rest = errors.splitlines()
+        assert "the connection to the Dask scheduler was lost; finished points are kept" in first
+        assert rest == ["rampmeter: cluster: points are missing, for the reason above"]
+    finally:
+        for started in filter(None, [scheduler, worker]):
+            started.kill()
+            started.wait()
+    kept = {file: file.stat().st_mtime_ns for file in there.glob("points/*.json")}
+    assert subprocess.run(command, cwd=tmp_path, stdout=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
+    assert kept.items() <= {file: file.stat().st_mtime_ns for file in there.glob("points/*.json")}.items()
 
 
 def test_a_cluster_that_loses_all_workers_says_what_to_do(
