@@ -24,8 +24,8 @@ mod schemes;
 
 pub use builtin::{SUITES, Suite};
 pub use compare::{Change, Comparison};
-pub use evaluate::Evaluator;
-pub use page::page;
+pub use evaluate::{Evaluator, NO_RIVALS};
+pub use page::{deciding, in_words, page};
 pub use questions::{Level, Question, Questionnaire, Section};
 pub use report::{Answer, Answered, Better, Evaluation, Part, Value, Verdict, formatted};
 pub use schemes::Schemes;

@@ -4,15 +4,21 @@
 
 use std::fmt;
 
+use rampmeter_scenario::Axis;
+use rampmeter_units::Known;
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Measured;
-use super::metric::number;
+use super::metric::{Extent, has_values, number};
+
+/// The names of bounds for each value, and of shapes.
+const NAMES: [&str; 9] =
+    ["at_most", "at_least", "below", "above", "between", "flat_within", "increasing_in", "decreasing_in", "order"];
 
 /// An expectation, as in `expect = { at_most = 1.5 }`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "Value")]
 pub enum Bound {
     /// Every value is this or less.
     AtMost(f64),
@@ -34,7 +40,48 @@ pub enum Bound {
     Order(Table),
 }
 
+impl TryFrom<Value> for Bound {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let entries: Vec<(String, Value)> = value.as_table().cloned().unwrap_or_default().into_iter().collect();
+        let Ok([(name, value)]) = <[_; 1]>::try_from(entries) else {
+            return Err(format!("`expect` is a table with one of {}: {{ at_most = 1.5 }}", NAMES.join(", ")));
+        };
+        let finite = |value: &Value| number(value).filter(|number| number.is_finite());
+        let bound = || finite(&value).ok_or_else(|| format!("`{name}` is a number: {{ {name} = 1.5 }}"));
+        let axis = || {
+            let axis = value.as_str().map(str::to_owned);
+            axis.ok_or_else(|| format!("`{name}` is the name of an axis: {{ {name} = \"load\" }}"))
+        };
+        match name.as_str() {
+            "at_most" => bound().map(Self::AtMost),
+            "at_least" => bound().map(Self::AtLeast),
+            "below" => bound().map(Self::Below),
+            "above" => bound().map(Self::Above),
+            "flat_within" => bound().map(Self::FlatWithin),
+            "increasing_in" => axis().map(Self::IncreasingIn),
+            "decreasing_in" => axis().map(Self::DecreasingIn),
+            "between" => match value.as_array().map(|ends| ends.iter().map(finite).collect::<Vec<_>>()).as_deref() {
+                Some([Some(low), Some(high)]) => Ok(Self::Between(*low, *high)),
+                _ => Err("`between` is two numbers: { between = [0.9, 1.1] }".into()),
+            },
+            "order" => Ok(Self::Order(value.as_table().cloned().unwrap_or_default())),
+            _ => Err(format!("`expect` has no `{name}`; {}", Known::near(&name, NAMES))),
+        }
+    }
+}
+
 impl Bound {
+    /// Checks that `axes` have the values of an order.
+    pub(crate) fn check_values(&self, axes: &[Axis], extent: Extent) -> Result<(), String> {
+        let Self::Order(order) = self else { return Ok(()) };
+        let mut known = axes.iter().filter_map(|axis| Some((axis, order.get(&axis.name)?)));
+        known.try_for_each(|(axis, values)| {
+            has_values(axis, values, extent).map_err(|problem| format!("`order`: {problem}"))
+        })
+    }
+
     /// Checks that it fits a metric with a separate value for each value of the axes `by`.
     pub(crate) fn check(&self, by: &[String]) -> Result<(), String> {
         let axis = match self {
@@ -189,6 +236,24 @@ mod tests {
             let bound = bound(text);
             assert_eq!(bound.worst(&values), Some(worst), "{text}");
             assert_eq!(bound.holds(worst), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_expectation_says_what_is_possible() {
+        for (text, advice) in [
+            ("expect = {}", "`expect` is a table with one of at_most, at_least, below, above, between, "),
+            ("expect = 1.5", "`expect` is a table with one of at_most, "),
+            ("expect = { at_most = 1, at_least = 0 }", "`expect` is a table with one of at_most, "),
+            ("expect = { atmost = 1 }", "`expect` has no `atmost`; did you mean `at_most`?"),
+            ("expect = { at_most = 'x' }", "`at_most` is a number: { at_most = 1.5 }"),
+            ("expect = { below = nan }", "`below` is a number: { below = 1.5 }"),
+            ("expect = { between = [1] }", "`between` is two numbers: { between = [0.9, 1.1] }"),
+            ("expect = { increasing_in = 3 }", "`increasing_in` is the name of an axis: "),
+        ] {
+            let table: Table = text.parse().unwrap();
+            let refused = Bound::try_from(table["expect"].clone()).unwrap_err();
+            assert!(refused.starts_with(advice), "{text}: {refused}");
         }
     }
 

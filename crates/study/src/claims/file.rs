@@ -9,6 +9,7 @@ use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
+use super::metric::Extent;
 use super::record::digest;
 use super::{Bound, Metric, Records, Standing, Variant};
 use crate::StudyError;
@@ -178,7 +179,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let quick_set = entry.set.into_iter().chain(values).collect();
         let quick_scenario = scenarios.with(&path, &quick_set).map_err(|error| refuse(error.to_string()))?;
         let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
-        check(&metric, &entry.expect, &scenario, registries, schema).map_err(refuse)?;
+        check(&metric, &entry.expect, [&scenario, &quick_scenario], registries, schema).map_err(refuse)?;
         let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
         let mut claim = Claim {
             id,
@@ -229,21 +230,27 @@ impl Scenarios<'_> {
     }
 }
 
-/// Checks that runs of `scenario` have the values of `metric`, and that `bound` fits them.
+/// Checks that runs of a scenario have the values of `metric`, and that `bound` fits them. The scenario is there with all
+/// values of its axes, and with those that `--quick` or `--seeds` leave.
 pub(crate) fn check(
     metric: &Metric,
     bound: &Bound,
-    scenario: &Scenario,
+    [complete, asked]: [&Scenario; 2],
     registries: &Registries,
     schema: &Schema,
 ) -> Result<(), String> {
-    let plan = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
+    let plan = complete.points().first().and_then(|point| complete.plan(point, registries).ok());
     let links = plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
     let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
     let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
-    let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
+    let axes: Vec<&str> = complete.axes().iter().map(|axis| axis.name.as_str()).collect();
     metric.check(schema, &axes, &links, &traffic)?;
-    bound.check(&metric.by)
+    bound.check(&metric.by)?;
+    for (scenario, extent) in [(complete, Extent::Complete), (asked, Extent::Part)] {
+        metric.check_values(scenario.axes(), extent)?;
+        bound.check_values(scenario.axes(), extent)?;
+    }
+    Ok(())
 }
 
 /// `scenario` with these values of its axes.

@@ -15,12 +15,15 @@
 //!
 //! `relative_to = { world = "simulated" }` divides by the value of the same point in that world.
 
+mod check;
 mod worlds;
 
-use rampmeter_scenario::{Column, Kind, Point, Row, Schema, Summary, abouts, renamed};
+use rampmeter_scenario::{Point, Row, Summary};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+pub(crate) use self::check::Extent;
+pub(super) use self::check::has_values;
 use self::worlds::{WORLD, is_at};
 
 /// Stands for all measured links or kinds of traffic in place of a name.
@@ -204,47 +207,6 @@ impl Metric {
         })
     }
 
-    /// Checks that it fits a scenario with these axes, measured links and measured kinds of traffic.
-    pub(crate) fn check(&self, schema: &Schema, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
-        for axis in self.axes() {
-            if !axes.contains(&axis.as_str()) {
-                return Err(format!("no axis is called `{axis}`; the scenario has {}", axes.join(", ")));
-            }
-        }
-        let (runs, flows, link) = (numbers(&schema.runs), numbers(&schema.groups), numbers(&schema.links));
-        let known = |path: &str| match path.split_once('.') {
-            None => runs.contains(&path),
-            Some(("flows", path)) => flows.contains(&path),
-            Some(("links", rest)) => rest
-                .rsplit_once('.')
-                .is_some_and(|(name, path)| (links.contains(&name) || name == ALL) && link.contains(&path)),
-            // A summary has values of kinds of traffic only if there are several.
-            Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, path)| {
-                traffic.len() > 1 && (traffic.contains(&name) || name == ALL) && flows.contains(&path)
-            }),
-            Some(_) => false,
-        };
-        if let Some(unknown) = std::iter::once(&self.path).chain(&self.over).find(|path| !known(path)) {
-            if let Some(new) = renamed(unknown) {
-                return Err(format!("`{unknown}` has another name: write `{new}`"));
-            }
-            let advice = format!(
-                "there are {}, flows.({}), links.({}|{ALL}).({}) and, if several kinds of traffic are \
-                 measured, traffic.({}|{ALL}).(as of flows)",
-                runs.join(", "),
-                flows.join("|"),
-                links.join("|"),
-                link.join("|"),
-                traffic.join("|")
-            );
-            return Err(format!("no value is called `{unknown}`; {advice}"));
-        }
-        match &self.over {
-            Some(path) if path.contains(ALL) => Err(format!("`over` must be one value, `{path}` is several")),
-            _ => Ok(()),
-        }
-    }
-
     /// Its values, in the order in which their points first occur in `runs`.
     pub fn values(&self, runs: &[&Summary]) -> Vec<Measured> {
         let mut places: Vec<Table> = Vec::new();
@@ -370,11 +332,6 @@ pub(super) fn is_equal(value: &Value, wanted: &Value) -> bool {
 
 pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
-}
-
-fn numbers<T>(columns: &[Column<T>]) -> Vec<&'static str> {
-    let is_number = |kind| matches!(kind, Kind::Whole | Kind::Number);
-    abouts(columns).filter(|about| is_number(about.kind)).map(|about| about.name).collect()
 }
 
 /// Values by their path in the run's JSON object: one, or that of every link or kind of traffic, whose names may

@@ -17,6 +17,9 @@ use crate::{BUILD, Progress, StudyError};
 const SCHEME: &str = "scheme";
 const OTHER: &str = "other";
 
+/// What stands for no rivals on the command line.
+pub const NO_RIVALS: &str = "none";
+
 /// An evaluation to run.
 #[derive(Clone)]
 pub struct Evaluator<'a> {
@@ -30,7 +33,7 @@ pub struct Evaluator<'a> {
     pub scheme: &'a str,
     /// The schemes to compare it with.
     pub rivals: &'a [String],
-    /// Whether to ask fewer questions, of shorter runs.
+    /// Whether to ask only the main questions, with fewer paths.
     pub quick: bool,
     /// Seeds instead of those of the scenarios; empty for those.
     pub seeds: &'a [u64],
@@ -49,9 +52,9 @@ impl Evaluator<'_> {
         let mut asked = Vec::new();
         let mut claims = Vec::new();
         for question in &self.questionnaire.questions {
-            let Some(scenario) = self.scenario(question)? else { continue };
+            let Some(scenarios) = self.scenarios(question)? else { continue };
             for (scheme, other) in self.places(question) {
-                claims.push(self.claim(question, scenario.clone(), scheme, other)?);
+                claims.push(self.claim(question, &scenarios, scheme, other)?);
                 asked.push(Asked { question, scheme, other });
             }
         }
@@ -135,13 +138,18 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The scenario of a question; `None` if a quick evaluation does not ask it.
-    fn scenario(&self, question: &Question) -> Result<Option<Scenario>, StudyError> {
-        let quick = match (self.quick, question.quick_values()) {
+    /// The scenario of a question: with all values of its axes, and with those of this evaluation; `None` if a quick
+    /// evaluation does not ask it.
+    fn scenarios(&self, question: &Question) -> Result<Option<[Scenario; 2]>, StudyError> {
+        let mut fewer = match (self.quick, question.quick_values()) {
             (true, None) => return Ok(None),
             (true, Some(values)) => values,
             (false, _) => toml::Table::new(),
         };
+        if !self.seeds.is_empty() {
+            let seeds = self.seeds.iter().map(|seed| Setting::Integer(*seed as i64));
+            fewer.insert("seed".into(), seeds.collect::<Vec<_>>().into());
+        }
         let file = self.questionnaire.file.with_file_name(&question.scenario);
         let mut scenario = Scenario::read(file)?;
         let names = || self.all().map(Setting::from).collect::<Vec<_>>();
@@ -150,31 +158,28 @@ impl Evaluator<'_> {
                 scenario.set(axis, names())?;
             }
         }
-        let registries = self.judge.sweep.registries;
-        let refuse = |error: &dyn ToString| self.questionnaire.wrong(question, &error.to_string());
-        let mut values = question.set.clone();
-        values.extend(quick);
-        if !self.seeds.is_empty() {
-            let seeds = self.seeds.iter().map(|seed| Setting::Integer(i64::try_from(*seed).unwrap_or(i64::MAX)));
-            values.insert("seed".into(), seeds.collect::<Vec<_>>().into());
-        }
-        claims::set(scenario, &values, registries).map(Some).map_err(|error| match error {
-            ScenarioError::Wrong { .. } => error.into(), // it names its own place
-            error => refuse(&error),
-        })
+        let with = |scenario: Scenario, values: &toml::Table| {
+            claims::set(scenario, values, self.judge.sweep.registries).map_err(|error| match error {
+                ScenarioError::Wrong { .. } => error.into(), // it names its own place
+                error => self.questionnaire.wrong(question, &error.to_string()),
+            })
+        };
+        let complete = with(scenario, &question.set)?;
+        let asked = with(complete.clone(), &fewer)?;
+        Ok(Some([complete, asked]))
     }
 
     fn claim(
         &self,
         question: &Question,
-        scenario: Scenario,
+        [complete, asked]: &[Scenario; 2],
         scheme: &str,
         other: Option<&str>,
     ) -> Result<Claim, StudyError> {
         let refuse = |problem: String| self.questionnaire.wrong(question, &problem);
         let metric = question.metric(scheme, other).map_err(refuse)?;
         let sweep = &self.judge.sweep;
-        claims::check(&metric, &question.expect, &scenario, sweep.registries, sweep.schema).map_err(refuse)?;
+        claims::check(&metric, &question.expect, [complete, asked], sweep.registries, sweep.schema).map_err(refuse)?;
         Ok(Claim {
             id: question.id.clone(),
             place: question.section.clone(),
@@ -187,7 +192,7 @@ impl Evaluator<'_> {
             world: self.world().to_owned(),
             source: self.questionnaire.file.clone(),
             file: self.questionnaire.file.with_file_name(&question.scenario),
-            scenario,
+            scenario: asked.clone(),
             digest: String::new(),
             recorded: Standing::Missing,
             variants: Arc::default(),
@@ -222,12 +227,32 @@ impl Evaluator<'_> {
             better: better(&question.expect),
             unit: claim.map_or("", |claim| claim.metric.quantity()).to_owned(),
             scenario: question.scenario.display().to_string(),
+            evaluate: self.again(question),
             repeat: claim.map_or_else(Vec::new, |claim| self.repeat(question, claim)),
             answers: answers.collect(),
         })
     }
 
-    /// The arguments of `rampmeter` that repeat the runs of the evaluated scheme.
+    /// The arguments of `rampmeter` that compute the values again: those of all schemes, with all runs that they need.
+    fn again(&self, question: &Question) -> Vec<String> {
+        let rivals = if self.rivals.is_empty() { NO_RIVALS.to_owned() } else { self.rivals.join(",") };
+        let seeds = self.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let mut arguments = vec!["evaluate", "--questions", "scenarios", "--controller", self.scheme];
+        arguments.extend(["--against", &rivals, "--only", &question.id]);
+        if self.quick {
+            arguments.push("--quick");
+        }
+        if !self.seeds.is_empty() {
+            arguments.extend(["--seeds", &seeds]);
+        }
+        if self.world() != "simulated" {
+            arguments.extend(["--world", self.world()]);
+        }
+        arguments.extend(["--out", "repeat"]);
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The arguments of `rampmeter` that run the scenario for the evaluated scheme.
     fn repeat(&self, question: &Question, claim: &Claim) -> Vec<String> {
         let file = format!("scenarios/{}", question.scenario.display());
         let mut arguments = vec!["run".to_owned(), file, "--set".to_owned(), format!("{SCHEME}={}", self.scheme)];

@@ -219,6 +219,17 @@ impl Questionnaire {
         Ok(())
     }
 
+    /// An error if there is no question to ask.
+    pub fn check_asked(&self, quick: bool) -> Result<(), String> {
+        match self.questions.iter().any(|question| !quick || question.quick_values().is_some()) {
+            true => Ok(()),
+            false if quick && !self.questions.is_empty() => {
+                Err("no question is asked with --quick; omit it, or give questions `quick = true`".to_owned())
+            }
+            false => Err("there is no question; write a [[question]]".to_owned()),
+        }
+    }
+
     /// An error in `question`.
     pub(crate) fn wrong(&self, question: &Question, problem: &str) -> StudyError {
         let problem = format!("question `{}`: {problem}", question.id);

@@ -30,7 +30,7 @@ pub struct Evaluation {
     pub schemes: BTreeMap<String, String>,
     /// The world that ran it.
     pub world: String,
-    /// Whether it was quick: fewer questions and shorter runs.
+    /// Whether it was quick: only the main questions, with fewer paths.
     pub quick: bool,
     /// The number of runs.
     pub runs: usize,
@@ -87,7 +87,10 @@ pub struct Answered {
     pub unit: String,
     /// The scenario's file, in the directory `scenarios`.
     pub scenario: String,
-    /// The arguments of `rampmeter` that repeat the runs of the evaluated scheme.
+    /// The arguments of `rampmeter` that compute the values again, in the directory of the page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluate: Vec<String>,
+    /// The arguments of `rampmeter` that run the scenario for the evaluated scheme.
     pub repeat: Vec<String>,
     /// The answers: first that of the evaluated scheme, then those of its rivals.
     pub answers: Vec<Answer>,

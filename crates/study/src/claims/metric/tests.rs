@@ -1,6 +1,6 @@
 //! Values of metrics.
 
-use rampmeter_scenario::Value;
+use rampmeter_scenario::{Schema, Value};
 use toml::Value as Setting;
 
 use super::*;
@@ -134,6 +134,25 @@ fn a_single_kind_of_traffic_has_no_separate_values() {
         let refused = metric.check(&Schema::default(), &[], &[], &["near"]).unwrap_err();
         assert!(refused.contains(&format!("no value is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
     }
+}
+
+#[test]
+fn an_unknown_value_of_a_run_names_what_is_near() {
+    for (path, advice) in [
+        ("data_packet", "did you mean `data_packets`?"),
+        ("flow.fct_mean_s", "did you mean `flows.fct_mean_s`?"),
+        ("links.wre.drop_rate", "did you mean `links.wire.drop_rate`?"),
+        ("links.cable.drop_rate", "no measured link is called `cable`; there is wire"),
+        ("links.*.queue_mean_length", "the nearest values of links are queue_mean_bytes, "),
+        ("traffic.film.goodput_mean_bps", "no measured kind of traffic is called `film`; there are web, bulk"),
+    ] {
+        let metric: Metric = format!("mean = '{path}'").parse::<Table>().unwrap().try_into().unwrap();
+        let refused = metric.check(&Schema::default(), &[], &["wire"], &["web", "bulk"]).unwrap_err();
+        assert!(refused.starts_with(&format!("no value is called `{path}`; {advice}")), "{refused}");
+    }
+    let metric: Metric = "mean = 'traffic.web.fct_mean_s'".parse::<Table>().unwrap().try_into().unwrap();
+    let refused = metric.check(&Schema::default(), &[], &[], &["web"]).unwrap_err();
+    assert!(refused.ends_with("one kind of traffic is measured: write `flows.fct_mean_s`"), "{refused}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(super) fn margin(question: &Answered, answer: &Answer) -> Option<f64> {
 }
 
 /// The bound in words, with its unit: "at most 50%".
-pub(super) fn in_words(question: &Answered) -> String {
+pub fn in_words(question: &Answered) -> String {
     let words = || question.expect.split(' ').take_while(|word| word.parse::<f64>().is_err());
     match question.bound {
         Some(bound) => format!("{} {}", words().collect::<Vec<_>>().join(" "), short(bound, &question.unit)),
@@ -89,7 +89,7 @@ pub(super) fn in_words(question: &Answered) -> String {
 }
 
 /// The value that decides, with its unit. That of a shape is a ratio.
-pub(super) fn deciding(question: &Answered, answer: &Answer) -> String {
+pub fn deciding(question: &Answered, answer: &Answer) -> String {
     let unit = if Limit::of(question) == Limit::Shape { "" } else { &question.unit };
     answer.worst.map_or_else(|| "none".to_owned(), |worst| formatted(worst, unit))
 }

@@ -22,6 +22,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use limit::{deciding, in_words};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Answered, Evaluation, Verdict};
@@ -75,7 +76,7 @@ fn about(page: &Page<'_>) -> Markup {
         "emulated" => "emulated: real packets between network namespaces",
         world => world,
     };
-    let extent = if evaluation.quick { "the main questions, with fewer runs" } else { "all questions" };
+    let extent = if evaluation.quick { "the main questions, with fewer paths" } else { "all questions" };
     html! {
         dl.about {
             div { dt { "Compared with" } dd { @if evaluation.rivals.is_empty() { "no rival" } (evaluation.rivals.join(", ")) } }
@@ -139,19 +140,28 @@ fn anchor(kind: &str, name: &str) -> String {
     format!("{kind}-{}", name.chars().map(plain).collect::<String>())
 }
 
-/// The scenario of `question` and the command that repeats its runs, below `title`.
+/// The command that computes the values of `question` again, and the one that shows its runs, below `title`.
 fn repeat(page: &Page<'_>, question: &Answered, title: &str) -> Markup {
-    let command = page.command.iter().chain(&question.repeat).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let command = |arguments: &[String]| {
+        let words = page.command.iter().chain(arguments);
+        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    };
     let scenario = format!("scenarios/{}", question.scenario);
     html! {
         details.repeat {
             summary { (title) }
             p {
-                "Scenario: " a href=(encoded(&scenario)) { (scenario) } ". In the directory of this page:"
+                "Both commands are for the directory of this page. This one repeats all runs that the question needs, "
+                "prints its values for all schemes, and writes a page of it to " code { "repeat" } ":"
             }
-            pre { code { (command) } }
+            pre { code { (command(&question.evaluate)) } }
+            p {
+                "This one prints a row for each run of " (page.evaluation.scheme) " in the scenario "
+                a href=(encoded(&scenario)) { (scenario) } ", with what the runs measure, and no value of the question:"
+            }
+            pre { code { (command(&question.repeat)) } }
             @if let Some(rival) = page.evaluation.rivals.first() {
-                p { "For a rival, write for example " code { (quoted(&format!("scheme={rival}"))) } "." }
+                p { "For the runs of a rival, write for example " code { (quoted(&format!("scheme={rival}"))) } "." }
             }
         }
     }

@@ -25,6 +25,7 @@ fn evaluation() -> Evaluation {
         json!({
             "id": id, "asks": format!("{id}? {HOSTILE}"), "expect": expect, "bound": bound, "better": better, "unit": unit,
             "because": "judgement: ours", "scenario": "alone.toml", "answers": answers,
+            "evaluate": ["evaluate", "--questions", "scenarios", "--only", id],
             "repeat": ["run", "scenarios/alone.toml", "--set", "scheme=pcp", "--set", "name=it's"],
         })
     };
@@ -185,14 +186,18 @@ fn questions_of_the_same_runs_make_a_scatter() {
 }
 
 #[test]
-fn the_command_that_repeats_runs_is_that_of_the_program() {
+fn the_commands_that_repeat_runs_are_those_of_the_program() {
     let command = ["cargo", "run", "--manifest-path", "/home/me/my controller/Cargo.toml", "--"].map(str::to_owned);
     let page = page(&evaluation(), &command);
     let page = parsed(&page);
     let [details, ..] = with_class(page.root(), "repeat")[..] else { panic!("no command") };
-    let pre = details.descendants().find(|node| node.has_tag_name("pre")).unwrap();
-    let expected = "cargo run --manifest-path '/home/me/my controller/Cargo.toml' -- run scenarios/alone.toml ";
-    assert!(text(pre).starts_with(expected), "{}", text(pre));
+    let shown = details.descendants().filter(|node| node.has_tag_name("pre")).map(text).collect::<Vec<_>>();
+    let program = "cargo run --manifest-path '/home/me/my controller/Cargo.toml' --";
+    let expected = ["evaluate --questions scenarios --only harm", "run scenarios/alone.toml --set "];
+    assert_eq!(shown.len(), expected.len());
+    for (shown, arguments) in shown.iter().zip(expected) {
+        assert!(shown.starts_with(&format!("{program} {arguments}")), "{shown}");
+    }
 }
 
 #[test]
