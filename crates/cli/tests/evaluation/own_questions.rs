@@ -2,6 +2,10 @@
 //! depend on the number of threads.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
 
 use crate::common::{SMALL, Workspace, text};
 
@@ -42,7 +46,32 @@ const EVALUATE: [&str; 7] = ["evaluate", "--controller", "cubic", "--against", "
 fn an_error_in_own_questions_names_the_file_of_the_user() {
     for (file, right, wrong, expected) in [
         ("questions.toml", "at_most", "at_mst", "mine/questions.toml:15: "),
-        ("questions.toml", "fct_mean_s", "fct_men_s", "mine/questions.toml:8: question `completion`: "),
+        (
+            "questions.toml",
+            "{ at_most = 1 }",
+            "{}",
+            "mine/questions.toml:15: `expect` is a table with one of at_most, ",
+        ),
+        (
+            "questions.toml",
+            "fct_mean_s",
+            "fct_men_s",
+            "mine/questions.toml:8: question `completion`: no value is called `flows.fct_men_s`; did you mean \
+             `flows.fct_mean_s`?",
+        ),
+        (
+            "questions.toml",
+            "fct_mean_s\"",
+            "fct_mean_s\", where = { scheme = \"tpc\" }",
+            "mine/questions.toml:8: question `completion`: `where`: the axis `scheme` has no value `tpc`; did you mean \
+             `tcp`? Its values are cubic, tcp",
+        ),
+        (
+            "questions.toml",
+            "quick = true",
+            "set = { sed = 1 }",
+            "mine/questions.toml:8: question `completion`: mine/small.toml: no axis is called `sed`; did you mean `seed`?",
+        ),
         ("questions.toml", "small.toml", "smal.toml", "mine/smal.toml: cannot be read"),
         ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:15: "),
         ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:9: "),
@@ -59,6 +88,74 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
         assert!(message.starts_with(&format!("rampmeter: {expected}")), "{wrong}: {message}");
         assert_eq!(message.lines().count(), 1, "{wrong}: {message}");
     }
+}
+
+/// Replaces `before` by `now` in a file of questions.
+fn change(workspace: &Workspace, file: &str, before: &str, now: &str) {
+    let file = workspace.0.join("mine").join(file);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace(before, now)).unwrap();
+}
+
+#[test]
+fn a_list_that_asks_nothing_new_is_refused() {
+    let workspace = asking("evaluation_lists");
+    change(&workspace, "questions.toml", "quick = true", "quick = false");
+    for (arguments, expected) in [
+        (&["--seeds", "1-3"][..], "write each seed, with commas between them: --seeds 1,2,3"),
+        (&["--seeds", "1,2,1"], "--seeds: 1 is there twice, and runs with the same seed are the same runs"),
+        (&["--only", ""], "--only: a name is empty; write names of questions"),
+        (&["--quick"], "mine/questions.toml: no question is asked with --quick; omit it, or give questions `quick"),
+    ] {
+        let output = workspace.rampmeter(&[&EVALUATE[..], arguments].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(expected) && message.lines().count() == 1, "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn quick_values_leave_out_some_of_a_list_but_not_all() {
+    let workspace = asking("evaluation_quick");
+    change(&workspace, "questions.toml", "quick = true", "quick = { seed = 1 }");
+    change(&workspace, "questions.toml", "s\" }", "s\", where = { seed = [2, 1] } }");
+    let quick = || workspace.rampmeter(&[&EVALUATE[..], &["--quick"]].concat());
+    assert!(quick().status.success(), "{}", text(&quick().stderr));
+    change(&workspace, "questions.toml", "[2, 1]", "2");
+    assert!(text(&quick().stderr).contains("`where`: the axis `seed` has no value `2`; its values are 1\n"));
+    assert!(workspace.rampmeter(&EVALUATE).status.success());
+}
+
+/// The value is a quotient, for which the runs of the evaluated scheme alone are not enough.
+#[test]
+fn the_command_on_the_page_computes_the_value_again() {
+    let workspace = asking("evaluation_again");
+    change(&workspace, "questions.toml", "fct_mean_s\"", "fct_mean_s\", relative_to = { scheme = \"tcp\" }");
+    let first = workspace.rampmeter(&[&EVALUATE[..], &["--quick", "--seeds", "3,4", "--out", "first"]].concat());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let first = workspace.0.join("first");
+    let question = |directory: &Path| {
+        let text = fs::read_to_string(directory.join("evaluation.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["sections"][0]["questions"][0].take()
+    };
+    let before = question(&first);
+    let arguments: Vec<&str> = before["evaluate"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let page = fs::read_to_string(first.join("index.html")).unwrap();
+    assert!(page.contains(&format!("rampmeter {}</code>", arguments.join(" "))));
+    let again = workspace.command(&arguments).current_dir(&first).output().unwrap();
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(before["answers"][0]["worst"].is_number());
+    assert_eq!(before, question(&first.join("repeat")));
+}
+
+#[test]
+fn a_bound_has_the_unit_of_the_values() {
+    let workspace = asking("evaluation_units");
+    change(&workspace, "questions.toml", "flows.fct_mean_s", "links.bottleneck.drop_rate");
+    change(&workspace, "questions.toml", "at_most = 1", "at_most = 0.03");
+    let output = workspace.rampmeter(&EVALUATE);
+    let report = text(&output.stdout);
+    let row = report.lines().find(|line| line.contains("completion")).unwrap();
+    assert!(row.contains("at most 3%") && row.contains("0%"), "{report}");
 }
 
 #[test]
@@ -128,14 +225,10 @@ fn an_evaluation_does_not_replace_what_it_reads() {
 fn a_verdict_that_turns_to_fails_is_a_regression() {
     let workspace = asking("evaluation_turns");
     let run = |more: &[&str]| workspace.rampmeter(&[&EVALUATE[..], &["--seeds", "1,2,3"], more].concat());
-    let change = |file: &str, before: &str, now: &str| {
-        let file = workspace.0.join("mine").join(file);
-        fs::write(&file, fs::read_to_string(&file).unwrap().replace(before, now)).unwrap();
-    };
-    change("questions.toml", "at_most = 1", "between = [0.05, 0.25]");
+    change(&workspace, "questions.toml", "at_most = 1", "between = [0.05, 0.25]");
     assert!(run(&["--out", "before"]).status.success());
     // Four times the round trip, and so about four times the completion time.
-    change("small.toml", "10 ms", "40 ms");
+    change(&workspace, "small.toml", "10 ms", "40 ms");
     let compare = || run(&["--out", "now", "--baseline", "before/evaluation.json"]);
     let refused = compare();
     assert_eq!(refused.status.code(), Some(2), "another scenario is another question");
@@ -150,6 +243,13 @@ fn a_verdict_that_turns_to_fails_is_a_regression() {
     assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
     assert!(report.contains("worse    completion: "), "{report}");
     assert!(report.contains("now, and passes turns to fails\n") && report.contains("1 became worse"), "{report}");
+    // The workflow for other repositories selects these lines.
+    let workflow = include_str!("../../../../contrib/github/evaluate.yml");
+    let (_, rest) = workflow.split_once("grep -E '").unwrap();
+    fs::write(workspace.0.join("report"), &report).unwrap();
+    let mut grep = Command::new("grep");
+    let grep = grep.current_dir(&workspace.0).args(["-cE", rest.split_once('\'').unwrap().0, "report"]);
+    assert_eq!(text(&grep.output().unwrap().stdout), "2\n", "{report}");
 }
 
 #[test]

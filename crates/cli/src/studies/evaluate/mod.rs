@@ -11,7 +11,9 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::kernel_tcp;
 use rampmeter_scenario::{Registries, ScenarioError, Schema, World};
 use rampmeter_study::claims::Judge;
-use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, SUITES, Schemes, Suite, page};
+use rampmeter_study::evaluation::{
+    Comparison, Evaluation, Evaluator, NO_RIVALS, Questionnaire, SUITES, Schemes, Suite, page,
+};
 use rampmeter_study::{Cluster, Program, StudyError, Sweep};
 
 use super::cluster::Dask;
@@ -53,18 +55,18 @@ pub(crate) struct Args {
     /// A congestion control of Linux's TCP; needs --world emulated
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The rivals: controllers, schemes of --schemes, or linux-NAME with --world emulated [default: newreno,cubic,bbr;
-    /// none with another suite]
+    /// The rivals: controllers, schemes of --schemes, linux-NAME with --world emulated, or none [default:
+    /// newreno,cubic,bbr; none with another suite]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     against: Vec<String>,
-    /// Only the main questions, with fewer runs
+    /// Only the main questions, with fewer paths
     #[arg(long)]
     quick: bool,
     /// simulated, or emulated: real packets in network namespaces of this machine, in real time
     #[arg(long, default_value = "simulated")]
     world: String,
     /// The seeds of the runs, for example 1,2,3 [default: those of the scenarios]
-    #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',', value_parser = seed)]
     seeds: Vec<u64>,
     /// An evaluation.json of this controller: list what became better or worse since, and exit 1 if something did
     #[arg(long, value_name = "FILE")]
@@ -115,6 +117,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         }
         return evaluate_crate(package);
     }
+    check_lists(args)?;
     let mut baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
@@ -135,6 +138,9 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let scheme = args.kernel.as_ref().map_or(own, |kernel| schemes.need_kernel(kernel));
     let default = || if args.suite == DEFAULT { RIVALS.map(str::to_owned).to_vec() } else { Vec::new() };
     let mut rivals = if args.against.is_empty() { default() } else { args.against.clone() };
+    if rivals == [NO_RIVALS] {
+        rivals.clear();
+    }
     rivals.retain(|rival| *rival != scheme);
     for name in rivals.iter().chain([&scheme]) {
         match name.strip_prefix("linux-") {
@@ -146,11 +152,15 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
             check_kernel(name, &schemes, &kernel_tcp())?;
         }
     }
-    let in_original = |error| in_original(error, &scenarios, args.questions.as_deref(), &schemes);
+    let originals = args.questions.as_deref().map_or_else(|| format!("built-in {}", args.suite), display);
+    let in_original = |error| in_original(error, &scenarios, &originals, &schemes);
     let mut questionnaire = Questionnaire::read(&questions).map_err(in_original)?;
     if !args.only.is_empty() {
         questionnaire.only(&args.only, args.quick).map_err(Failure::input)?;
     }
+    questionnaire
+        .check_asked(args.quick)
+        .map_err(|what| Failure::input(format!("{originals}/questions.toml: {what}")))?;
     let schema = Schema::default();
     let worlds: [&dyn World; 1] = [&*world];
     let evaluator = Evaluator {
@@ -202,6 +212,28 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
     Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Parses a seed.
+fn seed(text: &str) -> Result<u64, String> {
+    let seed = text.trim().parse().ok().filter(|seed| i64::try_from(*seed).is_ok());
+    seed.ok_or_else(|| "write each seed, with commas between them: --seeds 1,2,3".to_owned())
+}
+
+/// Checks the lists of questions and of seeds.
+fn check_lists(args: &Args) -> Result<(), Failure> {
+    if args.only.iter().any(|name| name.trim().is_empty()) {
+        let what = "--only: a name is empty; write names of questions, as in --only utilization, or omit it for all";
+        return Err(Failure::input(what));
+    }
+    let is_repeated = |(index, seed): &(usize, &u64)| args.seeds[..*index].contains(*seed);
+    match args.seeds.iter().enumerate().find(is_repeated) {
+        None => Ok(()),
+        Some((_, seed)) => {
+            let why = "runs with the same seed are the same runs";
+            Err(Failure::input(format!("--seeds: {seed} is there twice, and {why}; write each seed once")))
+        }
+    }
 }
 
 /// The name of the evaluated scheme: the given one, or the only controller that this command has more than `rampmeter`.
@@ -273,27 +305,33 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
     Ok(directory.join("questions.toml"))
 }
 
-/// An error in a copy of the user's file names that file. The file of schemes has those of several files.
-fn in_original(mut error: StudyError, copies: &Path, originals: Option<&Path>, schemes: &Schemes) -> StudyError {
+/// An error in a copy names the file in `originals`. The file of schemes has those of several files.
+fn in_original(mut error: StudyError, copies: &Path, originals: &str, schemes: &Schemes) -> StudyError {
     use ScenarioError::{Set, Unreadable, Wrong};
-    if let StudyError::Scenario(Wrong { file, line, .. }) = &mut error {
+    let StudyError::Scenario(inner) = &mut error else { return error };
+    if let Wrong { file, line, .. } = inner {
         if Path::new(file.as_str()) == copies.join(SCHEMES) {
             if let Some((origin, at)) = schemes.origin(*line) {
-                (*file, *line) = (origin.display().to_string(), *at);
+                (*file, *line) = (display(origin), *at);
             }
             return error;
         }
     }
-    if let (StudyError::Scenario(Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }), Some(originals)) =
-        (&mut error, originals)
-    {
-        if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies).map(Path::to_owned) {
-            if name != Path::new(SCHEMES) {
-                *file = originals.join(name).display().to_string();
-            }
+    let (Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }) = inner;
+    if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies) {
+        if name != Path::new(SCHEMES) {
+            *file = format!("{originals}/{}", name.display());
         }
     }
+    if let Wrong { problem, .. } | Set { problem, .. } = inner {
+        *problem = problem.replace(&format!("{}/", copies.display()), &format!("{originals}/"));
+    }
     error
+}
+
+/// A path without a slash at its end.
+fn display(path: &Path) -> String {
+    path.display().to_string().trim_end_matches('/').to_owned()
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -317,4 +355,26 @@ fn write(out: &Path, evaluation: &Evaluation) -> Result<(), Failure> {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("{}: cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_in_a_copy_names_the_original() {
+        let (copies, schemes) = (Path::new("out/scenarios"), Schemes::default());
+        for (originals, expected) in [
+            (
+                "built-in rfc9743",
+                "built-in rfc9743/questions.toml:3: question `x`: built-in rfc9743/alone.toml: no axis",
+            ),
+            ("mine", "mine/questions.toml:3: question `x`: mine/alone.toml: no axis"),
+        ] {
+            let file = copies.join("questions.toml").display().to_string();
+            let problem = "question `x`: out/scenarios/alone.toml: no axis".to_owned();
+            let error = StudyError::from(ScenarioError::Wrong { file, line: 3, problem });
+            assert_eq!(in_original(error, copies, originals, &schemes).to_string(), expected);
+        }
+    }
 }

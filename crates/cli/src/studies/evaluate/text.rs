@@ -1,6 +1,8 @@
 //! An evaluation as text: a line for each question, what failed and why, and what changed since the baseline.
 
-use rampmeter_study::evaluation::{Answer, Answered, Change, Comparison, Evaluation, Verdict, formatted};
+use rampmeter_study::evaluation::{
+    Answer, Answered, Change, Comparison, Evaluation, Verdict, deciding, formatted, in_words,
+};
 
 use crate::table::table;
 
@@ -13,7 +15,7 @@ pub(super) fn report(evaluation: &Evaluation, comparison: Option<&Comparison>) -
         for question in &section.questions {
             let own = question.of(&evaluation.scheme);
             let verdict = own.map_or("", |answer| word(answer.verdict)).to_owned();
-            let mut row = vec![section.id.clone(), question.id.clone(), question.expect.clone(), verdict];
+            let mut row = vec![section.id.clone(), question.id.clone(), in_words(question), verdict];
             row.extend(
                 evaluation
                     .all_schemes()
@@ -47,7 +49,7 @@ fn word(verdict: Verdict) -> &'static str {
 
 /// The value that decides; marked if it does not meet the bound.
 fn cell(question: &Answered, answer: &Answer) -> String {
-    let value = answer.worst.map_or("none".to_owned(), |worst| formatted(worst, &question.unit));
+    let value = deciding(question, answer);
     match answer.verdict {
         Verdict::Passes => value,
         Verdict::Fails => format!("{value} !"),
