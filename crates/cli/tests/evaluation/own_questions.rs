@@ -70,7 +70,8 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
             "questions.toml",
             "quick = true",
             "set = { sed = 1 }",
-            "mine/questions.toml:8: question `completion`: mine/small.toml: no axis is called `sed`; did you mean `seed`?",
+            "mine/questions.toml:8: question `completion`: mine/small.toml: no axis is called `sed`; did you mean \
+             `seed`?",
         ),
         ("questions.toml", "small.toml", "smal.toml", "mine/smal.toml: cannot be read"),
         ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:15: "),

@@ -230,8 +230,8 @@ impl Scenarios<'_> {
     }
 }
 
-/// Checks that runs of a scenario have the values of `metric`, and that `bound` fits them. The scenario is there with all
-/// values of its axes, and with those that `--quick` or `--seeds` leave.
+/// Checks that runs of a scenario have the values of `metric`, and that `bound` fits them. The scenarios are the complete
+/// one, and the one with the values of axes that `--quick` or `--seeds` leave.
 pub(crate) fn check(
     metric: &Metric,
     bound: &Bound,
