@@ -179,7 +179,8 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let quick_set = entry.set.into_iter().chain(values).collect();
         let quick_scenario = scenarios.with(&path, &quick_set).map_err(|error| refuse(error.to_string()))?;
         let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
-        check(&metric, &entry.expect, [&scenario, &quick_scenario], registries, schema).map_err(refuse)?;
+        let whole = scenarios.whole(&path).map_err(|error| refuse(error.to_string()))?;
+        check(&metric, &entry.expect, [&whole, &quick_scenario], registries, schema).map_err(refuse)?;
         let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
         let mut claim = Claim {
             id,
@@ -218,37 +219,48 @@ struct Scenarios<'a> {
 impl Scenarios<'_> {
     /// The scenario at `path` with these values of its axes.
     fn with(&mut self, path: &Path, values: &Table) -> Result<Scenario, ScenarioError> {
+        let file = self.whole(path)?;
+        let checked = match self.checked.entry((path.to_owned(), values.to_string())) {
+            Occupied(known) => known.into_mut(),
+            Vacant(place) => place.insert(set(file, values, self.registries)?),
+        };
+        Ok(checked.clone())
+    }
+
+    /// The scenario at `path` with the values of its file.
+    fn whole(&mut self, path: &Path) -> Result<Scenario, ScenarioError> {
         let file = match self.read.entry(path.to_owned()) {
             Occupied(known) => known.into_mut(),
             Vacant(place) => place.insert(Scenario::read(path)?),
         };
-        let checked = match self.checked.entry((path.to_owned(), values.to_string())) {
-            Occupied(known) => known.into_mut(),
-            Vacant(place) => place.insert(set(file.clone(), values, self.registries)?),
-        };
-        Ok(checked.clone())
+        Ok(file.clone())
     }
 }
 
-/// Checks that runs of a scenario have the values of `metric`, and that `bound` fits them. The scenarios are the complete
-/// one, and the one with the values of axes that `--quick` or `--seeds` leave.
+/// Checks that runs of the scenario `asked` have the values of `metric`, and that `bound` fits them. `whole` has all
+/// values of its file, of which `set`, `--quick` and `--seeds` may leave out some.
 pub(crate) fn check(
     metric: &Metric,
     bound: &Bound,
-    [complete, asked]: [&Scenario; 2],
+    [whole, asked]: [&Scenario; 2],
     registries: &Registries,
     schema: &Schema,
 ) -> Result<(), String> {
-    let plan = complete.points().first().and_then(|point| complete.plan(point, registries).ok());
+    let plan = asked.points().first().and_then(|point| asked.plan(point, registries).ok());
     let links = plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
     let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
     let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
-    let axes: Vec<&str> = complete.axes().iter().map(|axis| axis.name.as_str()).collect();
+    let axes: Vec<&str> = asked.axes().iter().map(|axis| axis.name.as_str()).collect();
     metric.check(schema, &axes, &links, &traffic)?;
     bound.check(&metric.by)?;
-    for (scenario, extent) in [(complete, Extent::Complete), (asked, Extent::Part)] {
-        metric.check_values(scenario.axes(), extent)?;
-        bound.check_values(scenario.axes(), extent)?;
+    let mut all = whole.axes().to_vec();
+    for (axis, asked) in all.iter_mut().zip(asked.axes()) {
+        let more: Vec<Value> = asked.values.iter().filter(|value| !axis.values.contains(value)).cloned().collect();
+        axis.values.extend(more);
+    }
+    for (axes, extent) in [(all.as_slice(), Extent::Complete), (asked.axes(), Extent::Part)] {
+        metric.check_values(axes, extent)?;
+        bound.check_values(axes, extent)?;
     }
     Ok(())
 }

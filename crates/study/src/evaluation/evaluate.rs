@@ -138,48 +138,46 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The scenario of a question: with all values of its axes, and with those of this evaluation; `None` if a quick
+    /// The scenario of a question: with the values of its file, and with those of this evaluation; `None` if a quick
     /// evaluation does not ask it.
     fn scenarios(&self, question: &Question) -> Result<Option<[Scenario; 2]>, StudyError> {
-        let mut fewer = match (self.quick, question.quick_values()) {
+        let quick = match (self.quick, question.quick_values()) {
             (true, None) => return Ok(None),
             (true, Some(values)) => values,
             (false, _) => toml::Table::new(),
         };
+        let mut values = question.set.clone();
+        values.extend(quick);
         if !self.seeds.is_empty() {
             let seeds = self.seeds.iter().map(|seed| Setting::Integer(*seed as i64));
-            fewer.insert("seed".into(), seeds.collect::<Vec<_>>().into());
+            values.insert("seed".into(), seeds.collect::<Vec<_>>().into());
         }
         let file = self.questionnaire.file.with_file_name(&question.scenario);
-        let mut scenario = Scenario::read(file)?;
+        let mut whole = Scenario::read(file)?;
         let names = || self.all().map(Setting::from).collect::<Vec<_>>();
         for axis in [SCHEME, OTHER] {
-            if scenario.axes().iter().any(|known| known.name == axis) {
-                scenario.set(axis, names())?;
+            if whole.axes().iter().any(|known| known.name == axis) {
+                whole.set(axis, names())?;
             }
         }
-        let with = |scenario: Scenario, values: &toml::Table| {
-            claims::set(scenario, values, self.judge.sweep.registries).map_err(|error| match error {
-                ScenarioError::Wrong { .. } => error.into(), // it names its own place
-                error => self.questionnaire.wrong(question, &error.to_string()),
-            })
-        };
-        let complete = with(scenario, &question.set)?;
-        let asked = with(complete.clone(), &fewer)?;
-        Ok(Some([complete, asked]))
+        let asked = claims::set(whole.clone(), &values, self.judge.sweep.registries).map_err(|error| match error {
+            ScenarioError::Wrong { .. } => error.into(), // it names its own place
+            error => self.questionnaire.wrong(question, &error.to_string()),
+        })?;
+        Ok(Some([whole, asked]))
     }
 
     fn claim(
         &self,
         question: &Question,
-        [complete, asked]: &[Scenario; 2],
+        [whole, asked]: &[Scenario; 2],
         scheme: &str,
         other: Option<&str>,
     ) -> Result<Claim, StudyError> {
         let refuse = |problem: String| self.questionnaire.wrong(question, &problem);
         let metric = question.metric(scheme, other).map_err(refuse)?;
         let sweep = &self.judge.sweep;
-        claims::check(&metric, &question.expect, [complete, asked], sweep.registries, sweep.schema).map_err(refuse)?;
+        claims::check(&metric, &question.expect, [whole, asked], sweep.registries, sweep.schema).map_err(refuse)?;
         Ok(Claim {
             id: question.id.clone(),
             place: question.section.clone(),

@@ -49,9 +49,9 @@ impl Metric {
 /// Which values of a list an axis must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All: the axis is that of complete runs.
+    /// All: the axis has every value of the file.
     Complete,
-    /// One at least: `--quick` or `--seeds` leave out the others.
+    /// One at least: `set`, `--quick` or `--seeds` leave out the others.
     Part,
 }
 
@@ -71,7 +71,8 @@ pub(in crate::claims) fn has_values(axis: &Axis, wanted: &Value, extent: Extent)
     let more = if values.len() > LISTED { format!(", ... ({} values)", values.len()) } else { String::new() };
     let all = format!("{}{more}", values[..values.len().min(LISTED)].join(", "));
     let advice = match Known::near(&unknown, values.iter().map(String::as_str)) {
-        Known::Near(near) => format!("did you mean `{near}`? Its values are {all}"),
+        // A number is no misspelled word.
+        Known::Near(near) if unknown.parse::<f64>().is_err() => format!("did you mean `{near}`? Its values are {all}"),
         _ => format!("its values are {all}"),
     };
     Err(format!("the axis `{name}` has no value `{unknown}`; {advice}"))
