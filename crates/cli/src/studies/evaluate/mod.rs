@@ -136,12 +136,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         schemes.read(more)?;
     }
     let scheme = args.kernel.as_ref().map_or(own, |kernel| schemes.need_kernel(kernel));
-    let default = || if args.suite == DEFAULT { RIVALS.map(str::to_owned).to_vec() } else { Vec::new() };
-    let mut rivals = if args.against.is_empty() { default() } else { args.against.clone() };
-    if rivals == [NO_RIVALS] {
-        rivals.clear();
-    }
-    rivals.retain(|rival| *rival != scheme);
+    let rivals = rivals(args, &scheme);
     for name in rivals.iter().chain([&scheme]) {
         match name.strip_prefix("linux-") {
             Some(kernel) if args.is_emulated() => drop(schemes.need_kernel(kernel)),
@@ -258,6 +253,16 @@ fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
             several.join(", ")
         ))),
     }
+}
+
+/// The rivals: the given ones, without the evaluated scheme, or those that the suite has by default.
+fn rivals(args: &Args, scheme: &str) -> Vec<String> {
+    let named = match args.against.as_slice() {
+        [none] if none == NO_RIVALS => Vec::new(),
+        [] if args.suite == DEFAULT => RIVALS.map(str::to_owned).to_vec(),
+        given => given.to_vec(),
+    };
+    named.into_iter().filter(|rival| rival != scheme).collect()
 }
 
 fn default_directory(args: &Args, name: &str) -> PathBuf {
