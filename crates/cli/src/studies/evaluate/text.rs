@@ -35,7 +35,7 @@ pub(super) fn report(evaluation: &Evaluation, comparison: Option<&Comparison>) -
         format!("{scheme}: passes {passes}, fails {fails}, skipped {skipped}")
     });
     let counts = counts.collect::<Vec<_>>().join("; ");
-    let changes = comparison.map_or(String::new(), changes);
+    let changes = comparison.map_or(String::new(), |comparison| changes(evaluation, comparison));
     format!("{}\n{}\n{counts}\n{changes}", table(&head, &rows), failing.collect::<String>())
 }
 
@@ -57,10 +57,11 @@ fn cell(question: &Answered, answer: &Answer) -> String {
     }
 }
 
-fn changes(comparison: &Comparison) -> String {
+fn changes(evaluation: &Evaluation, comparison: &Comparison) -> String {
     let line = |change: &Change| {
         let word = if change.is_worse { "worse" } else { "better" };
-        let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| formatted(value, ""));
+        let unit = evaluation.questions().find(|asked| asked.id == change.question).map_or("", |asked| &asked.unit);
+        let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| formatted(value, unit));
         let at = change.at.iter().map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ");
         let at = if at.is_empty() { at } else { format!(" ({at})") };
         let turns = if change.turns_to_fails { ", and passes turns to fails" } else { "" };
