@@ -8,18 +8,20 @@
 //! The caller calls [`Link::advance`] at [`Link::next_event`] and takes the packets that have arrived with
 //! [`Link::arrive`]: one event a packet, queued or not. The transmitter needs no events: its work is not observable
 //! before the next packet is offered or one arrives, and is replayed then, at the times at which it was due.
-
-use std::collections::VecDeque;
+//!
+//! A link may *foresee* departures ([`Link::foresee`]): where nothing can change the fate of a packet after its arrival,
+//! [`Link::schedule`] returns the time at which it reaches the far end, and the packet does not enter the queue.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
 use crate::capacity::{Capacity, LinkStreams};
+use crate::departures::Departures;
 use crate::disorder::{Disorder, Disordering};
 use crate::loss::{Loss, Losses};
-use crate::prefetch::{AHEAD, prefetch};
+use crate::transit::Transit;
 use crate::transmitter::Transmitter;
 use crate::waits::Waits;
-use crate::{Counts, DelaySummary, Parcel, QueueMeter, Router, Verdict};
+use crate::{Backlog, Counts, DelaySummary, Parcel, QueueMeter, Router, Verdict, drop_tail};
 
 /// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,14 +80,15 @@ pub struct Link<P, R> {
     /// What happens to the order and the number of packets, if anything.
     disorder: Option<Box<Disordering>>,
     router: R,
+    /// The queue in place of the router's, if the link foresees departures.
+    departures: Option<Box<Departures>>,
     /// The router's next tick, kept here because every packet needs it.
     next_tick: Time,
-    /// The time at which the transmitter is free; [`Time::MAX`] in an outage.
+    /// The time at which the transmitter is free, and has sent the packets in `departures`; [`Time::MAX`] in an outage.
     free_at: Time,
     /// Whether packets are queued for the transmitter.
     waiting: bool,
-    /// Packets in transit with their arrival times, in order of arrival.
-    in_transit: VecDeque<(Time, P)>,
+    transit: Transit<P>,
     counts: Counts,
     baseline: Box<Baseline>,
     meter: Option<Box<Meter>>,
@@ -109,9 +112,10 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             disorder: None,
             next_tick: router.next_tick(),
             router,
+            departures: None,
             free_at: if config.rate == Rate::ZERO { Time::MAX } else { Time::ZERO },
             waiting: false,
-            in_transit: VecDeque::new(),
+            transit: Transit::default(),
             counts: Counts::default(),
             baseline: Box::default(),
             meter: None,
@@ -120,12 +124,9 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// A packet reaches the link's near end. Returns the packet that was dropped for lack of room, if any.
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
+        debug_assert!(self.departures.is_none());
         self.advance(now);
-        self.counts.offered += 1;
-        self.counts.offered_data += u64::from(!packet.is_control());
-        if let Some(meter) = &mut self.meter {
-            meter.waits.on_arrival(now);
-        }
+        self.on_arrival(now, &packet);
         let (next, verdict) = if self.free_at <= now && !self.awaits_opportunity(now) {
             self.router.pass(now, packet)
         } else {
@@ -150,6 +151,41 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    fn on_arrival(&mut self, now: Time, packet: &P) {
+        self.counts.offered += 1;
+        self.counts.offered_data += u64::from(!packet.is_control());
+        if let Some(meter) = &mut self.meter {
+            meter.waits.on_arrival(now);
+        }
+    }
+
+    /// Offers a packet to a link that foresees departures. Returns the time at which it reaches the far end: the caller
+    /// delivers it then, or puts it in transit ([`Link::put`]). `None`: it is dropped for lack of room.
+    pub fn schedule(&mut self, now: Time, packet: &P) -> Option<Time> {
+        self.advance(now);
+        self.on_arrival(now, packet);
+        let bytes = packet.bytes();
+        let departures = self.departures.as_mut().filter(|departures| departures.has_room(bytes));
+        let Some(departures) = departures else {
+            self.counts.dropped += 1;
+            if let Some(meter) = &mut self.meter {
+                meter.waits.on_refusal();
+            }
+            self.measure(now, false);
+            return None;
+        };
+        let leaves_at = self.free_at.max(now);
+        self.free_at = self.transmitter.send(leaves_at, bytes).end;
+        let is_sent = leaves_at == now;
+        if is_sent {
+            self.count(bytes);
+        } else {
+            departures.push(leaves_at, bytes);
+        }
+        self.measure(now, is_sent);
+        Some(self.free_at + self.delay)
+    }
+
     /// Whether packets that arrive `now` at the idle link wait for an opportunity. The earlier ones are lost.
     #[inline]
     fn awaits_opportunity(&mut self, now: Time) -> bool {
@@ -158,33 +194,25 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         true
     }
 
-    /// Transmits a packet of `bytes` that is offered now to a *plain* link: one that never drops, marks or changes, has a
-    /// constant rate, keeps ECN codes and the order of packets, and is not measured. Returns the time at which the packet
-    /// reaches the far end: the caller delivers it then, or puts it in transit ([`Link::put`]).
-    #[inline]
-    pub fn carry(&mut self, now: Time, bytes: Bytes) -> Time {
-        debug_assert!(!self.waiting && self.next_tick == Time::MAX && self.disorder.is_none());
-        self.free_at = self.transmitter.send(self.free_at.max(now), bytes).end;
-        self.free_at + self.delay
-    }
-
     /// Whether no packet is in transit.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.in_transit.is_empty()
+        self.transit.is_empty()
     }
 
     /// The time at which the link next needs a call of [`Link::advance`]; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
-        let arrival = self.in_transit.front().map_or(Time::MAX, |(at, _)| *at);
         // A queued packet cannot arrive before this. It overtakes packets in transit only after the delay was reduced.
         let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
-        arrival.min(overtaking).min(self.next_tick)
+        self.transit.next().min(overtaking).min(self.next_tick)
     }
 
     /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the
     /// link.
     pub fn advance(&mut self, now: Time) {
+        if self.departures.is_some() {
+            return self.depart(now);
+        }
         loop {
             let tick = self.next_tick;
             if self.waiting && self.free_at <= now.min(tick) {
@@ -206,6 +234,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    /// Counts and measures the foreseen departures up to `now`.
+    fn depart(&mut self, now: Time) {
+        while let Some((at, bytes)) = self.departures.as_mut().and_then(|departures| departures.pop(now)) {
+            self.count(bytes);
+            self.measure(at, true);
+        }
+    }
+
     /// A packet that has reached the far end by `now`.
     pub fn arrive(&mut self, now: Time) -> Option<P> {
         self.next_arrival(now).map(|(_, packet)| packet)
@@ -215,16 +251,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     #[inline]
     pub fn next_arrival(&mut self, by: Time) -> Option<(Time, P)> {
         loop {
-            if self.in_transit.front()?.0 > by {
-                return None;
-            }
-            let (at, mut packet) = self.in_transit.pop_front()?;
-            trim(&mut self.in_transit);
-            // On long, fast paths packets have left the CPU caches before they arrive.
-            self.in_transit.get(AHEAD).map(prefetch);
-            if let Some((_, next)) = self.in_transit.front() {
-                next.prefetch();
-            }
+            let (at, mut packet) = self.transit.pop(by)?;
             let loss = self.loss.as_deref_mut();
             let lost = loss.is_some_and(|losses| losses.loses(at, packet.bytes()));
             if !lost {
@@ -243,8 +270,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let sent = self.transmitter.send(now, bytes);
         self.free_at = sent.next;
         self.waiting = self.router.backlog().packets > 0;
-        self.counts.transmitted += 1;
-        self.counts.transmitted_bytes += bytes;
+        self.count(bytes);
         let at = sent.end + self.delay + sent.delay;
         let Some(disorder) = &mut self.disorder else { return self.put(at, packet) };
         let copy = if disorder.duplicates() { packet.duplicate() } else { None };
@@ -255,24 +281,33 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    /// The transmission of a packet starts.
+    fn count(&mut self, bytes: Bytes) {
+        self.counts.transmitted += 1;
+        self.counts.transmitted_bytes += bytes;
+    }
+
     /// Puts a packet in transit that reaches the far end `at` this time.
     pub fn put(&mut self, at: Time, packet: P) {
-        if self.in_transit.back().is_none_or(|(last, _)| *last <= at) {
-            self.in_transit.push_back((at, packet));
-        } else {
-            // The delay was reduced, or varies; `in_transit` stays sorted by arrival time.
-            let place = self.in_transit.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
-            self.in_transit.insert(place, (at, packet));
-        }
+        self.transit.put(at, packet);
     }
 
     /// The queue may have changed; if `is_sent`, a packet has left it for the transmitter.
+    #[inline]
     fn measure(&mut self, now: Time, is_sent: bool) {
-        if let Some(meter) = &mut self.meter {
-            let backlog = self.router.backlog();
-            meter.queue.on_change(now, backlog);
-            meter.waits.on_change(now, backlog.packets, is_sent, self.router.last_wait());
+        if self.meter.is_some() {
+            self.measure_queue(now, is_sent);
         }
+    }
+
+    fn measure_queue(&mut self, now: Time, is_sent: bool) {
+        let Some(meter) = &mut self.meter else { return };
+        let (backlog, own_wait) = match &self.departures {
+            Some(departures) => (departures.backlog(), None),
+            None => (self.router.backlog(), self.router.last_wait()),
+        };
+        meter.queue.on_change(now, backlog);
+        meter.waits.on_change(now, backlog.packets, is_sent, own_wait);
     }
 
     /// Changes the rate from the next packet on. A rate of zero is an outage: packets wait in the queue.
@@ -303,6 +338,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.transmitter = capacity.transmitter(random);
     }
 
+    /// Makes the link, before its first packet, foresee departures. Its router must be [`DropTail`](drop_tail::DropTail)
+    /// with this `config`, its rate must be constant and above zero, and nothing may lose, reorder or change packets.
+    pub fn foresee(&mut self, config: &drop_tail::Config) {
+        self.departures = Some(Box::new(Departures::new(config)));
+    }
+
     /// Changes the propagation delay from the next packet on (a route change).
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
@@ -328,6 +369,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.counts.transmitted_bytes
     }
 
+    /// The packets and bytes that wait for the transmitter.
+    pub fn backlog(&self) -> Backlog {
+        self.departures.as_ref().map_or_else(|| self.router.backlog(), |departures| departures.backlog())
+    }
+
     /// The router that feeds it.
     pub fn router(&self) -> &R {
         &self.router
@@ -342,7 +388,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             granted: self.transmitter.granted(now),
         };
         self.meter = queue.then(|| {
-            let backlog = self.router.backlog();
+            let backlog = self.backlog();
             Box::new(Meter { queue: QueueMeter::new(now, backlog), waits: Waits::new(backlog.packets) })
         });
         if queue {
@@ -386,13 +432,5 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// How long the packets that were sent had waited in the queue, if it is measured.
     pub fn waits(&self) -> Option<DelaySummary> {
         self.meter.as_ref().map(|meter| meter.waits.summary())
-    }
-}
-
-/// Returns memory after a burst: a small ring stays in the cache, and thousands of links share the memory.
-pub(crate) fn trim<T>(ring: &mut VecDeque<T>) {
-    const SMALL: usize = 16;
-    if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
-        ring.shrink_to(SMALL.max(ring.len() * 2));
     }
 }

@@ -7,11 +7,11 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use crate::capacity::{Capacity, LinkStreams, Trace, models, token_bucket};
 use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
-use crate::link::trim;
 use crate::loss::Loss;
 use crate::router::Discipline;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
-use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, Registry, Router};
+use crate::transit::trim;
+use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, PlainLink, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
 fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
@@ -155,20 +155,59 @@ fn a_fair_queue_measures_the_wait_of_each_packet() {
 }
 
 #[test]
-fn a_carried_packet_arrives_when_the_link_delivers_it() {
+fn a_plain_link_delivers_when_a_link_with_a_queue_does() {
     let packet = TestParcel::new(1, 1000);
-    let (mut carrying, mut delivering) = (link(Loss::default()), link(Loss::default()));
+    let mut queueing = link(Loss::default());
+    let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+    let mut plain = PlainLink::new(&config);
     // Two packets at once: the second one is a packet time later.
     for (now, arrival) in [(0, 11), (1, 12), (5, 16), (5, 17)] {
-        let at = carrying.carry(ms(now), packet.bytes);
+        let at = plain.carry(ms(now), packet.bytes);
         assert_eq!(at, ms(arrival));
-        carrying.put(at, packet);
-        delivering.offer(ms(now), packet);
+        plain.put(at, packet);
+        queueing.offer(ms(now), packet);
     }
-    assert!(!carrying.is_empty());
-    assert_eq!(drain(&mut carrying), [(ms(11), 1), (ms(12), 1), (ms(16), 1), (ms(17), 1)]);
-    assert_eq!(drain(&mut delivering), [(ms(11), 1), (ms(12), 1), (ms(16), 1), (ms(17), 1)]);
-    assert!(carrying.is_empty());
+    for (at, flow) in drain(&mut queueing) {
+        assert_eq!(plain.next_event(), at);
+        assert_eq!(plain.arrive(at).map(|packet| packet.flow), Some(flow));
+    }
+    assert!(plain.is_empty());
+}
+
+#[test]
+fn a_link_foresees_what_its_queue_would_do() {
+    let mut random = Stream::from_seed(4);
+    let limited = |packets, bytes: Option<u64>| Config { packets, bytes: bytes.map(Bytes::new) };
+    for config in [limited(None, None), limited(Some(3), None), limited(None, Some(2500))] {
+        let behind = || {
+            let router = DropTail::new(&config, ENVIRONMENT, Stream::from_seed(1));
+            let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
+            Link::new(config, router, Stream::from_seed(2))
+        };
+        let (mut foreseeing, mut queueing) = (behind(), behind());
+        foreseeing.foresee(&config);
+        let mut now = ms(0);
+        for n in 0..1000 {
+            if n == 100 {
+                foreseeing.start_measuring(now, true);
+                queueing.start_measuring(now, true);
+            }
+            let packet = TestParcel::new(n, 100 + random.below(1500));
+            let foreseen = foreseeing.schedule(now, &packet);
+            if let Some(at) = foreseen {
+                foreseeing.put(at, packet);
+            }
+            assert_eq!(queueing.offer(now, packet).is_none(), foreseen.is_some());
+            assert_eq!(foreseeing.backlog(), queueing.backlog());
+            now += Duration::from_micros(100 * random.below(20));
+        }
+        assert_eq!(drain(&mut foreseeing), drain(&mut queueing));
+        foreseeing.advance(ms(9000));
+        let measured = |link: &Link<_, _>| (link.counts(), link.queue().unwrap().summary(ms(9000)), link.waits());
+        assert_eq!(measured(&foreseeing), measured(&queueing));
+        let has_drops = config != Config::default();
+        assert_eq!(foreseeing.counts().dropped > 0, has_drops);
+    }
 }
 
 #[test]

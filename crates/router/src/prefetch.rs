@@ -12,10 +12,12 @@ pub fn prefetch<T>(thing: &T) {
         const LINE: usize = 64;
         let first: *const i8 = std::ptr::from_ref(thing).cast();
         let last = size_of::<T>().saturating_sub(1);
-        for byte in (0..last).step_by(LINE).chain([last]) {
+        for line in 0..=last / LINE {
             // SAFETY: the byte is one of `thing`; a prefetch has no observable effect.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.add(byte)) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.add(line * LINE)) };
         }
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.add(last)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = thing;

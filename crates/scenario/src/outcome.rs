@@ -178,7 +178,7 @@ impl LinkSample {
     /// A sample of `link` at `at`.
     pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
         link.advance(at);
-        Self { at, id: QueueId::Link(id), queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
+        Self { at, id: QueueId::Link(id), queue: link.backlog(), transmitted: link.transmitted_bytes() }
     }
 }
 

@@ -12,6 +12,7 @@
 use rampmeter_router::Parcel;
 use rampmeter_units::Time;
 
+use crate::link::SimulatedLink;
 use crate::packet::InTransit;
 use crate::paths::Hop;
 use crate::simulation::Simulation;
@@ -19,10 +20,26 @@ use crate::simulation::Simulation;
 impl Simulation<'_> {
     /// Does what is due on a link. Returns its next wake-up.
     pub(crate) fn wake_link(&mut self, now: Time, link: u32) -> Time {
+        match &mut self.links[link as usize] {
+            SimulatedLink::Plain(_) => self.wake_plain(now, link),
+            SimulatedLink::Queueing(_) => self.wake_queueing(now, link),
+        }
+    }
+
+    /// Forwards the packets that have reached the far end of a plain link.
+    fn wake_plain(&mut self, now: Time, link: u32) -> Time {
+        while let Some(mut packet) = self.links[link as usize].plain().arrive(now) {
+            packet.advance();
+            self.forward(now, packet);
+        }
+        self.links[link as usize].plain().next_event()
+    }
+
+    fn wake_queueing(&mut self, now: Time, link: u32) -> Time {
         loop {
-            self.links[link as usize].advance(now);
+            self.links[link as usize].queueing().advance(now);
             self.pass_on(now, link);
-            let next = self.links[link as usize].next_event();
+            let next = self.links[link as usize].queueing().next_event();
             if next > now {
                 return next;
             }
@@ -32,7 +49,7 @@ impl Simulation<'_> {
     /// Forwards the packets that have reached the far end of a link; if only hosts follow, also those in transit.
     fn pass_on(&mut self, now: Time, link: u32) {
         let by = if self.leads_to_hosts[link as usize] { now.max(self.horizon()) } else { now };
-        while let Some((at, mut packet)) = self.links[link as usize].next_arrival(by) {
+        while let Some((at, mut packet)) = self.links[link as usize].queueing().next_arrival(by) {
             packet.advance();
             self.forward(at, packet);
         }
@@ -49,6 +66,7 @@ impl Simulation<'_> {
     pub(crate) fn forward(&mut self, now: Time, packet: InTransit) {
         match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
+            Hop::Foreseen(link) => self.schedule(now, link, packet),
             Hop::Plain(link) => self.carry(now, link, packet),
             Hop::Last(link, host) => self.carry_into(now, link, host, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
@@ -59,19 +77,36 @@ impl Simulation<'_> {
     }
 
     fn offer(&mut self, now: Time, link: u32, packet: InTransit) {
-        let offered = &mut self.links[link as usize];
+        let offered = self.links[link as usize].queueing();
         if let Some(dropped) = offered.offer(now, packet) {
             self.pool.recycle(dropped);
         }
         if self.leads_to_hosts[link as usize] {
             self.pass_on(now, link);
         }
-        self.agenda.wake(link, self.links[link as usize].next_event());
+        self.agenda.wake(link, self.links[link as usize].queueing().next_event());
+    }
+
+    /// Offers a packet to a link that foresees departures; if only hosts follow, the packet goes on at once.
+    fn schedule(&mut self, now: Time, link: u32, mut packet: InTransit) {
+        let horizon = self.horizon();
+        let leads_to_hosts = self.leads_to_hosts[link as usize];
+        let scheduling = self.links[link as usize].queueing();
+        let Some(at) = scheduling.schedule(now, &packet) else { return self.pool.recycle(packet) };
+        if leads_to_hosts && at <= horizon && scheduling.is_empty() {
+            packet.advance();
+            return self.forward(at, packet);
+        }
+        scheduling.put(at, packet);
+        if leads_to_hosts {
+            self.pass_on(now, link);
+        }
+        self.agenda.wake(link, self.links[link as usize].queueing().next_event());
     }
 
     /// Carries a packet over a plain link, which it enters without a queue.
     fn carry(&mut self, now: Time, link: u32, packet: InTransit) {
-        let carrying = &mut self.links[link as usize];
+        let carrying = self.links[link as usize].plain();
         let at = carrying.carry(now, packet.bytes());
         carrying.put(at, packet);
         self.agenda.wake(link, at);
@@ -80,7 +115,7 @@ impl Simulation<'_> {
     /// Carries a packet over a plain link into a host, ahead of time.
     fn carry_into(&mut self, now: Time, link: u32, host: u32, mut packet: InTransit) {
         let horizon = self.horizon();
-        let carrying = &mut self.links[link as usize];
+        let carrying = self.links[link as usize].plain();
         let at = carrying.carry(now, packet.bytes());
         if at > horizon || !carrying.is_empty() {
             carrying.put(at, packet);

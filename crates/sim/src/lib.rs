@@ -55,6 +55,7 @@ mod flow;
 mod forwarding;
 mod host;
 mod island;
+mod link;
 mod meters;
 mod packet;
 mod paths;

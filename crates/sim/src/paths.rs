@@ -28,6 +28,8 @@ pub(crate) struct Start {
 pub(crate) enum Hop {
     /// Over this link.
     Link(u32),
+    /// Over this link, which foresees departures.
+    Foreseen(u32),
     /// Over this plain link.
     Plain(u32),
     /// Over this plain link into this host, which may be ahead in time. The path's last entry follows.
@@ -96,12 +98,12 @@ impl Paths {
         let mut lead = vec![false; links];
         for (hop, next) in steps() {
             sources.entry(next).or_default().insert(hop);
-            if let Hop::Link(link) = hop {
+            if let Hop::Link(link) | Hop::Foreseen(link) = hop {
                 lead[link as usize] = true;
             }
         }
         for (hop, next) in steps() {
-            if let Hop::Link(link) = hop {
+            if let Hop::Link(link) | Hop::Foreseen(link) = hop {
                 lead[link as usize] &= matches!(next, Hop::Last(..)) && sources[&next].len() == 1;
             }
         }

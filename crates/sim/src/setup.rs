@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_router::{Disorder, EcnPassage, Loss};
+use rampmeter_router::{AnyConfig, AnyRouter, Disorder, EcnPassage, Link, Loss, PlainLink, drop_tail};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::{Rate, Streams};
 
@@ -10,8 +10,9 @@ use crate::agenda::Agenda;
 use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
+use crate::link::SimulatedLink;
 use crate::meters::Meters;
-use crate::packet::Pool;
+use crate::packet::{InTransit, Pool};
 use crate::paths::{Hop, Paths};
 use crate::simulation::Simulation;
 use crate::timetable::Timetable;
@@ -33,7 +34,7 @@ impl<'a> Simulation<'a> {
             let path = paths.between([sender, receiver], [flow.from, flow.to], both)?;
             flows.push(SimulatedFlow::new(plan.application(index), [sender, receiver], path));
         }
-        let links = plan.make_links();
+        let links: Vec<_> = plan.make_links().into_iter().zip(&plan.links).map(simulated).collect();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();
         let mut leads_to_hosts = paths.lead_to_hosts(links.len());
         for (leads, link) in leads_to_hosts.iter_mut().zip(&plan.links) {
@@ -96,17 +97,46 @@ fn is_steady(link: &LinkPlan) -> bool {
     link.capacity.is_none() && link.disorder == Disorder::default() && link.changes.is_empty()
 }
 
-/// The hop over `link`. It is plain if a packet's arrival time at the far end is certain when the packet enters it.
-pub(crate) fn over(plan: &Plan, link: LinkId) -> Hop {
-    let planned = &plan.links[link.0];
-    let is_plain = is_steady(planned)
-        && planned.router.is_endless()
-        && planned.config.rate > Rate::ZERO
-        && planned.config.loss == Loss::default()
-        && planned.ecn == EcnPassage::Kept
-        && !planned.measured;
-    let link = link.0 as u32;
-    if is_plain { Hop::Plain(link) } else { Hop::Link(link) }
+/// Whether it is certain when packets arrive, and nothing loses or changes those that were transmitted.
+fn is_certain(link: &LinkPlan) -> bool {
+    is_steady(link)
+        && link.config.rate > Rate::ZERO
+        && link.config.loss == Loss::default()
+        && link.ecn == EcnPassage::Kept
+}
+
+/// Whether the link needs no queue: it never drops a packet, and is not measured.
+fn is_plain(link: &LinkPlan) -> bool {
+    is_certain(link) && link.router.is_endless() && !link.measured
+}
+
+/// The limits of the link's queue, if it foresees departures.
+fn foreseen(link: &LinkPlan) -> Option<&drop_tail::Config> {
+    let AnyConfig::DropTail(config) = &link.router else { return None };
+    (is_certain(link) && !is_plain(link)).then_some(config)
+}
+
+/// The link of a plan, in its state before the first packet.
+fn simulated((mut link, planned): (Link<InTransit, AnyRouter<InTransit>>, &LinkPlan)) -> SimulatedLink {
+    if is_plain(planned) {
+        return SimulatedLink::Plain(PlainLink::new(&planned.config));
+    }
+    if let Some(config) = foreseen(planned) {
+        link.foresee(config);
+    }
+    SimulatedLink::Queueing(Box::new(link))
+}
+
+/// The hop over `link`.
+pub(crate) fn over(plan: &Plan, LinkId(link): LinkId) -> Hop {
+    let (planned, link) = (&plan.links[link], link as u32);
+    if is_plain(planned) {
+        Hop::Plain(link)
+    } else if foreseen(planned).is_some() {
+        Hop::Foreseen(link)
+    } else {
+        Hop::Link(link)
+    }
 }
 
 /// The nodes of `plan` with at most one scheme. On others several hosts share the links, and none may be ahead in time.

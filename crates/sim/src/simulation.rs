@@ -4,7 +4,7 @@
 //! timer expires, puts its output on the first link at once, or at the end of its stall.
 
 use rampmeter_manager::Thresholds;
-use rampmeter_router::{AnyRouter, Link, Parcel};
+use rampmeter_router::Parcel;
 use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, path_of};
 use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
@@ -15,6 +15,7 @@ use crate::agenda::{Actor, Agenda};
 use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
+use crate::link::SimulatedLink;
 use crate::meters::Meters;
 use crate::packet::{Content, InTransit, Pool};
 use crate::paths::{Paths, is_forward, reverse};
@@ -25,8 +26,6 @@ const PROGRESS_STEPS: u64 = 1000;
 
 /// Processing time of each packet that arrived at a host during a stall.
 const RECEIVE_TIME: Duration = Duration::from_micros(5);
-
-pub(crate) type SimulatedLink = Link<InTransit, AnyRouter<InTransit>>;
 
 /// A network with its packets and flows.
 pub(crate) struct Simulation<'a> {
@@ -126,7 +125,7 @@ impl Simulation<'_> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        let changing = &mut self.links[link];
+        let changing = self.links[link].queueing();
         self.plan.links[link].changes[change].make(now, changing);
         let next = changing.next_event();
         self.agenda.wake(link as Actor, next);
