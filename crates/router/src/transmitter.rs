@@ -56,22 +56,30 @@ impl Transmitter {
 }
 
 /// Transmission times at a rate that seldom changes: `Rate::time_to_send`, exact to the nanosecond, with a
-/// multiplication instead of a division.
-#[derive(Debug, Clone, Copy)]
+/// multiplication instead of a division, and without either for a packet as large as the last one.
+#[derive(Debug, Clone)]
 pub(crate) struct Divider {
     rate: Rate,
     /// 2^64 / rate, rounded down.
     reciprocal: u64,
+    last: (Bytes, Duration),
 }
 
 impl Divider {
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
+        Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1), last: (Bytes::ZERO, rate.time_to_send(Bytes::ZERO)) }
     }
 
     /// The transmission time of `bytes`.
     #[inline]
-    pub(crate) fn time_to_send(self, bytes: Bytes) -> Duration {
+    pub(crate) fn time_to_send(&mut self, bytes: Bytes) -> Duration {
+        if self.last.0 != bytes {
+            self.last = (bytes, self.divide(bytes));
+        }
+        self.last.1
+    }
+
+    fn divide(&self, bytes: Bytes) -> Duration {
         let bps = self.rate.as_bps();
         let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
             return self.rate.time_to_send(bytes);
