@@ -10,7 +10,7 @@ use std::cell::Cell;
 use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
 use rampmeter_router::{Hosts, Parcel, prefetch};
 use rampmeter_scenario::NodeId;
-use rampmeter_transport::{Message, Transmit};
+use rampmeter_transport::{Envelope, Message};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{
     CmHeader, CmKind, CmMessage, Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES,
@@ -132,34 +132,31 @@ impl InTransit {
         self.payload > 0
     }
 
-    /// The complete header of a connection's packet.
-    fn header(&self, kind: Kind) -> Packet {
-        let plain = Packet {
-            connection: self.connection,
-            number: self.number,
-            sequence: self.sequence,
-            acknowledgement: self.acknowledgement,
-            window: self.window,
-            payload: self.payload,
-            kind,
-            fin: self.ends & FIN != 0,
-            ping: self.ends & PING != 0,
-            ..Packet::default()
-        };
-        match self.options.as_deref() {
-            None => plain,
-            Some(&Options { feedback, echoed_feedback, receipts, sacks, .. }) => {
-                Packet { receipts, sacks, feedback, echoed_feedback, ..plain }
-            }
+    /// Writes the complete header of a connection's packet into `header`. False if this is not such a packet.
+    pub(crate) fn write_header(&self, header: &mut Packet) -> bool {
+        let Body::Segment(kind) = self.body.get() else { return false };
+        header.reset();
+        header.connection = self.connection;
+        header.number = self.number;
+        header.sequence = self.sequence;
+        header.acknowledgement = self.acknowledgement;
+        header.window = self.window;
+        header.payload = self.payload;
+        header.kind = kind;
+        header.fin = self.ends & FIN != 0;
+        header.ping = self.ends & PING != 0;
+        if let Some(options) = self.options.as_deref() {
+            header.feedback = options.feedback;
+            header.echoed_feedback = options.echoed_feedback;
+            header.receipts.copy_from(&options.receipts);
+            header.sacks.copy_from(&options.sacks);
         }
+        true
     }
 }
 
-/// A packet as its receiving host reads it.
-#[allow(clippy::large_enum_variant, reason = "nearly all are segments, which are not kept")]
+/// The content of a packet that is not one of a connection.
 pub(crate) enum Content {
-    /// A packet of a connection.
-    Segment(Packet),
     /// A message of a Congestion Manager.
     Message(CmMessage),
     /// A datagram without a Congestion Manager's header.
@@ -197,10 +194,10 @@ impl InTransit {
         extra.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The packet's content. Takes the message out of the packet.
+    /// The content of a packet that is not one of a connection. Takes the message out of the packet.
     pub(crate) fn take_content(&mut self) -> Content {
         match self.body.get() {
-            Body::Segment(kind) => Content::Segment(self.header(kind)),
+            Body::Segment(_) => unreachable!("connections' packets have a header"),
             Body::CmData => Content::Message(CmMessage::Header(CmHeader {
                 kind: CmKind::Data,
                 protocol: self.window as u8,
@@ -276,14 +273,20 @@ impl Parcel for InTransit {
 pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Options>>);
 
 impl Pool {
-    /// The packet of `transmit` and `flow`, at the start of its path.
-    pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, start: Start) -> InTransit {
-        let Transmit { to: path, packet: header, ecn, .. } = transmit;
+    /// The packet with `header` and `flow`, at the start of its path.
+    pub(crate) fn packet(
+        &mut self,
+        envelope: &Envelope<PathId>,
+        header: &Packet,
+        flow: u32,
+        start: Start,
+    ) -> InTransit {
+        let Envelope { to: path, ecn, .. } = envelope;
         let len = encoded_len(header);
         let options = (len > rampmeter_wire::HEADER_BYTES).then(|| {
             let mut options = self.0.pop().unwrap_or_default();
-            options.receipts = header.receipts;
-            options.sacks = header.sacks;
+            options.receipts.copy_from(&header.receipts);
+            options.sacks.copy_from(&header.sacks);
             options.feedback = header.feedback;
             options.echoed_feedback = header.echoed_feedback;
             options
@@ -436,9 +439,11 @@ mod tests {
         let mut pool = Pool::default();
         let start = Start { hop: HopId::MIN, source: NodeId(0x01_02_03), destination: NodeId(7) };
         for header in [full, plain, asking, full] {
-            let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
-            let packet = pool.packet(&transmit, 0, start);
-            assert_eq!(packet.header(header.kind), header);
+            let envelope = Envelope { to: 0, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
+            let packet = pool.packet(&envelope, &header, 0, start);
+            let mut arriving = Packet::default();
+            assert!(packet.write_header(&mut arriving));
+            assert_eq!(arriving, header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
             assert_eq!(packet.feedback(), header.feedback);
             assert_eq!(packet.hosts(), Hosts { source: 0x01_02_03, destination: 7 });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rampmeter_router::{AnyConfig, AnyRouter, Disorder, EcnPassage, Link, Loss, PlainLink, drop_tail};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::{Rate, Streams};
+use rampmeter_wire::Packet;
 
 use crate::agenda::Agenda;
 use crate::flow::SimulatedFlow;
@@ -64,6 +65,7 @@ impl<'a> Simulation<'a> {
             aggregates,
             flows,
             pool: Pool::default(),
+            header: Packet::default(),
             pending: 0,
             data_packets: 0,
         })

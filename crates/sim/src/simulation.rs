@@ -8,7 +8,7 @@ use rampmeter_router::Parcel;
 use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, path_of};
 use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
-use rampmeter_wire::Kind;
+use rampmeter_wire::{Kind, Packet};
 use rampmeter_workload::{Application, Carrier, End, Event, Path, Reply};
 
 use crate::agenda::{Actor, Agenda};
@@ -43,6 +43,8 @@ pub(crate) struct Simulation<'a> {
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) flows: Vec<SimulatedFlow>,
     pub(crate) pool: Pool,
+    /// The header of the packet that a host sends or receives now. It is in one place, which is in the CPU's cache.
+    pub(crate) header: Packet,
     /// Unfinished transfers that the run waits for.
     pub(crate) pending: usize,
     /// Packets with payload that were delivered to hosts.
@@ -270,13 +272,16 @@ impl Simulation<'_> {
     pub(crate) fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
         let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        let delivered = match &packet.take_content() {
-            Content::Segment(header) => {
-                endpoint.receive(now, from, header, packet.ecn(), now);
-                false
+        let delivered = if packet.write_header(&mut self.header) {
+            endpoint.receive(now, from, &self.header, packet.ecn(), now);
+            false
+        } else {
+            match &packet.take_content() {
+                Content::Message(message) => {
+                    endpoint.receive_message(now, from, message, payload, packet.ecn()).is_some()
+                }
+                Content::Bare => true,
             }
-            Content::Message(message) => endpoint.receive_message(now, from, message, payload, packet.ecn()).is_some(),
-            Content::Bare => true,
         };
         if delivered {
             self.flows[flow as usize].ends[End::Receiver as usize].read += Bytes::new(payload as u64);
@@ -319,15 +324,15 @@ impl Simulation<'_> {
             self.notify_applications(now, host);
             self.send_messages(now, host);
         }
-        while let Some(transmit) = &self.hosts[host as usize].endpoint.poll_transmit(now) {
+        while let Some(envelope) = &self.hosts[host as usize].endpoint.write_next(now, &mut self.header) {
             let this = &mut self.hosts[host as usize];
             // The first packet of an accepted connection answers the Syn that created it.
-            if let (Kind::SynAck, Some(flow)) = (transmit.packet.kind, answering) {
-                this.set_flow(transmit.connection, flow);
+            if let (Kind::SynAck, Some(flow)) = (self.header.kind, answering) {
+                this.set_flow(envelope.connection, flow);
             }
-            let flow = this.flow(transmit.connection);
-            let start = self.paths.start(transmit.to);
-            let packet = self.pool.packet(transmit, flow, start);
+            let flow = this.flow(envelope.connection);
+            let start = self.paths.start(envelope.to);
+            let packet = self.pool.packet(envelope, &self.header, flow, start);
             self.forward(now, packet);
         }
         if self.hosts[host as usize].has_datagrams() {

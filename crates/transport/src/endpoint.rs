@@ -27,7 +27,7 @@ use crate::connection::{CloseReason, Connection, Outcome, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::finished::Finished;
-use crate::output::{Event, Received, Transmit};
+use crate::output::{Envelope, Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
 use crate::resets::Resets;
 use crate::sender::PacketFeedback;
@@ -331,16 +331,22 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// The next packet to send at `now` that needs no grant, if there is one: of a handshake, an acknowledgement, a
     /// reset. [`Endpoint::poll_transmit`] returns these, too.
     pub fn poll_control(&mut self, now: Time) -> Option<Transmit<A>> {
-        if let Some((to, packet, connection)) = self.resets.poll() {
-            return Some(Transmit { packet, ..Transmit::new(to, connection, Ecn::NotEct) });
+        let mut packet = Packet::default();
+        self.write_control(now, &mut packet).map(|envelope| envelope.with(&packet))
+    }
+
+    fn write_control(&mut self, now: Time, packet: &mut Packet) -> Option<Envelope<A>> {
+        if let Some((to, reset, connection)) = self.resets.poll() {
+            *packet = reset;
+            return Some(Envelope::new(to, connection, Ecn::NotEct));
         }
         while let Some(&index) = self.control.front() {
             if let Some(slot) = &mut self.slots[index as usize] {
-                let mut transmit = Transmit::new(slot.peer, slot.id, Ecn::NotEct);
-                if slot.connection.transmit_control(now, &mut transmit.packet) {
+                packet.reset();
+                if slot.connection.transmit_control(now, packet) {
                     self.timers.arm(index, slot.connection.deadline());
-                    transmit.padding = slot.connection.padding(&transmit.packet);
-                    return Some(transmit);
+                    let padding = slot.connection.padding(packet);
+                    return Some(Envelope { padding, ..Envelope::new(slot.peer, slot.id, Ecn::NotEct) });
                 }
                 slot.queued = false;
             }
@@ -358,10 +364,16 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// The next packet to send at `now`, if there is one.
-    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
-        if let Some(transmit) = self.poll_control(now) {
-            return Some(transmit);
+        let mut packet = Packet::default();
+        self.write_next(now, &mut packet).map(|envelope| envelope.with(&packet))
+    }
+
+    /// The same, but the header replaces what is in `packet`: it is not copied.
+    #[inline]
+    pub fn write_next(&mut self, now: Time, packet: &mut Packet) -> Option<Envelope<A>> {
+        if let Some(envelope) = self.write_control(now, packet) {
+            return Some(envelope);
         }
         while let Some(grant) = self.manager.grant(now) {
             if self.datagrams.on_grant(now, grant.flow, &mut self.manager) {
@@ -369,20 +381,18 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             let index = self.by_flow[grant.flow.index()];
             let Some(slot) = &mut self.slots[index as usize] else { continue };
-            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
-            let mut transmit = Transmit::new(slot.peer, slot.id, ecn);
-            let sent = slot.connection.transmit(now, &grant, &mut self.random, &mut transmit.packet);
-            let Some((offset, bytes)) = sent else {
+            packet.reset();
+            let Some((offset, bytes)) = slot.connection.transmit(now, &grant, &mut self.random, packet) else {
                 self.manager.notify(now, grant.flow, Bytes::ZERO);
                 continue;
             };
-            transmit.offset = offset;
             self.manager.notify(now, grant.flow, bytes);
             if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
             }
             self.timers.arm(index, slot.connection.deadline());
-            return Some(transmit);
+            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
+            return Some(Envelope { offset, ..Envelope::new(slot.peer, slot.id, ecn) });
         }
         None
     }

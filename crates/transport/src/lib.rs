@@ -45,7 +45,7 @@ pub use connection::{CloseReason, Connection, State, Statistics};
 pub use connection_id::ConnectionId;
 pub use datagrams::Message;
 pub use endpoint::Endpoint;
-pub use output::{Event, Received, Transmit};
+pub use output::{Envelope, Event, Received, Transmit};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -37,10 +37,31 @@ pub struct Transmit<A> {
     pub padding: u16,
 }
 
-impl<A> Transmit<A> {
-    /// A packet without content.
+/// How a packet leaves whose header is elsewhere: see [`Transmit`], which is both.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope<A> {
+    /// The receiver.
+    pub to: A,
+    /// The ECN code to send it with.
+    pub ecn: Ecn,
+    /// The connection of the packet.
+    pub connection: ConnectionId,
+    /// The offset of its payload in the connection's stream.
+    pub offset: u64,
+    /// The number of zeros that follow the packet in its datagram.
+    pub padding: u16,
+}
+
+impl<A> Envelope<A> {
+    /// The envelope of a packet without payload and padding.
     pub(crate) fn new(to: A, connection: ConnectionId, ecn: Ecn) -> Self {
-        Self { to, packet: Packet::default(), ecn, connection, offset: 0, padding: 0 }
+        Self { to, ecn, connection, offset: 0, padding: 0 }
+    }
+
+    /// This envelope, with the header.
+    pub(crate) fn with(self, packet: &Packet) -> Transmit<A> {
+        let Self { to, ecn, connection, offset, padding } = self;
+        Transmit { to, packet: *packet, ecn, connection, offset, padding }
     }
 }
 

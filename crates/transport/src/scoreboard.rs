@@ -325,7 +325,8 @@ impl Scoreboard {
     /// of arrival, transmissions that counted as lost, and those that an earlier packet acknowledged.
     pub(crate) fn on_receipts(&mut self, receipts: &[Receipt], arrived_at: Time, change: &mut Change) {
         let proofs = &self.proofs;
-        for (receipt, reported) in receipts.iter().zip(change.reported) {
+        for (index, receipt) in receipts.iter().enumerate() {
+            let reported = change.reported[index];
             let late = match reported {
                 Some((_, false)) => None,
                 _ => self.presumed_lost.take(|lost| proofs.is_of(receipt.number, lost.number, lost.order)),

@@ -104,6 +104,15 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         true
     }
 
+    /// Replaces the content with that of `other`, without what is behind it in memory: most lists are short.
+    #[inline]
+    pub fn copy_from(&mut self, other: &Self) {
+        for (slot, item) in self.items.iter_mut().zip(other.iter()) {
+            *slot = *item;
+        }
+        self.len = other.len;
+    }
+
     /// Whether the list is full.
     pub fn is_full(&self) -> bool {
         usize::from(self.len) == N
@@ -168,6 +177,35 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Makes this the default packet, in place. Memory behind the ends of lists is not written.
+    #[inline]
+    pub fn reset(&mut self) {
+        let Self {
+            connection,
+            number,
+            sequence,
+            acknowledgement,
+            window,
+            payload,
+            kind,
+            fin,
+            ping,
+            probe,
+            receipts,
+            sacks,
+            proof,
+            feedback,
+            echoed_feedback,
+        } = self;
+        for field in [connection, number, sequence, acknowledgement, window] {
+            *field = 0;
+        }
+        (*payload, *kind, *fin, *ping, *probe) = (0, Kind::Data, false, false, false);
+        receipts.clear();
+        sacks.clear();
+        (*proof, *feedback, *echoed_feedback) = (None, RouterFeedback::None, RouterFeedback::None);
+    }
+
     /// The number of sequence numbers that this packet consumes: its payload and, if it ends the stream, one more.
     pub fn sequence_len(&self) -> u64 {
         u64::from(self.payload) + u64::from(self.fin)
