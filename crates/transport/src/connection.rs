@@ -234,8 +234,16 @@ impl Connection {
                     self.state = State::Closed(CloseReason::FalseFeedback);
                     return;
                 }
-                let feedback = outcome.feedback.insert(PacketFeedback::default());
-                if self.sender.on_packet(now, packet, arrived_at, feedback) {
+                // The search for the size of packets needs all feedback.
+                let has_no_news = !self.config.searches_packet_size() && self.sender.awaits_nothing(packet);
+                let is_valid = if has_no_news {
+                    self.sender.on_window_of(packet);
+                    true
+                } else {
+                    let feedback = outcome.feedback.insert(PacketFeedback::default());
+                    self.sender.on_packet(now, packet, arrived_at, feedback)
+                };
+                if is_valid {
                     outcome.fresh = self.receiver.on_packet(now, packet, ecn, shown);
                     self.on_any_packet(now);
                 } else {

@@ -194,15 +194,17 @@ impl Receiver {
         self.end.is_some_and(|end| self.next > end)
     }
 
-    /// The application has read `bytes` more.
-    pub(crate) fn consume(&mut self, bytes: u64) {
+    /// The application has read `bytes` more. Returns whether an acknowledgement has to report it.
+    pub(crate) fn consume(&mut self, bytes: u64) -> bool {
         self.consumed = self.consumed.saturating_add(bytes).min(self.arrived());
         // The opening of a window that was nearly closed is advertised (RFC 9293 section 3.8.6.2.2).
         let opened = (self.consumed + self.capacity).saturating_sub(self.advertised_window);
         let nearly_closed = self.advertised_window.saturating_sub(self.next) < self.capacity / 4;
-        if nearly_closed && opened >= self.capacity / 2 {
+        let is_reported = nearly_closed && opened >= self.capacity / 2;
+        if is_reported {
             self.due = AckDue::Now;
         }
+        is_reported
     }
 
     /// Raises the receive window to `capacity` bytes. It never shrinks: what was advertised stays valid.
@@ -244,7 +246,7 @@ impl Receiver {
         let window = window_end.saturating_sub(self.next).min(u64::from(u32::MAX >> 2));
         packet.window = window as u32;
         self.advertised_window = self.next + window;
-        packet.receipts = self.receipts;
+        packet.receipts.copy_from(&self.receipts);
         packet.proof = self.proofs.as_mut().and_then(|proofs| proofs.proof(!self.receipts.is_empty()));
         packet.echoed_feedback = std::mem::take(&mut self.feedback);
         if !self.out_of_order.is_empty() {

@@ -301,6 +301,17 @@ impl Sender {
         unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
     }
 
+    /// Whether nothing is in flight, and the packet reports nothing: its sender only sends.
+    pub(crate) fn awaits_nothing(&self, packet: &Packet) -> bool {
+        let is_old = self.sequence(self.una) == packet.acknowledgement;
+        is_old && packet.receipts.is_empty() && !self.has_in_flight() && !self.is_blocked()
+    }
+
+    /// Handles a packet while this side awaits nothing.
+    pub(crate) fn on_window_of(&mut self, packet: &Packet) {
+        self.on_window(packet.window.into(), self.una + u64::from(packet.window));
+    }
+
     /// Handles an acknowledgement that reached this host at `arrived_at`, and writes the new `feedback`. False if it
     /// acknowledges bytes never sent.
     pub(crate) fn on_packet(
@@ -317,10 +328,9 @@ impl Sender {
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
         if !self.has_in_flight() && !advanced && !self.is_blocked() {
-            // The peer only sends: its packets contain nothing new but its window, and receipts of packets that
-            // counted as lost.
+            // Its packets contain nothing new but its window, and receipts of packets that counted as lost.
             if ack == self.una {
-                self.on_window(packet.window.into(), window_end);
+                self.on_window_of(packet);
             }
             self.on_receipts(packet, arrived_at, feedback);
             feedback.recovering = self.recover.is_some();

@@ -35,9 +35,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// The application has read `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
         let Some(slot) = self.slot_mut(id) else { return };
-        slot.connection.receiver.consume(bytes);
-        // The only possible effect is an update of the window.
-        if slot.connection.wants_control(now) {
+        if slot.connection.receiver.consume(bytes) {
             self.update(now, id.index());
         }
     }

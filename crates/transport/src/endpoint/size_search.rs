@@ -13,11 +13,16 @@ use crate::size_probe::SizeProbe;
 
 impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Uses what the connection shows about the size of packets that the path carries, and sends the next probe.
+    #[inline]
     pub(super) fn search_packet_size(&mut self, now: Time, index: usize, feedback: Option<&PacketFeedback>) {
-        let Some(Slot { connection, peer, .. }) = &mut self.slots[index] else { return };
-        if !connection.config.searches_packet_size() {
-            return;
+        let slot = self.slots[index].as_ref();
+        if slot.is_some_and(|slot| slot.connection.config.searches_packet_size()) {
+            self.search(now, index, feedback);
         }
+    }
+
+    fn search(&mut self, now: Time, index: usize, feedback: Option<&PacketFeedback>) {
+        let Some(Slot { connection, peer, .. }) = &mut self.slots[index] else { return };
         let Some(size) = self.packet_sizes.get_mut(*peer) else { return };
         let before = size.size();
         if let Some(feedback) = feedback {
