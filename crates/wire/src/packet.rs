@@ -82,8 +82,8 @@ pub enum RouterFeedback {
     },
 }
 
-/// A short list stored in place, so that packets need no allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A short list stored in place, so that packets need no allocation. What is in memory behind its end does not count.
+#[derive(Clone, Copy)]
 pub struct List<T, const N: usize> {
     items: [T; N],
     len: u8,
@@ -121,6 +121,20 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
     /// Empties the list.
     pub fn clear(&mut self) {
         self.len = 0;
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq for List<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq, const N: usize> Eq for List<T, N> {}
+
+impl<T: std::fmt::Debug, const N: usize> std::fmt::Debug for List<T, N> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(out)
     }
 }
 
@@ -209,5 +223,22 @@ impl Packet {
     /// The number of sequence numbers that this packet consumes: its payload and, if it ends the stream, one more.
     pub fn sequence_len(&self) -> u64 {
         u64::from(self.payload) + u64::from(self.fin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_packet_is_equal_to_a_new_one() {
+        let mut packet = Packet { number: 3, fin: true, kind: Kind::Reset, ..Packet::default() };
+        assert!(packet.receipts.push(Receipt { number: 7, ..Receipt::default() }));
+        let copy = &mut Packet::default();
+        copy.receipts.copy_from(&packet.receipts);
+        assert_eq!(copy.receipts, packet.receipts);
+        packet.reset();
+        assert_eq!(packet, Packet::default());
+        assert_ne!(packet, *copy);
     }
 }
