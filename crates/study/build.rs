@@ -1,5 +1,6 @@
-//! Hashes the sources that decide the outcome of a simulated run, and the versions of their dependencies: a cluster
-//! refuses workers of another build, and an evaluation says if its baseline is of another one.
+//! Hashes the sources that decide the outcome of a simulated run, and the versions of dependencies in this repository's
+//! lock file: a cluster refuses workers of another build, and an evaluation says if its baseline is of another one. A
+//! command of another repository, with its own lock file, has the same hash.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

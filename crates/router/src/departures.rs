@@ -8,6 +8,7 @@ use rampmeter_units::{Bytes, Time};
 
 use crate::Backlog;
 use crate::buffer::{Config, Room};
+use crate::transit::trim;
 
 /// The packets that have not left.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ impl Departures {
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Bytes)> {
         let (at, bytes) = *self.queued.front().filter(|(at, _)| *at <= now)?;
         self.queued.pop_front();
+        trim(&mut self.queued);
         let bytes = Bytes::new(bytes.into());
         self.bytes -= bytes;
         Some((at, bytes))

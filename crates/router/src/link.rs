@@ -9,8 +9,8 @@
 //! [`Link::arrive`]: one event a packet, queued or not. The transmitter needs no events: its work is not observable
 //! before the next packet is offered or one arrives, and is replayed then, at the times at which it was due.
 //!
-//! A link may *foresee* departures ([`Link::foresee`]): where nothing can change the fate of a packet after its arrival,
-//! [`Link::schedule`] returns the time at which it reaches the far end, and the packet does not enter the queue.
+//! A link may *foresee* departures instead ([`Link::foresee`]): where nothing delays, drops or changes a packet after
+//! it was queued, [`Link::schedule`] returns the time at which it reaches the far end, and it does not enter the queue.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
@@ -312,6 +312,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Changes the rate from the next packet on. A rate of zero is an outage: packets wait in the queue.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        debug_assert!(self.departures.is_none(), "departures were foreseen at the earlier rate");
         (self.baseline.capacity, self.baseline.since) = (self.capacity(now), now);
         let busy_until = match &self.transmitter {
             Transmitter::Constant(_) | Transmitter::Shaped(_) => self.free_at,
@@ -341,6 +342,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// Makes the link, before its first packet, foresee departures. Its router must be [`DropTail`](drop_tail::DropTail)
     /// with this `config`, its rate must be constant and above zero, and nothing may lose, reorder or change packets.
     pub fn foresee(&mut self, config: &drop_tail::Config) {
+        let is_constant = matches!(self.transmitter, Transmitter::Constant(_)) && self.loss.is_none();
+        assert!(is_constant && self.disorder.is_none() && self.ecn == EcnPassage::Kept, "departures are not certain");
         self.departures = Some(Box::new(Departures::new(config)));
     }
 

@@ -107,4 +107,13 @@ mod tests {
             assert_eq!(Divider::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
         }
     }
+
+    #[test]
+    fn a_transmission_time_is_that_of_its_own_size() {
+        let rate = Rate::from_bps(8_000_000);
+        let mut divider = Divider::new(rate);
+        for bytes in [0, 1000, 1000, 40, 1000, 0].map(Bytes::new) {
+            assert_eq!(divider.time_to_send(bytes), rate.time_to_send(bytes), "{bytes}");
+        }
+    }
 }

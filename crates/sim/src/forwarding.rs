@@ -1,13 +1,13 @@
 //! The way of packets over links.
 //!
-//! *Lookahead*: a packet that enters a plain link has a certain arrival time. If the link leads into a host, the packet is
-//! delivered when it enters the link, after the host's own timers that expire before the arrival, each at its own local
-//! time, which may be ahead of the simulation. If such links are the only ones that follow a link and get no packets
-//! from elsewhere, its packets enter them once they are in transit, at the link's next event or offer. This saves almost
-//! half of the events of links. It is invisible to other actors, because packets of the host reach them later, over its
-//! own links, and to the timetable, because no packet is delivered ahead of its next entry.
-//! A host that is ahead sends over a plain link, too, because both directions of its access link are alike (`planner` in
-//! `rampmeter-scenario`).
+//! *Lookahead*: a packet that enters a plain link has a certain arrival time. If the link leads into a host, the packet
+//! is delivered when it enters the link, after the host's own timers that expire before the arrival, each at its own
+//! local time, which may be ahead of the simulation. If such links are the only ones that follow a link and get no
+//! packets from elsewhere, its packets enter them once they are in transit, at the link's next event or offer; and at
+//! once, while they would still be queued, if the link foresees departures. It is invisible to other actors, because
+//! packets of the host reach them later, over its own links, and to the timetable, because no packet is delivered ahead
+//! of its next entry. A host that is ahead sends over a plain link, too, because both directions of its access link are
+//! alike (`planner` in `rampmeter-scenario`).
 
 use rampmeter_router::Parcel;
 use rampmeter_units::Time;

@@ -8,7 +8,7 @@ use crate::packet::InTransit;
 pub(crate) enum SimulatedLink {
     /// A plain link.
     Plain(PlainLink<InTransit>),
-    /// A link with a queue.
+    /// A link with a queue, which may be one of foreseen departures.
     Queueing(Box<Link<InTransit, AnyRouter<InTransit>>>),
 }
 

@@ -144,3 +144,20 @@ fn lookahead_does_not_change_the_outcome() {
         assert_eq!(run(&ahead), run(&without));
     }
 }
+
+/// A link with losses foresees nothing; these never happen.
+#[test]
+fn foreseen_departures_do_not_change_the_outcome() {
+    let lossless = r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 20 }, reverse = { measure = true }"#;
+    let without_samples = busy().more.split("[meters]").next().unwrap();
+    for more in [busy().more, without_samples] {
+        let foreseen = Dumbbell { bottleneck: lossless, more, ..busy() }.plan();
+        let mut queued = foreseen.clone();
+        for link in queued.links.iter_mut().filter(|link| link.measured) {
+            link.config.loss.per_packet = 1e-300;
+        }
+        let outcome = run(&foreseen);
+        assert!(outcome.links.iter().all(|link| link.counts.transmitted > 0) && outcome.links[0].counts.dropped > 0);
+        assert_eq!(outcome, run(&queued));
+    }
+}

@@ -235,8 +235,8 @@ impl Connection {
                     return;
                 }
                 // The search for the size of packets needs all feedback.
-                let has_no_news = !self.config.searches_packet_size() && self.sender.awaits_nothing(packet);
-                let is_valid = if has_no_news {
+                let reports_nothing = !self.config.searches_packet_size() && self.sender.awaits_nothing(packet);
+                let is_valid = if reports_nothing {
                     self.sender.on_window_of(packet);
                     true
                 } else {

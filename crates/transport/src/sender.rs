@@ -301,7 +301,7 @@ impl Sender {
         unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
     }
 
-    /// Whether nothing is in flight, and the packet reports nothing: its sender only sends.
+    /// Whether no bytes are in flight, and the packet acknowledges nothing new: then only its window counts.
     pub(crate) fn awaits_nothing(&self, packet: &Packet) -> bool {
         let is_old = self.sequence(self.una) == packet.acknowledgement;
         is_old && packet.receipts.is_empty() && !self.has_in_flight() && !self.is_blocked()

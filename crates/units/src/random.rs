@@ -1,9 +1,11 @@
 //! Seeded random streams: independent ones for each purpose (`"arrivals"`, `"loss"`, ...) and index within it, so
 //! adding a flow or a link does not change the draws of the others.
 //!
-//! A draw has the same bits on every platform, because functions such as `exp` are those of the crate `libm`. One draw in
-//! two thousand is an exception: for the far ends of the exponential and the normal distribution `rand_distr` takes a
-//! logarithm of the platform's own library, if any crate of the program enables `std` of `num-traits`.
+//! Functions such as `exp` are those of the crate `libm`, which have the same bits on every platform. There is one
+//! exception: `rand_distr` uses `exp` and `ln` of the platform's own library if any crate of the program enables `std`
+//! of `num-traits`, as those of `rampmeter` do. It needs `ln` for the ends of the exponential and the normal
+//! distribution, one draw in two thousand, and `exp` to decide about a few draws in a hundred, of which the last bit
+//! changes almost none.
 
 use rand::{RngCore, SeedableRng};
 use rand_distr::{Distribution, Exp1, OpenClosed01, StandardNormal};

@@ -241,4 +241,18 @@ mod tests {
         assert_eq!(packet, Packet::default());
         assert_ne!(packet, *copy);
     }
+
+    #[test]
+    fn a_list_is_what_is_before_its_end() {
+        let list = |numbers: &[u32]| {
+            let mut list = List::<u32, 4>::default();
+            assert!(numbers.iter().all(|number| list.push(*number)));
+            list
+        };
+        let mut long = list(&[1, 2, 3]);
+        long.copy_from(&list(&[7, 8]));
+        assert_eq!((long, format!("{long:?}")), (list(&[7, 8]), "[7, 8]".to_owned()));
+        assert_ne!(long, list(&[7, 9]));
+        assert_ne!(long, list(&[7]));
+    }
 }

@@ -124,6 +124,10 @@ fn quick_values_leave_out_some_of_a_list_but_not_all() {
     change(&workspace, "questions.toml", "[2, 1]", "2");
     assert!(text(&quick().stderr).contains("`where`: the axis `seed` has no value `2`; its values are 1\n"));
     assert!(workspace.rampmeter(&EVALUATE).status.success());
+    // Values of `set` that the file does not have.
+    change(&workspace, "questions.toml", "where = { seed = 2 }", "where = { seed = [5, 6] }");
+    change(&workspace, "questions.toml", "quick = { seed = 1 }", "set = { seed = [5, 6] }\nquick = { seed = 5 }");
+    assert!(quick().status.success(), "{}", text(&quick().stderr));
 }
 
 /// The value is a quotient, for which the runs of the evaluated scheme alone are not enough.

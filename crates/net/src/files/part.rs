@@ -119,12 +119,13 @@ impl Part {
     }
 
     /// Renames the file, last changed at `modified`, to its target, after it was written to the disk; the new name is on
-    /// the disk, too.
+    /// the disk, too. A file that belongs to another user keeps the present time.
     pub(crate) fn complete(self, modified: Modified) -> Result<PathBuf, NetError> {
         if let Output::Part { file, path } = &self.output {
             let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let done = set_time(file, modified)
-                .and_then(|()| file.sync_all())
+            let _ = set_time(file, modified);
+            let done = file
+                .sync_all()
                 .and_then(|()| fs::rename(path, &self.target))
                 .and_then(|()| File::open(directory.unwrap_or(Path::new(".")))?.sync_all());
             done.map_err(|reason| NetError::file(&self.target, reason))?;

@@ -176,11 +176,11 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let path = file.with_file_name(&entry.scenario);
         let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
         let scenario = scenarios.with(&path, &entry.set).map_err(|error| refuse(error.to_string()))?;
-        let quick_set = entry.set.into_iter().chain(values).collect();
+        let quick_set = entry.set.clone().into_iter().chain(values).collect();
         let quick_scenario = scenarios.with(&path, &quick_set).map_err(|error| refuse(error.to_string()))?;
         let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
         let whole = scenarios.whole(&path).map_err(|error| refuse(error.to_string()))?;
-        check(&metric, &entry.expect, [&whole, &quick_scenario], registries, schema).map_err(refuse)?;
+        check(&metric, &entry.expect, [&whole, &quick_scenario], &entry.set, registries, schema).map_err(refuse)?;
         let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
         let mut claim = Claim {
             id,
@@ -238,11 +238,12 @@ impl Scenarios<'_> {
 }
 
 /// Checks that runs of the scenario `asked` have the values of `metric`, and that `bound` fits them. `whole` has all
-/// values of its file, of which `set`, `--quick` and `--seeds` may leave out some.
+/// values of its file. `set` may leave out some of these, and `--quick` and `--seeds` some of both.
 pub(crate) fn check(
     metric: &Metric,
     bound: &Bound,
     [whole, asked]: [&Scenario; 2],
+    set: &Table,
     registries: &Registries,
     schema: &Schema,
 ) -> Result<(), String> {
@@ -255,8 +256,13 @@ pub(crate) fn check(
     bound.check(&metric.by)?;
     let mut all = whole.axes().to_vec();
     for (axis, asked) in all.iter_mut().zip(asked.axes()) {
-        let more: Vec<Value> = asked.values.iter().filter(|value| !axis.values.contains(value)).cloned().collect();
-        axis.values.extend(more);
+        let set =
+            set.get(&axis.name).map_or(&[][..], |set| set.as_array().map_or(std::slice::from_ref(set), Vec::as_slice));
+        for value in asked.values.iter().chain(set) {
+            if !axis.values.contains(value) {
+                axis.values.push(value.clone());
+            }
+        }
     }
     for (axes, extent) in [(all.as_slice(), Extent::Complete), (asked.axes(), Extent::Part)] {
         metric.check_values(axes, extent)?;

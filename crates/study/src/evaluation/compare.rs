@@ -8,12 +8,12 @@
 //!   larger: a loss rate that grows from 0.01% to 0.02% under a bound of 1% is no regression.
 //!
 //! The value itself need not be the mean of the seeds' values, which is what the test is for: it may be a ratio of means,
-//! or the least of all runs.
+//! or the least of all runs. So a single seed can turn a least value to fails without a change.
 //!
 //! What counts for a range is how far the value is outside. Where a question passed before and fails now, the values
 //! that fail it became worse however small their difference is, if chance does not explain it. Fewer than three seeds
-//! hardly show what chance explains: with these a half always counts as a change, and every question that turns from
-//! passes to fails became worse.
+//! hardly show what chance explains: with these a difference of half the earlier value or bound always counts, and
+//! every question that turns from passes to fails became worse.
 
 mod chance;
 mod plan;
@@ -248,8 +248,8 @@ impl Pair<'_> {
         [&self.before.seeds, self.now.map_or(&[][..], |now| &now.seeds)]
     }
 
-    /// Whether the values differ by more than chance explains. With few seeds they also do if they differ by a part of
-    /// `scale`, or at all if the question turns to fails.
+    /// Whether the values differ by more than chance explains. With few seeds they also do if they differ by
+    /// [`CHANGE_WITH_FEW_SEEDS`] of `scale`, or at all if the question turns to fails.
     fn differs(&self, turns_to_fails: bool, scale: f64, level: f64) -> bool {
         let Some((before, now)) = self.values() else { return false };
         let few_seeds_suffice = turns_to_fails || (now - before).abs() > CHANGE_WITH_FEW_SEEDS * scale;

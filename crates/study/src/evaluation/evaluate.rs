@@ -177,7 +177,8 @@ impl Evaluator<'_> {
         let refuse = |problem: String| self.questionnaire.wrong(question, &problem);
         let metric = question.metric(scheme, other).map_err(refuse)?;
         let sweep = &self.judge.sweep;
-        claims::check(&metric, &question.expect, [whole, asked], sweep.registries, sweep.schema).map_err(refuse)?;
+        let (registries, schema) = (sweep.registries, sweep.schema);
+        claims::check(&metric, &question.expect, [whole, asked], &question.set, registries, schema).map_err(refuse)?;
         Ok(Claim {
             id: question.id.clone(),
             place: question.section.clone(),
