@@ -7,19 +7,11 @@ use dary_heap::QuaternaryHeap;
 use rampmeter_units::Time;
 
 /// Deadlines by key; keys are small whole numbers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timers {
     heap: QuaternaryHeap<Reverse<(Time, u32)>>,
-    /// The first time in the heap: it is read far more often than it changes.
-    next: Time,
     /// The next wake-up of each key; [`Time::MAX`] for never.
     armed: Vec<Time>,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self { heap: QuaternaryHeap::new(), next: Time::MAX, armed: Vec::new() }
-    }
 }
 
 impl Timers {
@@ -38,19 +30,17 @@ impl Timers {
         }
         self.armed[slot] = at;
         self.heap.push(Reverse((at, key)));
-        self.next = self.next.min(at);
     }
 
     /// The time of the next wake-up; [`Time::MAX`] for never.
     pub fn next(&self) -> Time {
-        self.next
+        self.heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at)
     }
 
     /// Returns a key that is due at `now`, and disarms it.
     pub fn due(&mut self, now: Time) -> Option<u32> {
-        while self.next <= now {
+        while self.next() <= now {
             let Reverse((at, key)) = self.heap.pop()?;
-            self.next = self.heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at);
             if self.armed[key as usize] == at {
                 self.armed[key as usize] = Time::MAX;
                 return Some(key);
