@@ -306,6 +306,20 @@ mod tests {
     }
 
     #[test]
+    fn a_nearly_closed_window_is_reported_when_half_of_it_opens() {
+        let mut receiver = receiver(10_000);
+        let arrive = |receiver: &mut Receiver, sequence, payload| {
+            receiver.on_packet(Time::ZERO, &Packet { sequence, payload, ..Packet::default() }, Ecn::NotEct, Time::ZERO);
+            announced(receiver);
+        };
+        arrive(&mut receiver, 0, 1_000);
+        assert!(!receiver.consume(1_000), "most of it was open");
+        arrive(&mut receiver, 1_000, 10_000);
+        assert!(!receiver.consume(4_999));
+        assert!(receiver.consume(1));
+    }
+
+    #[test]
     fn a_window_opens_by_half_a_packet_at_least() {
         let mut receiver = receiver(10_000);
         let mut ends = vec![announced(&mut receiver)];

@@ -120,6 +120,24 @@ fn a_window_that_opens_by_single_bytes_causes_no_small_packets() {
 }
 
 #[test]
+fn a_sender_awaits_what_its_packets_and_the_window_need() {
+    let mut test = Test::new(Recovery::Sack);
+    let packet = Packet { window: 1 << 20, ..Packet::default() };
+    assert!(test.sender.awaits_nothing(&packet), "it has sent nothing");
+    let first = test.send(1);
+    assert!(!test.sender.awaits_nothing(&packet), "a packet is in flight");
+    test.acknowledge(1, first, None);
+    let mut packet = Packet { acknowledgement: PAYLOAD.into(), ..packet };
+    assert!(test.sender.awaits_nothing(&packet));
+    assert!(!test.sender.awaits_nothing(&Packet { acknowledgement: 0, ..packet }), "another acknowledgement");
+    assert!(packet.receipts.push(Receipt { number: first as u32, ..Receipt::default() }));
+    assert!(!test.sender.awaits_nothing(&packet), "it has a receipt");
+    packet.receipts.clear();
+    test.sender.window_end = PAYLOAD.into();
+    assert!(!test.sender.awaits_nothing(&packet), "the window is closed, and there is more to send");
+}
+
+#[test]
 fn the_last_bytes_of_a_stream_need_no_large_window() {
     let mut test = Test::new(Recovery::Sack);
     (test.sender.window_end, test.sender.written) = (1_100, 1_100);
