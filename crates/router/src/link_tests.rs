@@ -179,12 +179,12 @@ fn a_link_foresees_what_its_queue_would_do() {
     let mut random = Stream::from_seed(4);
     let limited = |packets, bytes: Option<u64>| Config { packets, bytes: bytes.map(Bytes::new) };
     for config in [limited(None, None), limited(Some(3), None), limited(None, Some(2500))] {
-        let behind = || {
+        let limited_link = || {
             let router = DropTail::new(&config, ENVIRONMENT, Stream::from_seed(1));
             let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
             Link::new(config, router, Stream::from_seed(2))
         };
-        let (mut foreseeing, mut queueing) = (behind(), behind());
+        let (mut foreseeing, mut queueing) = (limited_link(), limited_link());
         foreseeing.foresee(&config);
         let mut now = ms(0);
         for n in 0..1000 {

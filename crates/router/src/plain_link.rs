@@ -23,8 +23,8 @@ impl<P: Parcel> PlainLink<P> {
         Self { rate: Divider::new(config.rate), delay: config.delay, free_at: Time::ZERO, transit: Transit::default() }
     }
 
-    /// A packet of `bytes` enters. Returns the time at which it reaches the far end: the caller delivers it then, or puts it
-    /// in transit ([`PlainLink::put`]).
+    /// A packet of `bytes` enters. Returns the time at which it reaches the far end: the caller delivers it then, or puts
+    /// it in transit ([`PlainLink::put`]).
     #[inline]
     pub fn carry(&mut self, now: Time, bytes: Bytes) -> Time {
         self.free_at = self.free_at.max(now) + self.rate.time_to_send(bytes);

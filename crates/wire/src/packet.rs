@@ -82,7 +82,7 @@ pub enum RouterFeedback {
     },
 }
 
-/// A short list stored in place, so that packets need no allocation. What is in memory behind its end does not count.
+/// A short list stored in place, so that packets need no allocation. What is in memory beyond its end does not count.
 #[derive(Clone, Copy)]
 pub struct List<T, const N: usize> {
     items: [T; N],
@@ -104,7 +104,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         true
     }
 
-    /// Replaces the content with that of `other`, without what is behind it in memory: most lists are short.
+    /// Replaces the content with that of `other`, without what is beyond its end: most lists are short.
     #[inline]
     pub fn copy_from(&mut self, other: &Self) {
         for (slot, item) in self.items.iter_mut().zip(other.iter()) {
@@ -191,7 +191,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Makes this the default packet, in place. Memory behind the ends of lists is not written.
+    /// Makes this the default packet, in place: memory beyond the ends of lists is not written. The pattern names all
+    /// fields, so that the compiler finds one that is forgotten here.
     #[inline]
     pub fn reset(&mut self) {
         let Self {

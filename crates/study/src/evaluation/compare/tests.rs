@@ -99,7 +99,7 @@ fn with_few_seeds_a_half_and_turned_verdicts_count() {
 }
 
 #[test]
-fn few_seeds_are_counted_with_advice() {
+fn few_seeds_are_counted_with_a_warning() {
     let of = |seeds: &[f64]| evaluation(&[question("asked", &at_most(1.0), "passes", seeds)]);
     let (two, three) = (of(&[0.5, 0.6]), of(&[0.5, 0.6, 0.7]));
     for (before, now, count) in [(&two, &three, 1), (&three, &two, 1), (&three, &three, 0)] {
