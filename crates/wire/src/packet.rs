@@ -192,7 +192,7 @@ pub struct Packet {
 
 impl Packet {
     /// Makes this the default packet, in place: memory beyond the ends of lists is not written. The pattern names all
-    /// fields, so that the compiler finds one that is forgotten here.
+    /// fields, so that the compiler finds one that is missing here.
     #[inline]
     pub fn reset(&mut self) {
         let Self {
