@@ -102,6 +102,8 @@ pub struct VcpEndToEnd {
     /// Whether acknowledgements list the packets that arrived.
     lists_packets: bool,
     episode: Episode,
+    /// The window and the episode before the last reaction to a loss.
+    before: Option<(f64, Episode)>,
     pacer: Pacer,
 }
 
@@ -144,6 +146,7 @@ impl Algorithm for VcpEndToEnd {
             measured_at: Time::ZERO,
             lists_packets: false,
             episode: Episode::default(),
+            before: None,
             pacer: Pacer::default(),
         }
     }
@@ -185,12 +188,22 @@ impl Controller for VcpEndToEnd {
     }
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        let before = (self.window, self.episode.clone());
         if self.episode.starts(loss) {
+            if !loss.repeated_timeout {
+                self.before = Some(before); // of repeated timeouts the first one counts
+            }
             self.window = match loss.kind {
                 LossKind::Persistent => self.window.min(1.0),
                 LossKind::Transient => (self.window / 2.0).max(MIN_WINDOW),
             };
         }
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        let Some((window, episode)) = self.before.take() else { return };
+        self.episode = episode; // losses of the packets in flight get their own reaction
+        self.window = self.window.max(window);
     }
 
     /// RFC 5681 section 4.1: after an idle time longer than the timer, at most the first window.

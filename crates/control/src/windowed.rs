@@ -158,6 +158,9 @@ impl<R: Rules> Controller for Windowed<R> {
         }
         let (window, rules, detector) = (self.window.clone(), self.rules.clone(), self.detector.clone());
         let before = Before { window, rules, detector, episode };
+        if !loss.repeated_timeout {
+            self.before = Some(before); // of repeated timeouts the first one counts: all are spurious, or none
+        }
         match loss.kind {
             LossKind::Persistent if loss.repeated_timeout => self.window.on_timeout(),
             LossKind::Persistent => {
@@ -167,7 +170,6 @@ impl<R: Rules> Controller for Windowed<R> {
             }
             LossKind::Transient => self.decrease(now, loss.flight_size, false),
         }
-        self.before = (loss.kind == LossKind::Transient).then_some(before);
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {

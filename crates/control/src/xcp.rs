@@ -189,6 +189,10 @@ impl Controller for Xcp {
         self.tcp.on_loss(now, loss);
     }
 
+    fn on_spurious_loss(&mut self, now: Time) {
+        self.tcp.on_spurious_loss(now);
+    }
+
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.tcp.on_idle(now, idle, timeout);
     }

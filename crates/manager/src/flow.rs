@@ -38,7 +38,7 @@ impl Grouping {
 }
 
 /// How the flows of a host share its paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sharing {
     /// Which flows share a macroflow.
     pub grouping: Grouping,
@@ -56,12 +56,28 @@ pub struct Sharing {
     /// The maximum number of flows that have a first window each, as TCP connections have; zero and one: all flows share
     /// one. For flows that take the place of TCP connections.
     pub first_windows: usize,
-    /// The minimum idle time after which a controller starts over, if its retransmission timeout is shorter: that of the
-    /// TCP whose place the flows take.
-    pub min_idle: Duration,
+    /// The minimum retransmission timeout of its macroflows. After an idle time of a timeout controllers start over (RFC
+    /// 5681 section 4.1).
+    pub min_rto: Duration,
     /// How long a flow may send before it is the turn of the next one, but no more than
     /// [`MAX_TURN`](crate::MAX_TURN); zero: one packet. With [`Scheduling::RoundRobin`] only.
     pub turn: Duration,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self {
+            grouping: Grouping::default(),
+            scheduling: Scheduling::default(),
+            half_life: HalfLife::default(),
+            segregation: false,
+            careful_resume: None,
+            bunch: Duration::ZERO,
+            first_windows: 0,
+            min_rto: Duration::from_millis(200), // as Linux
+            turn: Duration::ZERO,
+        }
+    }
 }
 
 /// A flow's share of its macroflow.

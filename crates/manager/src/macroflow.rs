@@ -29,9 +29,6 @@ const ASSUMED_RTT: Duration = Duration::from_secs(1);
 /// The round trip where none has been measured; the minimum of an empty set is the largest value.
 const UNKNOWN_RTT: RoundTrip = RoundTrip { smoothed: ASSUMED_RTT, min: Duration::MAX };
 
-/// The minimum timeout where the times of packets are not known.
-const MIN_TIMEOUT: Duration = Duration::from_millis(200);
-
 /// The maximum time between packets that leave although the window is full (RFC 6298 (2.5) for timers).
 const MAX_PROBE_WAIT: Duration = Duration::from_secs(60);
 
@@ -132,8 +129,7 @@ pub(crate) struct Macroflow<C> {
     /// Kept where feedback has times instead of packet numbers.
     send_times: Option<Box<SendTimes>>,
     first_windows: FirstWindows,
-    /// Shorter idle times change nothing.
-    min_idle: Duration,
+    min_rto: Duration,
     /// The length of a flow's turn.
     turn: Duration,
 }
@@ -179,7 +175,7 @@ impl<C: Controller> Macroflow<C> {
             bunch: sharing.bunch,
             send_times: None,
             first_windows: FirstWindows::new(sharing.first_windows),
-            min_idle: sharing.min_idle,
+            min_rto: sharing.min_rto,
             turn: sharing.turn,
         }
     }
@@ -260,7 +256,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn request(&mut self, now: Time, flow: u32, retransmission: bool) {
         let first = self.scheduler.is_empty() && self.retransmissions.is_empty();
         if first && self.in_flight == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
-            let timeout = self.rtt.timeout(Duration::from_secs(1), self.min_idle);
+            let timeout = self.timeout();
             let idle = now.since(self.last_sent);
             if idle > timeout {
                 (self.busy_before, self.busy_since) = (self.last_busy(), now);
@@ -332,7 +328,7 @@ impl<C: Controller> Macroflow<C> {
         if self.members.len() < 2 {
             return Time::MAX;
         }
-        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT) * (1 << self.probes.min(16));
+        let timeout = self.timeout() * (1 << self.probes.min(16));
         self.last_sent + timeout.min(MAX_PROBE_WAIT)
     }
 
@@ -410,9 +406,14 @@ impl<C: Controller> Macroflow<C> {
         self.in_flight > Bytes::ZERO
     }
 
+    /// The retransmission timeout (RFC 6298).
+    fn timeout(&self) -> Duration {
+        self.rtt.timeout(ASSUMED_RTT, self.min_rto)
+    }
+
     /// How long it remains after its last flow. After this time its packets have arrived or are lost.
     pub(crate) fn linger_time(&self) -> Duration {
-        self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT)
+        self.timeout()
     }
 
     fn permitted_rate(&self) -> Rate {

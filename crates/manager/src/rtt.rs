@@ -37,6 +37,13 @@ impl RttEstimator {
         self.smoothed = Some((smoothed * 7 + rtt) / 8);
     }
 
+    /// The timeout was shorter than `rtt`, which was measured after it (RFC 4015 section 3): it is at
+    /// least three times as long now.
+    pub fn on_spurious_timeout(&mut self, rtt: Duration) {
+        self.smoothed = self.smoothed.max(Some(rtt));
+        self.deviation = self.deviation.max(rtt / 2);
+    }
+
     /// The smoothed round-trip time; zero before the first measurement.
     pub fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or_default()

@@ -395,7 +395,10 @@ fn a_flow_whose_receiver_is_gone_does_not_stop_the_others() {
         }
     }
     assert_eq!(sent_at, [200, 600, 1400], "a packet for each timeout, which doubles");
-    manager.update(at(2000), other, &update(1));
+    manager.update(at(1999), other, &update(1));
+    manager.request(at(1999), other, false);
+    assert_eq!(manager.grant(at(2000)), None, "without a round trip the back-off stays");
+    manager.update(at(2000), other, &Update { rtt: Some(Duration::from_millis(20)), ..update(1) });
     let mut grants = |ms| {
         manager.on_deadline(at(ms));
         let grant = manager.grant(at(ms));

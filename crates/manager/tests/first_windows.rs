@@ -8,7 +8,7 @@ use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
 const RTT: Duration = Duration::from_millis(20);
-const MIN_IDLE: Duration = Duration::from_millis(200);
+const MIN_RTO: Duration = Duration::from_millis(200);
 
 /// A controller with a window of 100 packets, which records for how many flows it has first windows.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl<C: Controller> Test<C> {
             grouping: Grouping::PerDestination,
             scheduling: Scheduling::RoundRobin,
             first_windows,
-            min_idle: MIN_IDLE,
+            min_rto: MIN_RTO,
             ..Sharing::default()
         };
         let (mut manager, now) = (Manager::new(sharing), Time::ZERO);
@@ -125,7 +125,7 @@ fn an_idle_time_shorter_than_the_minimum_changes_nothing() {
     let mut test = Test::new(6, 6);
     test.send(6);
     test.arrive(false);
-    test.now += MIN_IDLE - RTT * 2;
+    test.now += MIN_RTO - RTT * 2;
     let window = test.send(1);
     assert!(window >= 60, "{window}");
 }
@@ -135,7 +135,7 @@ fn after_an_idle_time_active_flows_have_first_windows_again() {
     let mut test = Test::new(6, 6);
     test.send(6);
     test.arrive(false);
-    test.now += MIN_IDLE * 2;
+    test.now += MIN_RTO * 2;
     assert_eq!((test.send(1), test.send(6)), (10, 50));
 }
 

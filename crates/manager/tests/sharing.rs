@@ -392,11 +392,11 @@ fn packets_sent_for_a_round_trip_are_a_use_of_the_path() {
     assert_eq!(last_use(&[0, 10]), 10, "nothing was sent before");
 }
 
-/// After two measurements of 20 ms RTTVAR is 3/4 * 10 ms, and the timeout 20 + 4 * 7.5 ms (RFC 6298).
+/// After two measurements of 20 ms the timeout is 20 + 4 * 7.5 ms (RFC 6298), and the minimum 200 ms.
 #[test]
 fn a_use_of_the_path_ends_with_idle_time_longer_than_a_timeout() {
-    assert_eq!(last_use(&[0, 1000, 1050]), 1050);
-    assert_eq!(last_use(&[0, 1000, 1051]), 1000);
+    assert_eq!(last_use(&[0, 1000, 1200]), 1200);
+    assert_eq!(last_use(&[0, 1000, 1201]), 1000);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
+use rampmeter_manager::Sharing;
 use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, LinkConfig, Loss, Registry as Routers};
 use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
@@ -80,7 +81,8 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
                 let wrong = format!("{wrong} at most {}; {advice}", file.max_packet);
                 return Err(transport.place_of(&wrong).error(wrong));
             }
-            Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller }))
+            let sharing = Sharing { min_rto: config.min_rto, ..*sharing };
+            Sender::Ours(Box::new(Scheme { config, sharing, agent: *agent, controller }))
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

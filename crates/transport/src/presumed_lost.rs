@@ -28,12 +28,23 @@ pub(crate) struct PresumedLost {
 impl PresumedLost {
     /// Adds a transmission, and returns the place of its loss among all losses.
     pub(crate) fn insert(&mut self, lost: Transmission) -> u64 {
+        let place = self.next_place();
+        self.insert_at(place, lost);
+        place
+    }
+
+    /// A place for losses of which each is inserted only when its segment is sent again.
+    pub(crate) fn next_place(&mut self) -> u64 {
+        self.losses += 1;
+        self.losses - 1
+    }
+
+    /// Adds a transmission that was lost at `place`.
+    pub(crate) fn insert_at(&mut self, place: u64, lost: Transmission) {
         if self.transmissions.len() == MAX {
             self.transmissions.pop_front();
         }
-        self.transmissions.push_back((self.losses, lost));
-        self.losses += 1;
-        self.losses - 1
+        self.transmissions.push_back((place, lost));
     }
 
     /// The transmission that `has_arrived`, and the place of its loss. It counts as lost no more.

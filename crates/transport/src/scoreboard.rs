@@ -16,7 +16,7 @@ mod losses;
 use std::collections::VecDeque;
 
 use rampmeter_control::Arrival;
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::{List, MAX_RECEIPTS, Receipt};
 
 use crate::presumed_lost::{PresumedLost, Transmission};
@@ -45,6 +45,8 @@ pub(crate) struct Segment {
     in_flight: bool,
     sacked: bool,
     lost: bool,
+    /// It counts as lost because the retransmission timer expired, and has not been sent again since.
+    timed_out: bool,
     retransmitted: bool,
 }
 
@@ -67,6 +69,25 @@ struct Probe {
     transmission: Transmission,
 }
 
+/// What a transmission counted as when its receipt came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    InFlight,
+    Lost,
+    /// Lost because the retransmission timer expired.
+    TimedOut,
+}
+
+impl Segment {
+    fn standing(&self) -> Standing {
+        match (self.lost, self.timed_out) {
+            (_, true) => Standing::TimedOut,
+            (true, false) => Standing::Lost,
+            _ => Standing::InFlight,
+        }
+    }
+}
+
 /// The changes by the feedback of one packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Change {
@@ -76,6 +97,8 @@ pub(crate) struct Change {
     pub(crate) delivered: Bytes,
     /// Bytes that left `in_flight` because they were lost.
     pub(crate) lost: Bytes,
+    /// Bytes that are in flight again: the timeout by which they were lost was spurious.
+    pub(crate) restored: Bytes,
     /// The highest number among the lost packets, how many there are, and the highest order of a lost retransmission.
     pub(crate) lost_number: Option<u64>,
     pub(crate) lost_retransmission: Option<u64>,
@@ -87,9 +110,13 @@ pub(crate) struct Change {
     /// The number of packets that counted as lost and have arrived; how many of them were lost in the last episode.
     pub(crate) spurious: u32,
     pub(crate) spurious_in_episode: u32,
+    /// The first transmission that a receipt of this packet names: its order, and whether a timeout lost it.
+    pub(crate) first_reported: Option<(u64, bool)>,
+    /// The round trip of the last transmission that arrived although it counted as lost.
+    pub(crate) late_rtt: Option<Duration>,
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
-    /// For each receipt: the transmission, and whether it counted as lost.
-    reported: [Option<(Transmission, bool)>; MAX_RECEIPTS],
+    /// For each receipt: the transmission, and what it counted as.
+    reported: [Option<(Transmission, Standing)>; MAX_RECEIPTS],
 }
 
 #[derive(Debug, Default)]
@@ -116,8 +143,9 @@ pub(crate) struct Scoreboard {
     pub(crate) rack: Rack,
     presumed_lost: PresumedLost,
     unreported: Unreported,
-    /// The place of the last episode's first loss among all losses.
+    /// The place of the last episode's first loss among all losses, and that of the last series of timeouts.
     pub(crate) episode: u64,
+    timeout: u64,
     probe: Option<Probe>,
     pub(crate) proofs: Proofs,
     /// Packets above this size are large: a path may carry smaller ones only.
@@ -155,6 +183,7 @@ impl Scoreboard {
             in_flight: true,
             sacked: false,
             lost: false,
+            timed_out: false,
             retransmitted: false,
         });
         self.next_order += 1;
@@ -192,6 +221,10 @@ impl Scoreboard {
             self.to_retransmit.push_front(rest.start);
         }
         let segment = &mut self.segments[index];
+        if std::mem::replace(&mut segment.timed_out, false) {
+            self.proofs.close(segment.order);
+            self.presumed_lost.insert_at(self.timeout, segment.transmission());
+        }
         (segment.bytes, segment.number, segment.sent_at, segment.order) = (bytes, number, now, self.next_order);
         (segment.in_flight, segment.lost, segment.retransmitted) = (true, false, true);
         self.in_flight += Bytes::new(bytes.into());
@@ -258,6 +291,8 @@ impl Scoreboard {
             change.arrived_in_flight += bytes;
             self.in_flight -= bytes;
             self.proofs.close(segment.order);
+        } else if segment.timed_out {
+            self.proofs.close(segment.order);
         } else if segment.in_flight {
             self.proofs.wait_for(segment.order, Pending { number: segment.number, bytes, sent_at: segment.sent_at });
         }
@@ -299,7 +334,7 @@ impl Scoreboard {
             let Receipt { ecn, received_at, .. } = receipts[index];
             let Transmission { number, sent_at, .. } = transmission;
             change.arrivals.push(Arrival { number, bytes, sent_at, received_at, ecn });
-            change.reported[index] = Some((transmission, segment.lost));
+            change.reported[index] = Some((transmission, segment.standing()));
         } else if !segment.retransmitted {
             self.unreported.insert(segment.transmission(), bytes);
         }
@@ -328,14 +363,24 @@ impl Scoreboard {
         for (index, receipt) in receipts.iter().enumerate() {
             let reported = change.reported[index];
             let late = match reported {
-                Some((_, false)) => None,
+                Some((_, Standing::InFlight | Standing::TimedOut)) => None,
                 _ => self.presumed_lost.take(|lost| proofs.is_of(receipt.number, lost.number, lost.order)),
             };
-            change.spurious += u32::from(late.is_some());
+            let standing = match (reported, late) {
+                (Some((_, standing)), _) => standing,
+                (None, Some((place, _))) if place == self.timeout => Standing::TimedOut,
+                (None, _) => Standing::Lost,
+            };
             change.spurious_in_episode += u32::from(late.is_some_and(|(place, _)| place >= self.episode));
-            let late = late.map(|(_, sent)| sent);
-            if let Some(Transmission { order, sent_at, .. }) = reported.map(|(sent, _)| sent).or(late) {
-                self.rack.on_receipt(order, arrived_at.since(sent_at));
+            let sent = reported.map(|(sent, _)| sent).or(late.map(|(_, sent)| sent));
+            if let Some(Transmission { order, sent_at, .. }) = sent {
+                let rtt = arrived_at.since(sent_at);
+                change.first_reported.get_or_insert((order, standing == Standing::TimedOut));
+                if standing != Standing::InFlight {
+                    change.spurious += 1;
+                    change.late_rtt = Some(rtt);
+                }
+                self.rack.on_receipt(order, rtt);
             } else if let Some((Transmission { number, sent_at, .. }, bytes)) =
                 self.unreported.take(|arrived| proofs.is_of(receipt.number, arrived.number, arrived.order))
             {

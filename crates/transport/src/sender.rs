@@ -22,7 +22,7 @@ pub(crate) struct PacketFeedback {
     pub(crate) recovering: bool,
     /// A retransmission may leave at once although the window is full.
     pub(crate) is_urgent: bool,
-    /// All losses of the last recovery were spurious: the reaction to them is to be undone.
+    /// All losses of the last recovery, or the last timeout, were spurious: the reaction to them is to be undone.
     pub(crate) is_undone: bool,
     /// The peer acknowledges every packet, and has combined several acknowledgements.
     pub(crate) is_combined: bool,
@@ -81,6 +81,11 @@ pub(crate) struct Sender {
     pub(crate) timer: Time,
     /// Timeouts since the last new delivery.
     pub(crate) timeouts: u32,
+    /// Timeouts since the last measured round trip: each doubles the timeout.
+    backoff: u32,
+    /// The order of the first packet after the first timeout since the last new delivery. If a packet that was sent
+    /// before arrives first, the timeout was spurious.
+    timed_out_before: Option<u64>,
     /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
     /// The order of the first packet that was sent after the last reaction to a loss.
@@ -93,6 +98,8 @@ pub(crate) struct Sender {
     /// Duplicate acknowledgements are ignored until this offset is acknowledged (RFC 6582 section 3.2).
     no_recovery_before: u64,
     duplicates: u64,
+    /// Duplicate acknowledgements that retransmissions after a spurious timeout will cause.
+    expected_duplicates: u64,
     pub(crate) retransmitted: u64,
     /// Packets that counted as lost, and those of them that have arrived.
     pub(crate) lost: u64,
@@ -119,6 +126,8 @@ impl Sender {
             rtt: RttEstimator::default(),
             timer: Time::MAX,
             timeouts: 0,
+            backoff: 0,
+            timed_out_before: None,
             recover: None,
             reacted: 0,
             undoable: None,
@@ -126,6 +135,7 @@ impl Sender {
             tail_probe: TailProbe::new(config.tail_loss_probe && config.recovery == Recovery::Sack),
             no_recovery_before: 0,
             duplicates: 0,
+            expected_duplicates: 0,
             retransmitted: 0,
             lost: 0,
             spurious: 0,
@@ -142,7 +152,7 @@ impl Sender {
     /// one, so that controllers do not reduce their thresholds again (RFC 5681 section 3.1).
     pub(crate) fn retry(&mut self, now: Time) {
         if self.timeouts > 0 {
-            (self.timeouts, self.timer) = (1, now);
+            (self.timeouts, self.backoff, self.timer) = (1, 1, now);
         }
     }
 
@@ -333,6 +343,9 @@ impl Sender {
                 self.on_window_of(packet);
             }
             self.on_receipts(packet, arrived_at, feedback);
+            if let Some(rtt) = feedback.change.late_rtt {
+                self.on_round_trip(rtt);
+            }
             feedback.recovering = self.recover.is_some();
             return true;
         }
@@ -360,15 +373,16 @@ impl Sender {
                 }
             }
         }
-        // Up to the packet's arrival: a delay of the reading host is not a part of the path. Late receipts, which follow,
-        // have no sample.
+        // Up to the packet's arrival: a delay of the reading host is not a part of the path. Receipts that an earlier
+        // acknowledgement has overtaken, which follow, have no sample.
         feedback.rtt = feedback.change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
         let measured = feedback.change.arrivals.len();
         self.on_receipts(packet, arrived_at, feedback);
         let change = &feedback.change;
         feedback.is_combined = self.delayed_ack == Duration::ZERO && change.arrivals.len() == measured;
+        feedback.rtt = feedback.rtt.or(change.late_rtt);
         if let Some(rtt) = feedback.rtt {
-            self.rtt.sample(rtt);
+            self.on_round_trip(rtt);
         }
         let has_progress = advanced && !self.scoreboard.proofs.is_required();
         if has_progress || change.delivered > Bytes::ZERO {
@@ -385,7 +399,7 @@ impl Sender {
         }
         if self.is_blocked() {
             // A peer that answers is alive, however long its window is closed (RFC 9293 section 3.8.6.1).
-            self.timeouts = 0;
+            (self.timeouts, self.backoff) = (0, 0);
             if self.timer == Time::MAX {
                 self.timer = now + self.timeout(); // probes the window
             }
@@ -393,18 +407,19 @@ impl Sender {
         true
     }
 
-    /// Handles receipts of transmissions that counted as lost. TCP without selective acknowledgements has no such
-    /// report: it repairs what needs no repair.
+    /// Handles receipts, also of transmissions that counted as lost.
     fn on_receipts(&mut self, packet: &Packet, arrived_at: Time, feedback: &mut PacketFeedback) {
-        if self.recovery != Recovery::Sack {
-            return;
-        }
         self.scoreboard.on_receipts(&packet.receipts, arrived_at, &mut feedback.change);
+        self.find_spurious_timeout(feedback);
         let spurious = feedback.change.spurious;
         if spurious == 0 {
             return;
         }
         self.spurious += u64::from(spurious);
+        // TCP without selective acknowledgements has no such report: it repairs what needs no repair.
+        if self.recovery != Recovery::Sack {
+            return;
+        }
         self.scoreboard.rack.on_spurious_loss(self.una, self.next);
         let spurious = feedback.change.spurious_in_episode;
         let left = self.undoable.map(|losses| losses.saturating_sub(spurious));
@@ -415,9 +430,17 @@ impl Sender {
         }
     }
 
+    /// A round trip was measured. Receipts name transmissions, so a retransmission does not make it ambiguous (Karn's
+    /// algorithm), and it ends the back-off. What arrives without one, does not (RFC 6298 section 5): while the path is
+    /// longer than the timeout, the next packets would time out again.
+    fn on_round_trip(&mut self, rtt: Duration) {
+        self.rtt.sample(rtt);
+        self.backoff = 0;
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         let base = self.rtt.timeout(Duration::from_secs(1), self.min_rto);
-        (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
+        (base * (1 << self.backoff.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
     }
 }
 

@@ -74,6 +74,52 @@ fn late_receipts_undo_the_episode_of_their_losses_only() {
     assert_eq!((feedback.change.spurious, feedback.is_undone), (1, true));
 }
 
+/// Ten packets are sent, and the timer expires twice. Each time one of them is sent again.
+fn timed_out_twice(recovery: Recovery) -> Test {
+    let mut test = Test::new(recovery);
+    test.send(10);
+    for _ in 0..2 {
+        test.now = test.sender.timer;
+        let (feedback, _) = test.sender.on_timer(test.now);
+        assert_eq!(feedback.change.restored, Bytes::ZERO);
+        test.send(1);
+    }
+    test
+}
+
+#[test]
+fn the_first_arrival_tells_whether_timeouts_were_spurious() {
+    for recovery in [Recovery::Sack, Recovery::NewReno, Recovery::Reno] {
+        for (number, is_spurious) in [(0, true), (10, false), (11, false)] {
+            let mut test = timed_out_twice(recovery);
+            assert_eq!(test.sender.scoreboard.in_flight, Bytes::new(1054));
+            let feedback = test.acknowledge(1, number, None);
+            let in_flight = if is_spurious { 9 * 1054 } else { 0 };
+            assert_eq!((feedback.is_undone, test.sender.scoreboard.in_flight), (is_spurious, Bytes::new(in_flight)));
+            assert_eq!(feedback.change.restored, Bytes::new(in_flight), "{recovery:?}, packet {number}");
+            let rtt = test.now.since(Time::ZERO + Duration::from_millis(number));
+            assert!(!is_spurious || feedback.rtt == Some(rtt), "{recovery:?}, packet {number}: {feedback:?}");
+            // An original that comes later changes nothing more.
+            assert!(!test.acknowledge(2, 1, None).is_undone);
+        }
+    }
+}
+
+#[test]
+fn the_back_off_stays_until_a_round_trip_is_measured() {
+    let mut test = timed_out_twice(Recovery::Sack);
+    let (timeout, now) = (test.sender.timeout(), test.now + Duration::from_millis(1));
+    let mut packet = Packet { acknowledgement: u32::from(PAYLOAD), window: 1 << 20, ..Packet::default() };
+    assert!(test.sender.on_packet(now, &packet, now, &mut PacketFeedback::default()));
+    assert_eq!((test.sender.timeouts, test.sender.timeout()), (0, timeout), "which transmission arrived is not known");
+    packet.acknowledgement += u32::from(PAYLOAD);
+    packet.receipts.push(Receipt { number: 1, ..Receipt::default() });
+    assert!(test.sender.on_packet(now, &packet, now, &mut PacketFeedback::default()));
+    let rtt = now.since(Time::ZERO + Duration::from_millis(1));
+    assert!(rtt > timeout / 2 && test.sender.timeout() < timeout * 2);
+    assert!(test.sender.timeout() >= rtt * 2, "{} follows the round trip of {rtt}", test.sender.timeout());
+}
+
 #[test]
 fn a_tail_probe_is_a_retransmission_and_no_loss() {
     let mut test = Test::new(Recovery::Sack);
@@ -91,7 +137,7 @@ fn a_tail_probe_is_a_retransmission_and_no_loss() {
 }
 
 #[test]
-fn nothing_is_undone_without_sack() {
+fn no_recovery_is_undone_without_sack() {
     for recovery in [Recovery::Reno, Recovery::NewReno] {
         let mut test = Test::new(recovery);
         let first = test.send(10);
@@ -100,7 +146,7 @@ fn nothing_is_undone_without_sack() {
         }
         assert!(test.sender.recover.is_some());
         let feedback = test.acknowledge(10, first, None);
-        assert_eq!((feedback.change.spurious, feedback.is_undone), (0, false), "{recovery:?}");
+        assert_eq!((feedback.change.spurious, feedback.is_undone), (1, false), "{recovery:?}");
     }
 }
 

@@ -8,4 +8,5 @@ mod false_feedback;
 mod packet_size;
 mod recovery;
 mod stamps;
+mod timeouts;
 mod untrusted_peers;

@@ -38,7 +38,7 @@ const BY_WEIGHT: Sharing = Sharing {
     careful_resume: None,
     bunch: Duration::ZERO,
     first_windows: 1,
-    min_idle: Duration::ZERO,
+    min_rto: Duration::from_millis(200),
     turn: Duration::ZERO,
 };
 

@@ -317,11 +317,12 @@ impl Controller for Prague {
         let packets = before.packets + recent.map_or(0.0, |last| last.packets);
         if loss.kind == LossKind::Transient {
             self.lower_to(packets / 2.0); // RFC 5681 eq. (4)
-            self.before = Some((before, episode));
         } else {
             let threshold = if loss.repeated_timeout { before.threshold } else { (packets / 2.0).max(MIN_IN_FLIGHT) };
             self.window = Window::new(1.0, threshold); // RFC 5681 section 3.1
-            self.before = None;
+        }
+        if !loss.repeated_timeout {
+            self.before = Some((before, episode)); // of repeated timeouts the first one counts
         }
     }
 

@@ -254,7 +254,9 @@ impl Controller for Stable {
             let threshold = if loss.repeated_timeout { before.threshold } else { half };
             Window { packets, soft_start_marks_left: 0, threshold } // RFC 5681 section 3.1
         };
-        self.before = (loss.kind == LossKind::Transient).then_some((before, losses_without_mark, episode));
+        if !loss.repeated_timeout {
+            self.before = Some((before, losses_without_mark, episode)); // of repeated timeouts the first one counts
+        }
         self.set_timer_rate(now);
     }
 

@@ -79,6 +79,8 @@ pub struct Vcp<const GRADED: bool = false> {
     /// The pause below one packet begins here: when a packet was last delivered, or at the last timeout.
     pause_from: Time,
     episode: Episode,
+    /// The window, the threshold and the episode before the last reaction to a loss.
+    before: Option<(f64, f64, Episode)>,
     path: PathCheck,
     pacer: Pacer,
 }
@@ -113,6 +115,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
             additive_until: Time::ZERO,
             pause_from: Time::ZERO,
             episode: Episode::default(),
+            before: None,
             path: PathCheck::new(config, GRADED),
             pacer: Pacer::default(),
         }
@@ -222,6 +225,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
         self.threshold = self.window;
         self.rounding = self.random.uniform();
         self.frozen_until = now + self.config.load_interval;
+        self.before = None; // a code is never spurious
         self.additive_until = self.frozen_until + self.srtt;
         self.path.on_congestion(now, self.has_standing_queue());
     }
@@ -269,7 +273,6 @@ impl<const GRADED: bool> Vcp<GRADED> {
             self.pause_from = now; // the packet has left the path, as after an acknowledgement
         }
         self.window = self.window.min(self.threshold).min(1.0);
-        self.episode.starts(loss);
     }
 
     /// RFC 5681 eq. (4), in packets. `FlightSize` counts as at most the window, and a loss never increases the window.
@@ -347,12 +350,24 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
+        let before = (self.window, self.threshold, self.episode.clone());
+        if !self.episode.starts(loss) {
+            return;
+        }
         match loss.kind {
             LossKind::Persistent => self.on_timeout(now, loss),
-            LossKind::Transient if self.episode.starts(loss) => {
-                self.halve(now, loss.flight_size, self.min_after_loss());
-            }
-            LossKind::Transient => {}
+            LossKind::Transient => self.halve(now, loss.flight_size, self.min_after_loss()),
+        }
+        if !loss.repeated_timeout {
+            self.before = Some(before); // of repeated timeouts the first one counts
+        }
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        let Some((window, threshold, episode)) = self.before.take() else { return };
+        self.episode = episode; // losses of the packets in flight get their own reaction
+        if window > self.window {
+            (self.window, self.threshold) = (window, threshold);
         }
     }
 

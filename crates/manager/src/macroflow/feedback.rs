@@ -12,6 +12,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn update(&mut self, now: Time, update: &Update<'_>) {
         if let Some(rtt) = update.rtt {
             self.rtt.sample(rtt);
+            self.probes = 0; // not without a round trip: it may be longer than the timeout (RFC 6298 section 5)
         }
         self.in_flight = self.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
         self.totals.delivered += update.delivered;
@@ -130,6 +131,7 @@ impl<C: Controller> Macroflow<C> {
             let late = report.sent_by.is_some_and(|sent_by| now.since(sent_by) >= due);
             self.was_late = late && self.aging.is_some() || self.was_late && self.last_feedback_at == now;
             self.on_feedback(now);
+            self.probes = 0;
         }
         let smoothed_rtt = self.smoothed_rtt();
         let last_sent = self.last_sent();

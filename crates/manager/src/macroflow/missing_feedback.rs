@@ -4,12 +4,12 @@
 use rampmeter_control::{Controller, Loss, LossKind};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use super::{ASSUMED_RTT, MIN_TIMEOUT, Macroflow};
+use super::{ASSUMED_RTT, Macroflow};
 use crate::aging::{Aging, HalfLife};
 
 impl<C: Controller> Macroflow<C> {
     pub(super) fn on_feedback(&mut self, now: Time) {
-        (self.last_feedback_at, self.probes) = (now, 0);
+        self.last_feedback_at = now;
         (self.aging, self.timeout_reported_at) = (None, None);
     }
 
@@ -57,7 +57,7 @@ impl<C: Controller> Macroflow<C> {
     /// (5.5)). Returns whether the rate begins to age.
     pub(super) fn on_feedback_timeout(&mut self, now: Time) -> bool {
         let since = *self.timeout_reported_at.get_or_insert(now);
-        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT);
+        let timeout = self.timeout();
         if self.aging.is_some() || !self.started || now.since(since) < timeout {
             return false;
         }

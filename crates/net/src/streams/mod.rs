@@ -89,10 +89,6 @@ fn default_limits() -> Limits {
     Limits { send_buffer: MAX_WINDOW.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
 }
 
-/// The minimum idle time of a session after which its controller starts over: Linux's minimum retransmission timeout. Over
-/// a short path a timeout is little more than a round trip, so that each pause of a request would be such a time.
-const MIN_IDLE: Duration = Duration::from_millis(200);
-
 /// How long a stream may send before it is the turn of the next one. So a key that is pressed waits no longer for each
 /// stream that is busy.
 const TURN: Duration = Duration::from_millis(10);
@@ -119,7 +115,6 @@ fn endpoint(
             grouping: Grouping::PerSession,
             scheduling: Scheduling::RoundRobin,
             first_windows,
-            min_idle: MIN_IDLE,
             turn: TURN,
             ..Sharing::default()
         };

@@ -94,12 +94,18 @@ impl Scoreboard {
         }
     }
 
-    /// The timer has expired: everything that was not reported as delivered is lost.
-    pub(crate) fn mark_all_lost(&mut self, change: &mut Change) {
+    /// The timer has expired: everything that was not reported as delivered is lost. `is_first`: the timer has not
+    /// expired before without a delivery since.
+    pub(crate) fn mark_all_lost(&mut self, is_first: bool, change: &mut Change) {
+        if is_first {
+            self.timeout = self.presumed_lost.next_place();
+        }
         self.to_retransmit.clear();
         self.retransmissions.clear();
         for index in 0..self.segments.len() {
-            if !self.segments[index].sacked {
+            let segment = &mut self.segments[index];
+            if !segment.sacked {
+                segment.timed_out |= segment.in_flight;
                 self.mark_lost(index, change);
             }
         }
@@ -107,6 +113,27 @@ impl Scoreboard {
         self.sacked_above = 0;
         self.credited = self.frontier;
         self.lose_pending(Time::MAX, None, change);
+    }
+
+    /// The timeout was spurious: what it counted as lost and was not sent again is in flight. Returns the number of
+    /// these packets.
+    pub(crate) fn restore_timed_out(&mut self, change: &mut Change) -> u64 {
+        let mut restored = 0;
+        for segment in self.segments.iter_mut().filter(|segment| segment.timed_out && !segment.sacked) {
+            (segment.timed_out, segment.lost, segment.in_flight) = (false, false, true);
+            change.restored += Bytes::new(segment.bytes.into());
+            restored += 1;
+        }
+        self.in_flight += change.restored;
+        let segments = &self.segments;
+        self.to_retransmit.retain(|&start| {
+            let index = segments.partition_point(|segment| segment.end() <= start);
+            segments.get(index).is_some_and(|segment| segment.lost)
+        });
+        // They are checked by position again.
+        (self.frontier, self.credited) = (self.base, self.base);
+        self.sacked_above = segments.iter().filter(|segment| segment.sacked).count() as u64;
+        restored
     }
 
     fn mark_lost(&mut self, index: usize, change: &mut Change) {
@@ -118,9 +145,12 @@ impl Scoreboard {
             if segment.bytes > self.large_above {
                 change.large_lost = change.large_lost.max(Some(segment.sent_at));
             }
-            self.proofs.close(segment.order);
-            let place = self.presumed_lost.insert(segment.transmission());
-            change.first_loss = change.first_loss.or(Some(place));
+            // What a timeout loses keeps its transmission until it is sent again.
+            if !segment.timed_out {
+                self.proofs.close(segment.order);
+                let place = self.presumed_lost.insert(segment.transmission());
+                change.first_loss = change.first_loss.or(Some(place));
+            }
         }
         if let Some(probe) = self.probe.take_if(|probe| probe.start == segment.start) {
             bytes += Bytes::new(probe.bytes.into());

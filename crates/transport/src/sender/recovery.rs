@@ -41,7 +41,9 @@ impl Sender {
                 }
             }
             Recovery::Reno | Recovery::NewReno => {
-                if duplicate {
+                if duplicate && self.expected_duplicates > 0 {
+                    self.expected_duplicates -= 1;
+                } else if duplicate {
                     self.duplicates += 1;
                     self.scoreboard.credit_one(change);
                     let may_recover = self.una >= self.no_recovery_before || self.recovery == Recovery::Reno;
@@ -66,7 +68,22 @@ impl Sender {
     /// Whether losses are detected by time (RFC 8985), and a lost retransmission is a second sign of congestion.
     /// *Deviation*: TCP that only counts later packets (RFC 6675) has one reaction, as in the papers that measured it.
     fn reacts_to_lost_retransmissions(&self) -> bool {
-        self.scoreboard.rack.has_seen_reordering() || self.tail_probe.is_enabled()
+        self.recovery == Recovery::Sack && (self.scoreboard.rack.has_seen_reordering() || self.tail_probe.is_enabled())
+    }
+
+    /// Decides whether the last timeouts were spurious: the first packet that arrives after them was sent before the
+    /// first of them (the Eifel algorithm, RFC 3522, with receipts in place of timestamps). Then the path became longer,
+    /// and nothing is known to be lost: what was not sent again is in flight, the reaction of the controller is to be
+    /// undone, and the timer follows the new round trip at once (RFC 4015 section 3).
+    pub(super) fn find_spurious_timeout(&mut self, feedback: &mut PacketFeedback) {
+        let change = &mut feedback.change;
+        let Some((order, is_timed_out)) = change.first_reported else { return };
+        let Some(before) = self.timed_out_before.take() else { return };
+        let Some(rtt) = change.late_rtt.filter(|_| is_timed_out && order < before) else { return };
+        self.spurious += self.scoreboard.restore_timed_out(change);
+        self.expected_duplicates = self.scoreboard.next_order - before;
+        self.rtt.on_spurious_timeout(rtt);
+        feedback.is_undone = true;
     }
 
     /// Starts or continues a recovery if packets are lost.
@@ -138,6 +155,7 @@ impl Sender {
         };
         let repeated_timeout = self.timeouts > 0;
         self.timeouts += 1;
+        self.backoff += 1;
         self.timer = now + self.timeout();
         if !self.has_in_flight() {
             if !self.is_blocked() {
@@ -145,7 +163,9 @@ impl Sender {
             }
             return (feedback, false);
         }
-        self.scoreboard.mark_all_lost(&mut feedback.change);
+        self.timed_out_before = self.timed_out_before.filter(|_| repeated_timeout);
+        self.scoreboard.mark_all_lost(self.timed_out_before.is_none(), &mut feedback.change);
+        self.timed_out_before.get_or_insert(self.scoreboard.next_order);
         self.lost += u64::from(feedback.change.lost_packets);
         self.tail_probe.cancel();
         (self.late_timer, self.undoable) = (Time::MAX, None);
