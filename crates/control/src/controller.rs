@@ -93,8 +93,11 @@ pub struct Ack<'a> {
     pub last_sent: u64,
     /// The connection is still retransmitting losses that it reported earlier.
     pub recovering: bool,
-    /// The application, not the controller, limited the bytes in flight.
+    /// The application, not the controller, limits the bytes in flight, or did so within the last round trip: the window
+    /// must not grow (RFC 9002 section 7.8).
     pub app_limited: bool,
+    /// No flow has data to send at this moment.
+    pub nothing_to_send: bool,
 }
 
 /// Feedback that counts marked packets instead of listing them.

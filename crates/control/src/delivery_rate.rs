@@ -124,7 +124,7 @@ impl DeliveryRate {
 
     /// An acknowledgement arrived. Returns its sample.
     pub fn on_ack(&mut self, now: Time, ack: &Ack<'_>) -> RateSample {
-        if ack.app_limited {
+        if ack.nothing_to_send {
             self.on_app_limited();
         }
         self.in_flight = ack.in_flight;
@@ -216,7 +216,7 @@ mod tests {
     fn acknowledge(rate: &mut DeliveryRate, at: Time, number: u64, app_limited: bool) -> RateSample {
         let arrivals = [Arrival { number, bytes: PACKET, sent_at: at - RTT, ..Arrival::default() }];
         let in_flight = rate.in_flight.saturating_sub(PACKET);
-        rate.on_ack(at, &Ack { in_flight, app_limited, ..arrived(&arrivals, RTT) })
+        rate.on_ack(at, &Ack { in_flight, nothing_to_send: app_limited, ..arrived(&arrivals, RTT) })
     }
 
     #[test]

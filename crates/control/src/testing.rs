@@ -28,6 +28,7 @@ pub const fn ack(packets: u64) -> Ack<'static> {
         last_sent: 0,
         recovering: false,
         app_limited: false,
+        nothing_to_send: false,
     }
 }
 

@@ -153,6 +153,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 last_sent: *number,
                 recovering,
                 app_limited,
+                nothing_to_send: app_limited,
             };
             controller.on_ack(now, &ack);
         }

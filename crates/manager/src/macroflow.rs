@@ -104,6 +104,8 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
+    /// The last time of which that is true, unless the window was full since.
+    app_limited_at: Option<Time>,
     /// The round trip that is assumed until this macroflow has measured one.
     pub(crate) assumed_rtt: Option<RoundTrip>,
     last_feedback_at: Time,
@@ -161,6 +163,7 @@ impl<C: Controller> Macroflow<C> {
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
+            app_limited_at: None,
             assumed_rtt: None,
             rate_cap: DeliveryRateCap::default(),
             received_part: Bytes::ZERO,
@@ -236,7 +239,7 @@ impl<C: Controller> Macroflow<C> {
 
     /// Starts a new controller if the path is established.
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
-        self.app_limited = false;
+        (self.app_limited, self.app_limited_at) = (false, None);
         self.controller.on_flows(self.members.len());
         if self.started {
             self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), history));
@@ -282,11 +285,17 @@ impl<C: Controller> Macroflow<C> {
             let window = self.window();
             // With nothing in flight one packet is always permitted: a window below one packet must not block the flow.
             let fits = self.in_flight + self.packet <= window || self.in_flight == Bytes::ZERO;
-            if has_requests && !fits {
+            if !has_requests {
+                if fits && !std::mem::replace(&mut self.app_limited, true) {
+                    self.controller.on_app_limited(now);
+                }
+                return Attempt::NothingToSend;
+            }
+            if !fits {
                 if self.try_jump(now) {
                     return self.attempt(now);
                 }
-                self.app_limited = false;
+                (self.app_limited, self.app_limited_at) = (false, None);
                 let probe_at = self.next_probe();
                 if probe_at > now {
                     return Attempt::WindowFull(probe_at);
@@ -294,14 +303,10 @@ impl<C: Controller> Macroflow<C> {
             }
             let departure = self.departure();
             if departure > now {
-                self.app_limited &= !has_requests;
-                return if has_requests { Attempt::TooEarly(departure) } else { Attempt::NothingToSend };
-            }
-            if !has_requests {
-                if fits && !std::mem::replace(&mut self.app_limited, true) {
-                    self.controller.on_app_limited(now);
+                if std::mem::take(&mut self.app_limited) {
+                    self.app_limited_at = Some(now);
                 }
-                return Attempt::NothingToSend;
+                return Attempt::TooEarly(departure);
             }
         } else {
             let departure = self.controller.departure();

@@ -178,8 +178,15 @@ impl<S: Algorithm> Link<S> {
         let acknowledged = arrived(&arrivals, rtt);
         self.delivered += acknowledged.delivered;
         let (in_flight, app_limited) = (self.in_flight, self.application.is_some());
-        let ack =
-            Ack { in_flight, recovering, app_limited, min_rtt: self.rtt, last_sent: self.next - 1, ..acknowledged };
+        let ack = Ack {
+            in_flight,
+            recovering,
+            app_limited,
+            nothing_to_send: app_limited,
+            min_rtt: self.rtt,
+            last_sent: self.next - 1,
+            ..acknowledged
+        };
         self.sender.on_ack(self.now, &ack);
     }
 

@@ -236,7 +236,7 @@ impl Controller for Vivace {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt;
-        if ack.app_limited {
+        if ack.nothing_to_send {
             self.intervals.on_app_limited();
         }
         let at = ack.arrived_at(now);

@@ -46,7 +46,7 @@ impl<C: Controller> Macroflow<C> {
             }
         }
         let &Update { delivered, rtt, arrivals, feedback, recovering, .. } = update;
-        let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(update.flight_size) };
+        let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(now, update.flight_size) };
         // What routers wrote into the packets is one sum or one answer.
         if update.is_combined && feedback == RouterFeedback::None {
             self.on_combined_ack(now, &ack, update.arrived_in_flight);
@@ -95,7 +95,7 @@ impl<C: Controller> Macroflow<C> {
     }
 
     /// An acknowledgement of nothing, with the state of the macroflow.
-    fn ack<'a>(&self, flight_size: Bytes) -> Ack<'a> {
+    fn ack<'a>(&self, now: Time, flight_size: Bytes) -> Ack<'a> {
         let smoothed_rtt = self.smoothed_rtt();
         Ack {
             delivered: Bytes::ZERO,
@@ -109,7 +109,8 @@ impl<C: Controller> Macroflow<C> {
             flight_size,
             last_sent: self.last_sent(),
             recovering: false,
-            app_limited: self.is_app_limited(),
+            app_limited: self.is_app_limited(now),
+            nothing_to_send: self.app_limited,
         }
     }
 
@@ -135,7 +136,7 @@ impl<C: Controller> Macroflow<C> {
         }
         let smoothed_rtt = self.smoothed_rtt();
         let last_sent = self.last_sent();
-        let ack = Ack { mark_count: Some(MarkCount { marks: 0, number: last_sent }), ..self.ack(used) };
+        let ack = Ack { mark_count: Some(MarkCount { marks: 0, number: last_sent }), ..self.ack(now, used) };
         if let Some(mode) = report.mode {
             let sent_by =
                 report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
@@ -170,7 +171,10 @@ impl<C: Controller> Macroflow<C> {
             self.received_part -= delivered;
             more = self.received_part >= full;
             let recovering = report.lost > Bytes::ZERO;
-            self.controller.on_ack(now, &Ack { delivered, rtt: rtt.take(), recovering, app_limited, ..ack });
+            self.controller.on_ack(
+                now,
+                &Ack { delivered, rtt: rtt.take(), recovering, app_limited, nothing_to_send: app_limited, ..ack },
+            );
         }
         report.mode == Some(LossMode::Persistent) && report.received == Bytes::ZERO && self.on_feedback_timeout(now)
     }

@@ -33,11 +33,13 @@ impl<C: Controller> Macroflow<C> {
         self.resume.as_ref().map_or(own, |resume| resume.window(own))
     }
 
-    /// Whether the application, and not the controller, limits the bytes in flight. With more in flight than its own
-    /// window the controller may grow.
-    pub(super) fn is_app_limited(&self) -> bool {
+    /// Whether the application, and not the controller, limits the bytes in flight, or did so in the last round trip. So
+    /// the window does not grow while a few packets are paced that would not have filled it (RFC 9002 section 7.8). With
+    /// more in flight than its own window the controller may grow.
+    pub(super) fn is_app_limited(&self, now: Time) -> bool {
         let exceeds = self.resume.as_ref().is_some_and(|resume| resume.exceeds(self.controller.window()));
-        self.app_limited && !(exceeds && self.in_flight > self.controller.window())
+        let was_limited = self.app_limited_at.is_some_and(|at| now < at + self.smoothed_rtt());
+        (self.app_limited || was_limited) && !(exceeds && self.in_flight > self.controller.window())
     }
 
     /// When the next packet may leave.
