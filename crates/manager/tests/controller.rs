@@ -441,7 +441,7 @@ fn idle_time_needs_no_request_and_nothing_in_flight() {
 
 #[test]
 fn only_an_open_window_without_requests_is_app_limited() {
-    let gap = Duration::from_millis(10);
+    let gap = Duration::from_millis(30);
     let mut manager = manager();
     let flow = open(&mut manager, Recorder { gap, window: PACKET * 2, ..Recorder::default() });
     let app_limited = |manager: &mut Manager<Recorder>, ms, packets| {
@@ -455,13 +455,14 @@ fn only_an_open_window_without_requests_is_app_limited() {
     assert_eq!((manager.grant(at(0)), calls(&manager, flow)), (None, vec![]), "once");
     send(&mut manager, at(0), flow);
     manager.request(at(0), flow, false);
-    assert_eq!(manager.grant(at(0)), None, "the next packet may leave at 10 ms");
-    assert!(!app_limited(&mut manager, 1, 0), "pacing limits it");
-    assert!(manager.grant(at(10)).is_some());
-    manager.notify(at(10), flow, PACKET);
-    manager.update(at(20), flow, &update(0));
+    assert_eq!(manager.grant(at(0)), None, "the next packet may leave at 30 ms");
+    assert!(app_limited(&mut manager, 19, 0), "less than a round trip ago it had no data");
+    assert!(!app_limited(&mut manager, 20, 0), "pacing limits it");
+    assert!(manager.grant(at(30)).is_some());
+    manager.notify(at(30), flow, PACKET);
+    manager.update(at(40), flow, &update(0));
     calls(&manager, flow);
-    assert_eq!((manager.grant(at(20)), calls(&manager, flow)), (None, vec![]), "the window limits it");
+    assert_eq!((manager.grant(at(40)), calls(&manager, flow)), (None, vec![]), "the window limits it");
 }
 
 #[test]

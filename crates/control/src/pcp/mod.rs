@@ -149,8 +149,8 @@ pub struct Pcp {
     unanswered_trains: u32,
     /// Packets sent since the last feedback.
     unanswered: u64,
-    /// The retransmission timer expired, and nothing has arrived since.
-    is_silent: bool,
+    /// The base rate before the retransmission timer expired. `None` once something has arrived since.
+    silent_from: Option<Rate>,
     /// Start and end of the last stall of this host that counts.
     stall: Option<(Time, Time)>,
 }
@@ -193,7 +193,7 @@ impl Algorithm for Pcp {
             rest_of_bunch: 0,
             unanswered_trains: 0,
             unanswered: 0,
-            is_silent: false,
+            silent_from: None,
             stall: None,
         }
     }
@@ -342,7 +342,7 @@ impl Controller for Pcp {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.unanswered = 0;
-        self.is_silent = false;
+        let silent_from = self.silent_from.take();
         if ack.smoothed_rtt > Duration::ZERO {
             self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         }
@@ -386,6 +386,11 @@ impl Controller for Pcp {
         if active && self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
+        if let Some(base) = silent_from {
+            self.reached = base;
+            self.resume(now);
+        }
+        self.shorten_wait(now);
         self.poll(now);
     }
 
@@ -397,7 +402,7 @@ impl Controller for Pcp {
             self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
         }
         if persistent {
-            self.is_silent = true;
+            self.silent_from.get_or_insert(self.base);
             self.cut(0.5);
             self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
         } else {
@@ -451,7 +456,7 @@ impl Controller for Pcp {
     }
 
     fn window(&self) -> Bytes {
-        if self.is_silent {
+        if self.silent_from.is_some() {
             return self.packet;
         }
         self.competitive.window().unwrap_or(Bytes::MAX)
@@ -475,7 +480,7 @@ impl Controller for Pcp {
 
     /// Slow start, competitive mode and drains go on beside the phases of probes.
     fn state(&self) -> &'static str {
-        if self.is_silent {
+        if self.silent_from.is_some() {
             "feedback_timeout"
         } else if self.slow_start.is_some() {
             "slow_start"

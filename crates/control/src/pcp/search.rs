@@ -26,6 +26,11 @@ impl Search {
         self.test.min(max).max(min)
     }
 
+    /// The longest time between two probes, in round trips.
+    pub(super) fn interval(&self) -> f64 {
+        self.interval
+    }
+
     /// Continues from `test`, which was not found by the search.
     pub(super) fn set_test_rate(&mut self, test: Rate) {
         self.test = test;

@@ -36,6 +36,15 @@ impl Pcp {
         }
     }
 
+    /// A wait was set in round trips: it ends earlier if these turn out to be shorter, as after an outage whose packets
+    /// have waited in a queue.
+    pub(super) fn shorten_wait(&mut self, now: Time) {
+        if let Phase::Waiting(until) = self.phase {
+            let longest = now + self.rtt.scale(self.search.interval());
+            self.phase = Phase::Waiting(until.min(longest.max(self.drain.until.unwrap_or(now))));
+        }
+    }
+
     /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
     /// `MAX_TRAIN` packets are enough for that.
     pub(super) fn train_length(&self, test: Rate) -> usize {

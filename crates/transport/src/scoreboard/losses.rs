@@ -123,7 +123,11 @@ impl Scoreboard {
             (segment.timed_out, segment.lost, segment.in_flight) = (false, false, true);
             change.restored += Bytes::new(segment.bytes.into());
             restored += 1;
+            if segment.retransmitted {
+                self.retransmissions.push_back((segment.order, segment.start)); // checked by order again
+            }
         }
+        self.retransmissions.make_contiguous().sort_unstable();
         self.in_flight += change.restored;
         let segments = &self.segments;
         self.to_retransmit.retain(|&start| {
