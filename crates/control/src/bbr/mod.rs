@@ -176,6 +176,11 @@ impl Bbr {
         self.was_full != [false; 2]
     }
 
+    /// Whether the application or ProbeRTT limited the rate that the last sample measured.
+    fn is_limited(&self) -> bool {
+        self.sample.is_app_limited || self.probe_rtt.limits(self.sample.prior_delivered)
+    }
+
     /// `StartRound`.
     fn start_round(&mut self) {
         self.rounds.restart(self.delivery.delivered());
@@ -189,12 +194,13 @@ impl Bbr {
         let (bandwidth, window) = (self.bandwidth(), self.window);
         self.aggregation.update(now, ack.delivered, bandwidth, window);
         if let (true, Some(rate)) = (self.rounds.is_start, self.sample.rate) {
-            self.full_pipe.update(rate, self.sample.is_app_limited);
+            self.full_pipe.update(rate, self.is_limited());
         }
         self.check_startup_done();
         self.update_cycle(now, ack.delivered);
+        let min_rtt = self.min_rtt.value;
         self.min_rtt.update(now, ack.rtt, probe_rtt::INTERVAL);
-        self.check_probe_rtt(now);
+        self.check_probe_rtt(now, min_rtt);
         self.advance_latest_delivery();
     }
 

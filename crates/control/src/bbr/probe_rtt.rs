@@ -1,7 +1,10 @@
 //! ProbeRTT: the path is drained for 200 ms to measure its minimum round-trip time (section "ProbeRTT").
 
+use std::ops::Range;
+
 use rampmeter_units::{Bytes, Duration, Time};
 
+use super::cycle::Acks;
 use super::{Bbr, State};
 
 /// `ProbeRTTInterval`.
@@ -10,23 +13,41 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 /// `ProbeRTTDuration`.
 const DURATION: Duration = Duration::from_millis(200);
 
-/// The state of a measurement.
+/// `ProbeRTTCwndGain`.
+pub(super) const WINDOW_GAIN: f64 = 0.5;
+
+/// The state of a measurement, and of the last one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProbeRtt {
+    /// What may be in flight.
+    window: Bytes,
+    /// The minimum round-trip time when it began, which may expire before it ends.
+    rtt: Duration,
+    /// Packets that were sent in it and until those have left the path, by the bytes delivered before them.
+    sent: Range<Bytes>,
     /// `probe_rtt_done_stamp`: when it may end, once few bytes are in flight.
     done_at: Option<Time>,
     /// `probe_rtt_round_done`: a round trip has passed, too.
     is_round_done: bool,
 }
 
+impl ProbeRtt {
+    /// Whether few bytes were permitted when, or just before, a packet was sent: after `delivered` bytes.
+    pub(super) fn limits(&self, delivered: Bytes) -> bool {
+        self.sent.contains(&delivered)
+    }
+}
+
 impl Bbr {
-    /// `CheckProbeRTT`.
-    pub(super) fn check_probe_rtt(&mut self, now: Time) {
+    /// `CheckProbeRTT`, where the minimum round-trip time was `rtt` before this acknowledgement.
+    pub(super) fn check_probe_rtt(&mut self, now: Time, rtt: Duration) {
         if self.state != State::ProbeRtt && self.min_rtt.is_expired && !self.restarts {
+            self.end_unfinished_cycle();
             self.save_window();
             self.state = State::ProbeRtt;
-            self.probe_rtt.done_at = None;
-            self.cycle.acks = super::cycle::Acks::Stopping;
+            let sent = self.delivery.delivered()..Bytes::MAX;
+            self.probe_rtt = ProbeRtt { window: self.bandwidth().bytes_in(rtt), rtt, sent, ..ProbeRtt::default() };
+            self.cycle.acks = Acks::Stopping;
             self.start_round();
         }
         if self.state == State::ProbeRtt {
@@ -39,14 +60,18 @@ impl Bbr {
 
     /// `HandleProbeRTT`.
     fn handle_probe_rtt(&mut self, now: Time) {
-        self.delivery.on_app_limited(); // low samples of the rate do not count
         if self.probe_rtt.done_at.is_some() {
             self.probe_rtt.is_round_done |= self.rounds.is_start;
             if self.probe_rtt.is_round_done {
                 self.check_probe_rtt_done(now);
             }
-        } else if self.delivery.in_flight() <= self.probe_rtt_window() {
-            self.probe_rtt = ProbeRtt { done_at: Some(now + DURATION), is_round_done: false };
+            return;
+        }
+        if let (Some(rate), false) = (self.sample.rate, self.is_limited()) {
+            self.probe_rtt.window = self.probe_rtt.window.min(rate.bytes_in(self.probe_rtt.rtt));
+        }
+        if self.delivery.in_flight() <= self.probe_rtt_window() {
+            (self.probe_rtt.done_at, self.probe_rtt.is_round_done) = (Some(now + DURATION), false);
             self.start_round();
         }
     }
@@ -59,6 +84,7 @@ impl Bbr {
         self.min_rtt.recent_at = now; // schedules the next one
         self.restore_window();
         self.short_term.reset_limits();
+        self.probe_rtt.sent.end = self.delivery.delivered() + self.delivery.in_flight() + Bytes::new(1);
         if self.full_pipe.reached {
             self.start_down(now);
             self.state = State::Cruise; // the path is drained
@@ -69,6 +95,6 @@ impl Bbr {
 
     /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_window(&self) -> Bytes {
-        self.bdp(0.5).max(self.min_window())
+        self.probe_rtt.window.scale(WINDOW_GAIN).max(self.min_window())
     }
 }
