@@ -292,6 +292,20 @@ mod tests {
     }
 
     #[test]
+    fn a_cycle_without_end_ends_when_the_path_is_drained() {
+        for (has_ended, is_app_limited, drains) in
+            [(false, false, 2), (true, false, 3), (false, true, u32::MAX), (true, true, u32::MAX)]
+        {
+            let mut bbr = flow_in(State::Cruise);
+            (bbr.cycle.has_ended, bbr.sample.is_app_limited) = (has_ended, is_app_limited);
+            for n in 1..=4 {
+                bbr.end_unfinished_cycle();
+                assert_eq!(bbr.max_bw.get() > Rate::ZERO, n < drains, "{has_ended} {is_app_limited} {n}");
+            }
+        }
+    }
+
+    #[test]
     fn a_precautionary_end_without_losses_is_probed_again_at_once() {
         for (was_precautionary, was_too_high, refills) in
             [(true, false, true), (true, true, false), (false, false, false)]

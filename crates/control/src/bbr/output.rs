@@ -109,7 +109,6 @@ mod tests {
             (State::Cruise, 40),
             (State::Refill, 40),
             (State::Up, 47),
-            (State::ProbeRtt, 10),
         ] {
             let mut bbr = flow_in(state);
             bbr.set_window(PACKET * 100);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::cycle::Acks;
 use super::{Bbr, State};
@@ -19,8 +19,8 @@ pub(super) const WINDOW_GAIN: f64 = 0.5;
 /// The state of a measurement, and of the last one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProbeRtt {
-    /// What may be in flight.
-    window: Bytes,
+    /// The bandwidth of which a part may be in flight.
+    bandwidth: Rate,
     /// The minimum round-trip time when it began, which may expire before it ends.
     rtt: Duration,
     /// Packets that were sent in it and until those have left the path, by the bytes delivered before them.
@@ -32,6 +32,13 @@ pub(super) struct ProbeRtt {
 }
 
 impl ProbeRtt {
+    /// The path delivers `rate`. If that is less than half of the bandwidth, half of its product would leave a queue.
+    fn note_rate(&mut self, rate: Rate) {
+        if rate < self.bandwidth.scale(WINDOW_GAIN) {
+            self.bandwidth = rate;
+        }
+    }
+
     /// Whether few bytes were permitted when, or just before, a packet was sent: after `delivered` bytes.
     pub(super) fn limits(&self, delivered: Bytes) -> bool {
         self.sent.contains(&delivered)
@@ -46,7 +53,7 @@ impl Bbr {
             self.save_window();
             self.state = State::ProbeRtt;
             let sent = self.delivery.delivered()..Bytes::MAX;
-            self.probe_rtt = ProbeRtt { window: self.bandwidth().bytes_in(rtt), rtt, sent, ..ProbeRtt::default() };
+            self.probe_rtt = ProbeRtt { bandwidth: self.bandwidth(), rtt, sent, ..ProbeRtt::default() };
             self.cycle.acks = Acks::Stopping;
             self.start_round();
         }
@@ -68,7 +75,7 @@ impl Bbr {
             return;
         }
         if let (Some(rate), false) = (self.sample.rate, self.is_limited()) {
-            self.probe_rtt.window = self.probe_rtt.window.min(rate.bytes_in(self.probe_rtt.rtt));
+            self.probe_rtt.note_rate(rate);
         }
         if self.delivery.in_flight() <= self.probe_rtt_window() {
             (self.probe_rtt.done_at, self.probe_rtt.is_round_done) = (Some(now + DURATION), false);
@@ -95,6 +102,58 @@ impl Bbr {
 
     /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_window(&self) -> Bytes {
-        self.probe_rtt.window.scale(WINDOW_GAIN).max(self.min_window())
+        self.probe_rtt.bandwidth.bytes_in(self.probe_rtt.rtt).scale(WINDOW_GAIN).max(self.min_window())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{flow_in, set_in_flight};
+    use super::*;
+    use crate::delivery_rate::RateSample;
+    use crate::testing::{PACKET, ack};
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    /// A flow with `packets` in flight that starts to drain the path: 1 packet a millisecond, 20 ms.
+    fn draining(packets: u64) -> Bbr {
+        let mut bbr = flow_in(State::Cruise);
+        bbr.delivery.on_ack(Time::ZERO, &ack(1));
+        set_in_flight(&mut bbr, packets);
+        bbr.min_rtt.is_expired = true;
+        bbr.min_rtt.value = RTT * 10; // the old minimum expired with this acknowledgement
+        bbr.check_probe_rtt(Time::ZERO, RTT);
+        assert_eq!(bbr.state, State::ProbeRtt);
+        bbr
+    }
+
+    #[test]
+    fn half_a_product_of_the_minimum_before_it_expired_is_in_flight() {
+        let mut bbr = draining(40);
+        bbr.set_window(PACKET * 100);
+        assert_eq!(bbr.window, PACKET * 10);
+    }
+
+    #[test]
+    fn a_path_that_delivers_less_than_half_is_drained_by_its_own_rate() {
+        for (percent, is_app_limited, packets) in [(100, false, 10), (50, false, 10), (40, false, 4), (40, true, 10)] {
+            let mut bbr = draining(40);
+            let rate = Some(Rate::of(PACKET, Duration::from_millis(1)).scale(f64::from(percent) / 100.0));
+            bbr.sample = RateSample { rate, is_app_limited, delivered: PACKET, ..bbr.sample };
+            bbr.handle_probe_rtt(Time::ZERO);
+            assert_eq!(bbr.probe_rtt_window(), PACKET * packets, "{percent} {is_app_limited}");
+        }
+    }
+
+    #[test]
+    fn packets_are_limited_until_those_of_the_drained_path_have_left_it() {
+        let mut bbr = draining(4);
+        let delivered = bbr.delivery.delivered();
+        assert!(bbr.probe_rtt.limits(delivered) && bbr.probe_rtt.limits(Bytes::new(1 << 40)));
+        bbr.check_probe_rtt_done(Time::ZERO + DURATION + RTT);
+        assert_eq!(bbr.state, State::Cruise);
+        for (packets, is_limited) in [(0, true), (4, true), (5, false)] {
+            assert_eq!(bbr.probe_rtt.limits(delivered + PACKET * packets), is_limited, "{packets}");
+        }
     }
 }
