@@ -32,8 +32,8 @@
 //!
 //! - A cycle that lasts longer than the time between two ProbeRTTs ends with the second one: `max_bw` advances (`cycle.rs`).
 //!   The draft's advances only where a cycle ends, and ProbeRTT interrupts each cycle of more than 5 s.
-//! - The window of ProbeRTT is computed from `min_rtt` before it expires and, where the path delivers less than half of
-//!   `bw`, from what it delivers. The draft's window keeps a queue, so `min_rtt` grows, and with it the window.
+//! - The window of ProbeRTT is computed from `min_rtt` before it expires and, where the path delivers less than `bw`, from
+//!   what it delivers. The draft's window keeps a queue, so `min_rtt` grows, and with it the window.
 //! - ProbeRTT does not mark packets as limited by the application. The draft's mark also covers the queue before ProbeRTT
 //!   and keeps samples of the lower rate out. Packets sent in ProbeRTT count only for `max_bw`, which they cannot lower.
 //!

@@ -27,6 +27,10 @@ pub(super) struct Share {
     capacity: Minimum<Reverse<Rate>>,
     /// When the last packet arrived, on the receiver's clock.
     last: Option<Time>,
+    /// The time since the packet before, and the bytes that arrived then. Packets that the receiver reads together have
+    /// one time.
+    gap: Duration,
+    together: Bytes,
     /// The first packet of this measurement arrived then, and `bytes` after it.
     since: Time,
     bytes: Bytes,
@@ -38,6 +42,8 @@ impl Share {
         Self {
             capacity: Minimum::new(now, Reverse(Rate::ZERO)),
             last: None,
+            gap: Duration::ZERO,
+            together: Bytes::ZERO,
             since: Time::ZERO,
             bytes: Bytes::ZERO,
             is_alone: false,
@@ -52,19 +58,29 @@ impl Share {
     pub(super) fn add(&mut self, now: Time, ack: &Ack<'_>) {
         for arrival in ack.arrivals {
             let at = arrival.received_at;
-            let Some(last) = self.last.replace(at) else {
-                (self.since, self.bytes) = (at, Bytes::ZERO);
+            let Some(last) = self.last else {
+                (self.last, self.since) = (Some(at), at);
                 continue;
             };
-            let gap = at.since(last).max(Duration::from_nanos(1)); // packets read together have one time
-            self.capacity.add(now, Reverse(Rate::of(arrival.bytes, gap)), MIN_RTT_WINDOW);
-            self.bytes += arrival.bytes;
-            let span = at.since(self.since);
-            if span >= ack.smoothed_rtt * ROUND_TRIPS {
-                let Reverse(capacity) = self.capacity.get().unwrap_or_default();
-                self.is_alone = Rate::of(self.bytes, span) >= capacity.scale(ALONE);
-                (self.since, self.bytes) = (at, Bytes::ZERO);
+            if at > last {
+                self.measure(last, ack.smoothed_rtt);
+                (self.last, self.gap, self.together) = (Some(at), at.since(last), Bytes::ZERO);
             }
+            if self.gap > Duration::ZERO {
+                self.together += arrival.bytes;
+                self.bytes += arrival.bytes;
+                self.capacity.add(now, Reverse(Rate::of(self.together, self.gap)), MIN_RTT_WINDOW);
+            }
+        }
+    }
+
+    /// Ends a measurement with the packets that arrived at `at`, if it has lasted long enough.
+    fn measure(&mut self, at: Time, smoothed_rtt: Duration) {
+        let span = at.since(self.since);
+        if span > Duration::ZERO && span >= smoothed_rtt * ROUND_TRIPS {
+            let Reverse(capacity) = self.capacity.get().unwrap_or_default();
+            self.is_alone = Rate::of(self.bytes, span) >= capacity.scale(ALONE);
+            (self.since, self.bytes) = (at, Bytes::ZERO);
         }
     }
 }
@@ -93,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_flow_whose_packets_arrive_one_after_the_other_is_alone() {
-        assert!(is_alone((0..52).map(|n| 1000 * n)));
+        assert!(is_alone((0..53).map(|n| 1000 * n)));
         assert!(!is_alone((0..50).map(|n| 1000 * n)), "not yet five round trips");
         assert!(is_alone((0..80).filter(|n| n % 20 != 19).map(|n| 1000 * n)), "19 of 20");
     }
@@ -113,7 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_read_together_say_nothing() {
-        assert!(!is_alone((0..100).map(|n| n / 4 * 4000)));
+    fn packets_that_are_read_together_count_as_one() {
+        assert!(is_alone((0..120).map(|n| n / 4 * 4000)));
+        assert!(!is_alone((0..120).map(|n| (n / 4 + n / 8) * 4000)), "2 of 3");
     }
 }
