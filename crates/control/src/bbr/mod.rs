@@ -30,18 +30,19 @@
 //! 20 to 1 Mb/s, at 40 ms and with a buffer of 400 packets, loses 88% of its packets from 40 to 160 s after the fall; with
 //! these three none, and 4 packets wait in the queue:
 //!
-//! - A cycle that lasts longer than the time between two ProbeRTTs ends with the second one: `max_bw` advances (`cycle.rs`).
-//!   The draft's advances only where a cycle ends, and ProbeRTT interrupts each cycle of more than 5 s.
+//! - A cycle that lasts longer than the time from one ProbeRTT to the next ends with the next: `max_bw` advances. The
+//!   draft's advances only where a cycle ends by itself, and ProbeRTT interrupts each cycle of more than 5 s (`cycle.rs`).
 //! - The window of ProbeRTT is computed from `min_rtt` before it expires and, where the path delivers less than `bw`, from
 //!   what it delivers. The draft's window keeps a queue, so `min_rtt` grows, and with it the window.
 //! - ProbeRTT does not mark packets as limited by the application. The draft's mark also covers the queue before ProbeRTT
 //!   and keeps samples of the lower rate out. Packets sent in ProbeRTT count only for `max_bw`, which they cannot lower.
 //!
 //! And an idle time ends an interval of `extra_acked` with its bytes, as in Linux. With the draft's rule each pause adds the
-//! bytes of one more interval: after 20 s of frames, 2 Mb/s over 20 Mb/s, the window was 3400 packets in place of 150.
+//! bytes of one more interval: after 20 s of frames, 2 Mb/s over 20 Mb/s, the window was 3400 packets. Two
+//! bandwidth-delay products are 133.
 //!
-//! *Other deviations*: bytes are those of whole IP packets, with headers; each packet leaves at its own time, so a send quantum
-//! (`C.send_quantum`) only enters the window; losses that are detected together count as one packet in
+//! *Other deviations*: bytes are those of whole IP packets, with headers; each packet leaves at its own time, so a send
+//! quantum (`C.send_quantum`) only enters the window; losses that are detected together count as one packet in
 //! `InflightAtLoss`, and as one range of the six that end Startup, as in Linux. The draft leaves ECN open: packets are
 //! not ECN-capable. Selective acknowledgements are assumed, whatever the flow's transport uses. `SaveStateUponLoss` saves
 //! the window at the start of a recovery only, and ProbeRTT saves it before its state starts. A round trip without a
