@@ -34,8 +34,9 @@
 //!   draft's advances only where a cycle ends by itself, and ProbeRTT interrupts each cycle of more than 5 s (`cycle.rs`).
 //! - The window of ProbeRTT is computed from `min_rtt` before it expires and, where the path delivers less than `bw`, from
 //!   what it delivers. The draft's window keeps a queue, so `min_rtt` grows, and with it the window.
-//! - ProbeRTT does not mark packets as limited by the application. The draft's mark also covers the queue before ProbeRTT
-//!   and keeps samples of the lower rate out. Packets sent in ProbeRTT count only for `max_bw`, which they cannot lower.
+//! - ProbeRTT does not mark packets as limited by the application. The draft's mark also covers the first window after it,
+//!   which then waits in the queue, and keeps its samples of the lower rate out. Samples of ProbeRTT cannot lower `max_bw`,
+//!   and they end no cycle.
 //!
 //! And an idle time ends an interval of `extra_acked` with its bytes, as in Linux. With the draft's rule each pause adds the
 //! bytes of one more interval: after 20 s of frames, 2 Mb/s over 20 Mb/s, the window was 3400 packets. Two
