@@ -86,6 +86,8 @@ pub struct HTcpRules {
     rounds: Rounds,
     /// Bytes delivered in this round trip.
     delivered: Bytes,
+    /// The application paused in it, so it measures no throughput.
+    has_paused: bool,
     /// Throughput in the last whole round trip.
     throughput: Option<Rate>,
     /// Throughput in the last round trip before the last loss.
@@ -121,6 +123,7 @@ impl Rules for HTcpRules {
             max_rtt: Duration::ZERO,
             rounds: Rounds::default(),
             delivered: Bytes::ZERO,
+            has_paused: false,
             throughput: None,
             throughput_before: None,
         }
@@ -139,7 +142,9 @@ impl Rules for HTcpRules {
         self.max_rtt = self.max_rtt.max(event.ack.rtt.unwrap_or_default());
         self.delivered += event.ack.delivered;
         if let Some(duration) = self.rounds.ended(event) {
-            self.throughput = Some(Rate::of(self.delivered, duration));
+            if !std::mem::take(&mut self.has_paused) {
+                self.throughput = Some(Rate::of(self.delivered, duration));
+            }
             self.delivered = Bytes::ZERO;
         }
     }
@@ -161,6 +166,7 @@ impl Rules for HTcpRules {
 
     fn pause(&mut self, span: Duration) {
         self.lost_at += span;
+        self.has_paused = true;
     }
 }
 
@@ -249,6 +255,19 @@ mod tests {
         let before = growth(&flow);
         flow.pause(Duration::from_secs(60));
         assert!((growth(&flow) - before).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_pause_is_no_change_of_throughput() {
+        let mut flow = settled(Duration::from_millis(125), &Config::default());
+        flow.pause(Duration::from_secs(60));
+        for _ in 0..2 {
+            flow.set(100.0);
+            flow.round();
+        }
+        flow.set(100.0);
+        flow.lose(LossKind::Transient);
+        assert!((flow.window() - 80.0).abs() < 1e-6, "{}", flow.window());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(super) struct Cycle {
     started: Time,
     /// `bw_probe_wait`: how long it is until it probes.
     wait: Duration,
+    /// A cycle has ended since the last ProbeRTT.
+    has_ended: bool,
     /// `rounds_since_probe_up`.
     pub(super) rounds_since_up: u64,
     /// `prev_probe_precautionary`: the last probe ended at the long-term limit that losses had set before.
@@ -47,6 +49,7 @@ impl Default for Cycle {
             acks: Acks::Init,
             started: Time::ZERO,
             wait: Duration::ZERO,
+            has_ended: false,
             rounds_since_up: 0,
             was_precautionary: false,
             up_rounds: 0,
@@ -151,8 +154,9 @@ impl Bbr {
         if self.rounds.is_start && self.cycle.acks == Acks::Stopping {
             self.long_term.is_probing = false;
             self.cycle.acks = Acks::Init;
-            if self.state.is_in_cycle() && !self.sample.is_app_limited {
+            if self.state.is_in_cycle() && !self.is_limited() {
                 self.max_bw.advance();
+                self.cycle.has_ended = true;
             }
             if self.state.is_in_cycle() && self.cycle.was_precautionary && !self.long_term.was_too_high {
                 self.start_refill();
@@ -166,6 +170,13 @@ impl Bbr {
             }
         }
         false
+    }
+
+    /// ProbeRTT starts. A cycle that takes longer than the time between two of them ends here.
+    pub(super) fn end_unfinished_cycle(&mut self) {
+        if !std::mem::take(&mut self.cycle.has_ended) && !self.sample.is_app_limited {
+            self.max_bw.advance();
+        }
     }
 
     /// `ProbeInflightLongtermUpward`: in each round trip twice as many packets as in the last one.
@@ -277,6 +288,20 @@ mod tests {
                 assert!(!bbr.long_term.is_probing);
             }
             assert_eq!(bbr.max_bw.get() > Rate::ZERO, lasts, "{state:?} {is_app_limited}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_without_end_ends_when_the_path_is_drained() {
+        for (has_ended, is_app_limited, drains) in
+            [(false, false, 2), (true, false, 3), (false, true, u32::MAX), (true, true, u32::MAX)]
+        {
+            let mut bbr = flow_in(State::Cruise);
+            (bbr.cycle.has_ended, bbr.sample.is_app_limited) = (has_ended, is_app_limited);
+            for n in 1..=4 {
+                bbr.end_unfinished_cycle();
+                assert_eq!(bbr.max_bw.get() > Rate::ZERO, n < drains, "{has_ended} {is_app_limited} {n}");
+            }
         }
     }
 

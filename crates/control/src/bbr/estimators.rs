@@ -152,9 +152,10 @@ impl AckAggregation {
         self.max.get()
     }
 
-    /// No acknowledgement was due before `now`.
+    /// No acknowledgement was due before `now`: an interval begins, without the bytes of the last one. As Linux's
+    /// `bbr_cwnd_event`; the draft's `HandleRestartFromIdle` keeps the bytes, so that each idle time adds to them.
     pub(crate) fn restart(&mut self, now: Time) {
-        self.since = now;
+        (self.delivered, self.since) = (Bytes::ZERO, now);
     }
 
     /// A round trip ended. Before the path was full, only the last one counts.
@@ -285,15 +286,15 @@ mod tests {
     }
 
     #[test]
-    fn no_acknowledgements_were_due_while_the_flow_was_idle() {
-        // 8 Mb/s are 1000 bytes a ms. 12 kB arrive at once, then the flow is idle, and 5 ms later one packet arrives.
+    fn the_bytes_before_an_idle_time_are_no_part_of_a_burst() {
+        // 8 Mb/s are 1000 bytes a ms. A frame of 12 kB each 100 ms arrives at this rate, after a first packet at once.
         let rate = Rate::from_bps(8_000_000);
         let mut aggregation = AckAggregation::default();
-        aggregation.update(ms(0), Bytes::new(12_000), rate, Bytes::MAX);
-        (0..10).for_each(|_| aggregation.end_round(true));
-        aggregation.restart(ms(1000));
-        aggregation.update(ms(1005), Bytes::new(1000), rate, Bytes::MAX);
-        assert_eq!(aggregation.extra(), Bytes::new(12_000 + 1000 - 5000));
+        for frame in 0..20 {
+            aggregation.restart(ms(100 * frame));
+            (20..32).for_each(|at| aggregation.update(ms(100 * frame + at), Bytes::new(1000), rate, Bytes::MAX));
+            assert_eq!(aggregation.extra(), Bytes::new(1000), "{frame}");
+        }
     }
 
     #[test]

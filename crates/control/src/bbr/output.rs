@@ -25,8 +25,8 @@ pub(super) fn pacing_gain(state: State) -> f64 {
 fn window_gain(state: State) -> f64 {
     match state {
         State::Up => 2.25,
-        State::ProbeRtt => 0.5, // ProbeRTTCwndGain
-        _ => 2.0,               // DefaultCwndGain
+        State::ProbeRtt => super::probe_rtt::WINDOW_GAIN,
+        _ => 2.0, // DefaultCwndGain
     }
 }
 
@@ -109,7 +109,6 @@ mod tests {
             (State::Cruise, 40),
             (State::Refill, 40),
             (State::Up, 47),
-            (State::ProbeRtt, 10),
         ] {
             let mut bbr = flow_in(state);
             bbr.set_window(PACKET * 100);

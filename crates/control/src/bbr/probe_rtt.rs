@@ -1,7 +1,10 @@
 //! ProbeRTT: the path is drained for 200 ms to measure its minimum round-trip time (section "ProbeRTT").
 
-use rampmeter_units::{Bytes, Duration, Time};
+use std::ops::Range;
 
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+use super::cycle::Acks;
 use super::{Bbr, State};
 
 /// `ProbeRTTInterval`.
@@ -10,23 +13,41 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 /// `ProbeRTTDuration`.
 const DURATION: Duration = Duration::from_millis(200);
 
-/// The state of a measurement.
+/// `ProbeRTTCwndGain`.
+pub(super) const WINDOW_GAIN: f64 = 0.5;
+
+/// The state of a measurement, and of the last one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProbeRtt {
+    /// The bandwidth of which a part may be in flight.
+    bandwidth: Rate,
+    /// The minimum round-trip time when it began, which may expire before it ends.
+    rtt: Duration,
+    /// Packets that were sent in it and until those have left the path, by the bytes delivered before them.
+    sent: Range<Bytes>,
     /// `probe_rtt_done_stamp`: when it may end, once few bytes are in flight.
     done_at: Option<Time>,
     /// `probe_rtt_round_done`: a round trip has passed, too.
     is_round_done: bool,
 }
 
+impl ProbeRtt {
+    /// Whether few bytes were permitted when, or just before, a packet was sent: after `delivered` bytes.
+    pub(super) fn limits(&self, delivered: Bytes) -> bool {
+        self.sent.contains(&delivered)
+    }
+}
+
 impl Bbr {
-    /// `CheckProbeRTT`.
-    pub(super) fn check_probe_rtt(&mut self, now: Time) {
+    /// `CheckProbeRTT`, where the minimum round-trip time was `rtt` before this acknowledgement.
+    pub(super) fn check_probe_rtt(&mut self, now: Time, rtt: Duration) {
         if self.state != State::ProbeRtt && self.min_rtt.is_expired && !self.restarts {
+            self.end_unfinished_cycle();
             self.save_window();
             self.state = State::ProbeRtt;
-            self.probe_rtt.done_at = None;
-            self.cycle.acks = super::cycle::Acks::Stopping;
+            let sent = self.delivery.delivered()..Bytes::MAX;
+            self.probe_rtt = ProbeRtt { bandwidth: self.bandwidth(), rtt, sent, ..ProbeRtt::default() };
+            self.cycle.acks = Acks::Stopping;
             self.start_round();
         }
         if self.state == State::ProbeRtt {
@@ -39,14 +60,18 @@ impl Bbr {
 
     /// `HandleProbeRTT`.
     fn handle_probe_rtt(&mut self, now: Time) {
-        self.delivery.on_app_limited(); // low samples of the rate do not count
         if self.probe_rtt.done_at.is_some() {
             self.probe_rtt.is_round_done |= self.rounds.is_start;
             if self.probe_rtt.is_round_done {
                 self.check_probe_rtt_done(now);
             }
-        } else if self.delivery.in_flight() <= self.probe_rtt_window() {
-            self.probe_rtt = ProbeRtt { done_at: Some(now + DURATION), is_round_done: false };
+            return;
+        }
+        if let (Some(rate), false) = (self.sample.rate, self.is_limited()) {
+            self.probe_rtt.bandwidth = self.probe_rtt.bandwidth.min(rate); // what the path delivers now
+        }
+        if self.delivery.in_flight() <= self.probe_rtt_window() {
+            (self.probe_rtt.done_at, self.probe_rtt.is_round_done) = (Some(now + DURATION), false);
             self.start_round();
         }
     }
@@ -59,6 +84,7 @@ impl Bbr {
         self.min_rtt.recent_at = now; // schedules the next one
         self.restore_window();
         self.short_term.reset_limits();
+        self.probe_rtt.sent.end = self.delivery.delivered() + self.delivery.in_flight() + Bytes::new(1);
         if self.full_pipe.reached {
             self.start_down(now);
             self.state = State::Cruise; // the path is drained
@@ -69,6 +95,58 @@ impl Bbr {
 
     /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_window(&self) -> Bytes {
-        self.bdp(0.5).max(self.min_window())
+        self.probe_rtt.bandwidth.bytes_in(self.probe_rtt.rtt).scale(WINDOW_GAIN).max(self.min_window())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{flow_in, set_in_flight};
+    use super::*;
+    use crate::delivery_rate::RateSample;
+    use crate::testing::{PACKET, ack};
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    /// A flow with `packets` in flight that starts to drain the path: 1 packet a millisecond, 20 ms.
+    fn draining(packets: u64) -> Bbr {
+        let mut bbr = flow_in(State::Cruise);
+        bbr.delivery.on_ack(Time::ZERO, &ack(1));
+        set_in_flight(&mut bbr, packets);
+        bbr.min_rtt.is_expired = true;
+        bbr.min_rtt.value = RTT * 10; // the old minimum expired with this acknowledgement
+        bbr.check_probe_rtt(Time::ZERO, RTT);
+        assert_eq!(bbr.state, State::ProbeRtt);
+        bbr
+    }
+
+    #[test]
+    fn half_a_product_of_the_minimum_before_it_expired_is_in_flight() {
+        let mut bbr = draining(40);
+        bbr.set_window(PACKET * 100);
+        assert_eq!(bbr.window, PACKET * 10);
+    }
+
+    #[test]
+    fn a_path_that_delivers_less_is_drained_by_its_own_rate() {
+        for (percent, is_app_limited, packets) in [(130, false, 10), (50, false, 5), (10, false, 4), (50, true, 10)] {
+            let mut bbr = draining(40);
+            let rate = Some(Rate::of(PACKET, Duration::from_millis(1)).scale(f64::from(percent) / 100.0));
+            bbr.sample = RateSample { rate, is_app_limited, delivered: PACKET, ..bbr.sample };
+            bbr.handle_probe_rtt(Time::ZERO);
+            assert_eq!(bbr.probe_rtt_window(), PACKET * packets, "{percent} {is_app_limited}");
+        }
+    }
+
+    #[test]
+    fn packets_are_limited_until_those_of_the_drained_path_have_left_it() {
+        let mut bbr = draining(4);
+        let delivered = bbr.delivery.delivered();
+        assert!(bbr.probe_rtt.limits(delivered) && bbr.probe_rtt.limits(Bytes::new(1 << 40)));
+        bbr.check_probe_rtt_done(Time::ZERO + DURATION + RTT);
+        assert_eq!(bbr.state, State::Cruise);
+        for (packets, is_limited) in [(0, true), (4, true), (5, false)] {
+            assert_eq!(bbr.probe_rtt.limits(delivered + PACKET * packets), is_limited, "{packets}");
+        }
     }
 }

@@ -239,6 +239,26 @@ fn a_tenth_of_the_capacity_is_used_without_lasting_loss() {
 }
 
 #[test]
+fn a_fall_of_the_rate_leaves_no_lasting_queue_in_any_buffer() {
+    // "Decreasing Bandwidth 10x": two cycles discard the old rate. The window is then two products of the new one at most,
+    // one of them in the queue, or four packets.
+    for (megabits, factor) in [(100, 0.1), (20, 0.1), (20, 0.05), (10, 0.1)] {
+        for buffer in [1.0, 4.0, 40.0] {
+            let mut flow = Flow::new(megabits, buffer);
+            flow.run(seconds(8));
+            flow.set_rate(factor);
+            flow.run(seconds(30));
+            let what = format!("{megabits} Mb/s, {factor}, {buffer}");
+            assert!(flow.bandwidth_share() < 1.1, "{what}: {}", flow.bandwidth_share());
+            let (lost, span) = (flow.lost, flow.now + seconds(10));
+            let most = flow.rate.bytes_in(RTT).scale(2.0).max(PACKET * 4) + PACKET * 6; // and the send quantum
+            flow.run_until(span, |flow| flow.in_flight > most);
+            assert!(flow.now >= span && flow.lost == lost, "{what}: {} in flight at {:?}", flow.in_flight, flow.now);
+        }
+    }
+}
+
+#[test]
 fn one_percent_of_random_losses_costs_little() {
     // Each round trip of Cruise has 1% less than the one before, as it loses 1%: 0.54 after the 62 until the next probe
     // ("Design Considerations for Choosing Constant Parameters"), 0.75 on average.
@@ -354,6 +374,7 @@ fn an_idle_time_ends_probe_rtt_once_its_time_is_over() {
     flow.run_to(State::ProbeRtt);
     flow.run(RTT * 2); // few packets are in flight, so its 200 ms have started
     let now = flow.now;
+    flow.sender.on_app_limited(now);
     flow.sender.on_idle(now, RTT, seconds(1));
     assert_eq!(flow.sender.state, State::ProbeRtt);
     flow.sender.on_idle(now + Duration::from_millis(200), RTT, seconds(1));
@@ -364,10 +385,10 @@ fn an_idle_time_ends_probe_rtt_once_its_time_is_over() {
 fn an_idle_time_counts_until_something_is_delivered() {
     let mut bbr = flow_in(State::Cruise);
     bbr.restarts = true;
-    bbr.check_probe_rtt(Time::ZERO);
+    bbr.check_probe_rtt(Time::ZERO, RTT);
     assert!(bbr.restarts);
     bbr.sample.delivered = PACKET;
-    bbr.check_probe_rtt(Time::ZERO);
+    bbr.check_probe_rtt(Time::ZERO, RTT);
     assert!(!bbr.restarts);
 }
 

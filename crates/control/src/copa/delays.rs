@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Duration, Time};
 
 /// How long the minimum round-trip time lasts (section 2.1).
-const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+pub(super) const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 
 /// The number of round trips in which the queue of Copa flows is nearly empty at least once.
 const EMPTY_WITHIN: u64 = 10;
@@ -23,20 +23,20 @@ const PARTS: u64 = 32;
 
 /// The minimum of a window of time.
 #[derive(Debug, Clone)]
-struct Minimum<T> {
+pub(super) struct Minimum<T> {
     /// Values that grow with their times: each is the minimum since the one before.
     samples: VecDeque<(Time, T)>,
 }
 
 impl<T: Ord + Copy> Minimum<T> {
-    fn new(now: Time, value: T) -> Self {
+    pub(super) fn new(now: Time, value: T) -> Self {
         let mut samples = VecDeque::with_capacity(PARTS as usize + 2);
         samples.push_back((now, value));
         Self { samples }
     }
 
     /// Adds `value`, and discards those that are older than `window`.
-    fn add(&mut self, now: Time, value: T, window: Duration) {
+    pub(super) fn add(&mut self, now: Time, value: T, window: Duration) {
         while self.samples.back().is_some_and(|(_, last)| *last >= value) {
             self.samples.pop_back();
         }
@@ -48,7 +48,7 @@ impl<T: Ord + Copy> Minimum<T> {
         }
     }
 
-    fn get(&self) -> Option<T> {
+    pub(super) fn get(&self) -> Option<T> {
         self.samples.front().map(|(_, value)| *value)
     }
 }
@@ -59,15 +59,29 @@ pub(super) struct Delays {
     standing: Minimum<Duration>,
     recent_min: Minimum<Duration>,
     recent_max: Minimum<Reverse<Duration>>,
+    /// When delays were measured last, and the first time after a pause as long as `EMPTY_WITHIN`.
+    last: Time,
+    since: Time,
 }
 
 impl Delays {
     pub(super) fn new(now: Time, rtt: Duration) -> Self {
         let min = Minimum::new(now, rtt);
-        Self { min: min.clone(), standing: min.clone(), recent_min: min, recent_max: Minimum::new(now, Reverse(rtt)) }
+        Self {
+            min: min.clone(),
+            standing: min.clone(),
+            recent_min: min,
+            recent_max: Minimum::new(now, Reverse(rtt)),
+            last: now,
+            since: now,
+        }
     }
 
     pub(super) fn add(&mut self, now: Time, rtt: Duration, smoothed_rtt: Duration) {
+        if now.since(self.last) > smoothed_rtt * EMPTY_WITHIN {
+            self.since = now;
+        }
+        self.last = now;
         self.min.add(now, rtt, MIN_RTT_WINDOW);
         self.standing.add(now, rtt, smoothed_rtt / 2);
         self.recent_min.add(now, rtt, smoothed_rtt * EMPTY_WITHIN);
@@ -84,8 +98,12 @@ impl Delays {
         self.standing().saturating_sub(self.min())
     }
 
-    /// Whether the queue was nearly empty in the last `EMPTY_WITHIN` round trips.
-    pub(super) fn was_nearly_empty(&self) -> bool {
+    /// Whether the queue was nearly empty in the last `EMPTY_WITHIN` round trips, or nobody knows: after a pause it may have
+    /// been.
+    pub(super) fn was_nearly_empty(&self, smoothed_rtt: Duration) -> bool {
+        if self.last.since(self.since) < smoothed_rtt * EMPTY_WITHIN {
+            return true;
+        }
         let min = self.min();
         let lowest = self.recent_min.get().unwrap_or_default().saturating_sub(min);
         let Reverse(highest) = self.recent_max.get().unwrap_or_default();
@@ -140,9 +158,21 @@ mod tests {
     #[test]
     fn a_queue_is_nearly_empty_below_a_tenth_of_its_peak() {
         let mut delays = Delays::new(at(0), ms(100));
-        for (millis, rtt, is_empty) in [(900, 150, true), (1002, 150, false), (1100, 104, true), (2101, 145, false)] {
+        for (millis, rtt, is_empty) in
+            [(900, 150, true), (1002, 150, false), (1100, 104, true), (2000, 145, true), (2101, 145, false)]
+        {
             delays.add(at(millis), ms(rtt), ms(100));
-            assert_eq!(delays.was_nearly_empty(), is_empty, "at {millis} ms");
+            assert_eq!(delays.was_nearly_empty(ms(100)), is_empty, "at {millis} ms");
+        }
+    }
+
+    #[test]
+    fn after_a_pause_a_queue_counts_once_it_has_lasted_ten_round_trips() {
+        let mut delays = Delays::new(at(0), ms(100));
+        for (millis, is_empty) in [(1001, true), (1002, true), (2000, true), (2001, false), (2600, false), (3601, true)]
+        {
+            delays.add(at(millis), ms(150), ms(100));
+            assert_eq!(delays.was_nearly_empty(ms(100)), is_empty, "at {millis} ms");
         }
     }
 }

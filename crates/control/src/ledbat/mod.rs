@@ -254,6 +254,13 @@ impl Rules for LedbatRules {
         })
     }
 
+    /// A pause in a slowdown, or in the slow start after it, does not postpone the next one.
+    fn pause(&mut self, span: Duration) {
+        if let Phase::SlowStart { slowdown: Some(since) } | Phase::Slowdown { since, .. } = &mut self.phase {
+            *since += span;
+        }
+    }
+
     fn decrease(&mut self, &Congestion { now, window, .. }: &Congestion) -> Amount {
         match self.phase {
             Phase::SlowStart { .. } => self.end_slow_start(now),

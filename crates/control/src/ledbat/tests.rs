@@ -116,6 +116,22 @@ fn after_an_idle_time_slow_start_returns_to_the_earlier_window() {
 }
 
 #[test]
+fn a_pause_in_slow_start_does_not_postpone_the_next_slowdown() {
+    let intervals = [false, true].map(|pauses| {
+        let mut flow = flow(Variant::PlusPlus, 64.0);
+        flow.ack();
+        flow.set(32.0);
+        until(&mut flow, |flow| flow.window() > 48.0);
+        if pauses {
+            flow.now += Duration::from_millis(900); // shorter than the timer, so the window stays
+            flow.tcp.on_idle(flow.now, Duration::from_millis(900), Duration::from_secs(1));
+        }
+        until(&mut flow, |flow| flow.window() == 2.0).as_secs_f64()
+    });
+    assert!((intervals[1] / intervals[0] - 1.0).abs() < 0.2, "{intervals:?}");
+}
+
+#[test]
 fn slow_start_begins_more_than_a_packet_below_the_threshold() {
     for (threshold, in_slow_start) in [(11.0, false), (11.1, true)] {
         let mut flow = flow(Variant::PlusPlus, 10.0);

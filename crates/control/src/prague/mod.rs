@@ -339,6 +339,7 @@ impl Controller for Prague {
         if idle > timeout {
             self.window.packets = self.window.packets.min(self.config.initial_window as f64);
         }
+        self.last_marks = self.last_marks.map(|at| (at + idle).min(now)); // the next reduction is not for the idle time
         self.pacer.reset(now);
     }
 

@@ -206,6 +206,22 @@ fn marks_reduce_by_half_of_alpha_once_in_25_ms() {
 }
 
 #[test]
+fn an_idle_time_is_no_wait_for_a_mark() {
+    let reductions = [false, true].map(|idles| {
+        let mut flow = Flow::steady(ms(20), 100.0, 0.1);
+        flow.deliver(Ecn::Ce);
+        let before = flow.prague.packets();
+        (flow.now, flow.number) = (flow.now + ms(500), flow.number + 200); // past the episode
+        if idles {
+            flow.prague.on_idle(flow.now, ms(500), ms(1000));
+        }
+        flow.deliver(Ecn::Ce);
+        1.0 - flow.prague.packets() / before
+    });
+    assert!((reductions[0] / reductions[1] - 2.0).abs() < 1e-6, "two intervals without it: {reductions:?}");
+}
+
+#[test]
 fn equal_marks_give_equal_rates_up_to_25_ms() {
     let p = 0.1_f64;
     let x = 1.0 - p + ((1.0 - p) * (3.0 - p)).sqrt();

@@ -276,6 +276,7 @@ impl Controller for Stable {
             self.window.packets = self.window.packets.min(self.config.initial_window);
             self.set_timer_rate(now);
         }
+        self.sharing.start(now); // no acknowledgement measured the delay in this time
     }
 
     fn window(&self) -> Bytes {

@@ -96,6 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_time_does_not_count() {
+        let mut sharing = Sharing::new(30.0);
+        run(&mut sharing, 0, 60, 4);
+        sharing.start(Time::ZERO + Duration::from_secs(100));
+        let ack = Ack { min_rtt: MS * 40, ..arrived(&[], MS * 1000) };
+        sharing.adapt(Time::ZERO + Duration::from_secs(100) + MS * 10, &ack);
+        assert!(sharing.value > 29.0, "a single packet, for 10 ms: {}", sharing.value);
+    }
+
+    #[test]
     fn flows_that_see_the_same_delay_get_the_same_s() {
         let (mut high, mut low) = (Sharing::new(30.0), Sharing { value: 0.1, ..Sharing::new(30.0) });
         for second in 0..60 {
