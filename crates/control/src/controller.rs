@@ -279,6 +279,10 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// round-trip time), and how it behaves without that information, as a message for the user.
     const NEEDS: Option<&'static str> = None;
 
+    /// Whether that is in the receipt of each packet, and packets without one change what it does. Connections report
+    /// packets without receipts where acknowledgements are lost.
+    const NEEDS_RECEIPTS: bool = false;
+
     /// A controller before [`Controller::on_path`], with its own random stream.
     fn new(config: &Self::Config, random: Stream) -> Self;
 }

@@ -96,7 +96,9 @@ impl<'a> Endpoints<'a> {
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
-        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, ..Limits::default() };
+        // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
+        let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
+        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
         let id = self.wire.add(Host::in_clear(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())
@@ -309,6 +311,7 @@ impl<'a> Endpoints<'a> {
                 record.finish(&self.run);
                 record.outcome.sent_packets = statistics.data_packets;
                 record.outcome.retransmitted_packets = statistics.retransmitted;
+                record.outcome.limits = statistics.limits;
             }
         }
     }
@@ -358,6 +361,7 @@ impl<'a> Endpoints<'a> {
             let statistics = living.statistics();
             record.outcome.sent_packets = statistics.data_packets;
             record.outcome.retransmitted_packets = statistics.retransmitted;
+            record.outcome.limits = statistics.limits;
         }
         self.results.flows.push(record.outcome);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Limits, Plan};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{AnyApplication, Application, End, Event, Path, Reply};
 
@@ -114,6 +114,7 @@ impl FlowRecord {
             delivered_measured: Bytes::ZERO,
             sent_packets: 0,
             retransmitted_packets: 0,
+            limits: Limits::default(),
             report: rampmeter_workload::Report::default(),
         };
         let application = plan.application(flow);

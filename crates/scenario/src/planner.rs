@@ -67,6 +67,7 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
+            let needs_receipts = controllers.needs_receipts(controller);
             let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {
                 RegistryError::Unknown { .. } => place.error(error),
                 RegistryError::Settings { .. } => settings.place_of(&error).error(error),
@@ -80,7 +81,13 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
                 let wrong = format!("{wrong} at most {}; {advice}", file.max_packet);
                 return Err(transport.place_of(&wrong).error(wrong));
             }
-            Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller }))
+            Sender::Ours(Box::new(Scheme {
+                config,
+                sharing: *sharing,
+                agent: *agent,
+                controller,
+                needs_receipts,
+            }))
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

@@ -215,6 +215,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             if code == Ecn::NotEct {
                 packet_feedback.ignore_marks();
             }
+            connection.limits.on_feedback(now, &packet_feedback.change);
             self.search_packet_size(now, index, Some(packet_feedback));
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }
@@ -303,7 +304,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             slot.queued = true;
             self.control.push_back(index as u32);
         }
-        if slot.connection.wants_to_send() {
+        if slot.connection.wants_to_send_now(now) {
             self.manager.request(now, slot.connection.flow, false);
         }
         self.timers.arm(index as u32, slot.connection.deadline());
@@ -387,7 +388,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 continue;
             };
             self.manager.notify(now, grant.flow, bytes);
-            if slot.connection.wants_to_send() {
+            if slot.connection.wants_to_send_now(now) {
                 self.manager.request(now, grant.flow, false);
             }
             self.timers.arm(index, slot.connection.deadline());

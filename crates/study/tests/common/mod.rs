@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rampmeter_router::{Counts, QueueSummary};
 use rampmeter_scenario::{
-    FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
+    FlowOutcome, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
 };
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -89,6 +89,7 @@ impl World for Made {
             delivered_measured: Bytes::new(50_000),
             sent_packets: 40,
             retransmitted_packets: 1,
+            limits: Limits::default(),
             report: rampmeter_workload::Report::default(),
         });
         let link = plan.links.iter().position(|link| link.measured).unwrap();
