@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, path_of};
+use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, WorldError, path_of};
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
 use rampmeter_workload::{Alarms, Carrier, End, Event, Path, Reply};
@@ -300,6 +300,14 @@ impl<'a> Endpoints<'a> {
             HostEvent::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
                     self.results.degraded.push(Degraded { flow, reason: why.into() });
+                    let endpoint = self.wire.host(host).map(Host::endpoint);
+                    let controller = endpoint.and_then(|it| it.manager().controller(it.flow(id)?));
+                    let (plan, now) = (self.run.plan, self.run.clock.now());
+                    let failure = controller.and_then(|it| WorldError::of_controller(plan, flow, it, now));
+                    if failure.is_some() {
+                        self.results.failure = failure;
+                        self.run.end();
+                    }
                 }
             }
             HostEvent::Closed(id, _, ref statistics) => {

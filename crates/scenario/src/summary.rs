@@ -110,7 +110,7 @@ impl DegradedSummary {
                 None => summaries.push(Self {
                     reason: reason.clone(),
                     scheme: scheme.clone(),
-                    first: format!("{} > {}", plan.nodes[planned.from.0].name, plan.nodes[planned.to.0].name),
+                    first: plan.flow_name(*flow),
                     flows: 1,
                 }),
             }

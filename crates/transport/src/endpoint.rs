@@ -14,7 +14,7 @@ mod size_search;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use rampmeter_control::{Controller, History};
+use rampmeter_control::{Controller, Fault, History};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Owner, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
@@ -275,7 +275,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             feedback,
         };
         self.manager.update(now, flow, &update);
-        let degraded_reason = self.manager.controller(flow).and_then(Controller::degraded_reason);
+        let packet = self.slots[index].as_ref().map_or(Bytes::ZERO, |slot| slot.connection.config.packet);
+        let degraded_reason = self.manager.controller(flow).and_then(|controller| {
+            Fault::of(controller, packet).as_ref().map(Fault::reason).or_else(|| controller.degraded_reason())
+        });
         let is_read = !self.has_unread_events();
         if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read) {
             if slot.degraded_reason.replace(reason) != degraded_reason {
