@@ -347,7 +347,10 @@ impl Connection {
     /// The same, and measures what the connection waits for until something happens again.
     pub(crate) fn wants_to_send_now(&mut self, now: Time) -> bool {
         let wants_to_send = self.wants_to_send();
-        self.limits.update(now, self.sender.unsent(), wants_to_send, !self.sender.scoreboard.is_empty());
+        let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);
+        let is_blocked = !wants_to_send && sender.unsent() > 0 && !scoreboard.has_holes();
+        let is_busy = wants_to_send || sender.unsent() > 0 || !scoreboard.is_empty();
+        self.limits.update(now, is_busy, is_blocked);
         wants_to_send
     }
 

@@ -13,7 +13,8 @@ pub struct Limits {
     /// The time with bytes to send or in flight.
     #[serde(with = "exact")]
     pub busy: Duration,
-    /// The part of it in which unsent bytes waited for the peer's receive window, and nothing else could leave.
+    /// The part of it in which unsent bytes waited for the peer's receive window, and nothing else could leave. While a
+    /// hole in what has arrived keeps the window in its place, the time is that of the loss.
     #[serde(with = "exact")]
     pub receive_window: Duration,
     /// The part of it that retransmission timeouts took: from the last departure or the last delivery to the timeout.
@@ -71,10 +72,10 @@ pub(crate) struct LimitMeter {
 }
 
 impl LimitMeter {
-    /// The connection has `unsent` bytes after something has happened; `wants_to_send`: it requests a packet of them, or
-    /// of others.
+    /// From now on the connection `is_busy`: it has bytes to send or in flight. If it `is_blocked`, only the peer's receive
+    /// window keeps it from sending.
     #[inline]
-    pub(crate) fn update(&mut self, now: Time, unsent: u64, wants_to_send: bool, is_in_flight: bool) {
+    pub(crate) fn update(&mut self, now: Time, is_busy: bool, is_blocked: bool) {
         let elapsed = now.since(self.since);
         self.since = now;
         if self.waits != Waits::Application {
@@ -83,10 +84,10 @@ impl LimitMeter {
         if self.waits == Waits::ReceiveWindow {
             self.limits.receive_window += elapsed;
         }
-        self.waits = match (unsent > 0, wants_to_send) {
-            (true, false) => Waits::ReceiveWindow,
-            (false, false) if !is_in_flight => Waits::Application,
-            _ => Waits::Network,
+        self.waits = match (is_busy, is_blocked) {
+            (_, true) => Waits::ReceiveWindow,
+            (true, false) => Waits::Network,
+            (false, false) => Waits::Application,
         };
     }
 
@@ -130,13 +131,12 @@ mod tests {
     #[test]
     fn time_counts_for_what_the_connection_waits_for() {
         let mut meter = LimitMeter::default();
-        meter.update(at(1), 0, false, false); // opened, nothing to send
-        meter.update(at(3), 9, true, false); // a write
-        meter.update(at(4), 5, false, true); // the window is full
-        meter.update(at(8), 5, true, true); // it has opened
-        meter.update(at(9), 0, false, true); // all is sent
-        meter.update(at(11), 0, false, false); // and acknowledged
-        meter.update(at(20), 0, false, false);
+        meter.update(at(1), false, false); // opened, nothing to send
+        meter.update(at(3), true, false); // a write
+        meter.update(at(4), true, true); // the window is full
+        meter.update(at(8), true, false); // it has opened
+        meter.update(at(11), false, false); // all is acknowledged
+        meter.update(at(20), false, false);
         let limits = meter.limits();
         assert_eq!((limits.busy, limits.receive_window), (Duration::from_secs(8), Duration::from_secs(4)));
         assert_eq!((limits.receive_window_share(), limits.without_receipt_share()), (Some(0.5), None));
