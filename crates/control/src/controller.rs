@@ -227,13 +227,14 @@ pub trait Controller: Debug {
         Time::MAX
     }
 
-    /// The maximum number of bytes in flight; [`Bytes::MAX`] for no limit.
+    /// The maximum number of bytes in flight, at least one packet; [`Bytes::MAX`] for no limit. A smaller one is an error
+    /// in the controller ([`Fault`](crate::Fault)).
     fn window(&self) -> Bytes;
 
     /// The permission to send the next packet.
     fn departure(&self) -> Departure;
 
-    /// The sending rate; `None` where only the window limits sending.
+    /// The sending rate, above zero; `None` where only the window limits sending.
     fn rate(&self) -> Option<Rate>;
 
     /// The ECN code of its packets, where the scheme defines its own meaning of codes. `None`: the flow's settings

@@ -28,7 +28,7 @@ pub struct Summary {
 }
 
 /// Flows of one scheme that were degraded for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct DegradedSummary {
     /// The reason, and what the controller does instead, or the remedy.
     pub reason: String,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   runs/offered_load-1f2e3d4c5b6a7980/
-//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, skipped and failed points, the reasons
+//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, skipped and failed points, degraded flows, the reasons
 //!     points/           the journal: one file per finished point
 //!     runs.parquet      one row per run         links.parquet    one row per run and measured link
 //!     flows.parquet     one row per run and flow  *_series.parquet samples over time, if the scenario has `series`
@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Outcome, Run, Scenario, Summary, World};
+use rampmeter_scenario::{DegradedSummary, Outcome, Run, Scenario, Summary, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -32,6 +32,16 @@ struct RunInfo {
     skipped: Vec<Unfinished>,
     #[serde(default)]
     failed: Vec<Unfinished>,
+    #[serde(default)]
+    degraded: Vec<DegradedFlows>,
+}
+
+/// Flows of a point that were degraded.
+#[derive(Debug, Serialize, Deserialize)]
+struct DegradedFlows {
+    point: String,
+    #[serde(flatten)]
+    flows: DegradedSummary,
 }
 
 /// The finished points of its directory that a run keeps. Points of another build of the program are never kept.
@@ -92,6 +102,7 @@ impl Directory {
             finished: 0,
             skipped: Vec::new(),
             failed: Vec::new(),
+            degraded: Vec::new(),
         };
         let existing = RunInfo::read(&path)?;
         if let Some(what) = existing.as_ref().and_then(|existing| info.differs(existing)) {
@@ -134,6 +145,12 @@ impl Directory {
         self.info.finished = results.iter().flatten().count();
         let unfinished = results.iter().filter_map(|result| result.clone().err());
         (self.info.failed, self.info.skipped) = unfinished.partition(|it| it.is_failed);
+        let of_run = |run: &Summary| {
+            let point = run.point.to_string();
+            let flows = run.degraded.iter().cloned();
+            flows.map(move |flows| DegradedFlows { point: point.clone(), flows }).collect::<Vec<_>>()
+        };
+        self.info.degraded = results.iter().flatten().flat_map(of_run).collect();
         self.write_run()?;
         Ok(results)
     }

@@ -1,5 +1,7 @@
 //! A scenario of six points, and a world that makes up its outcomes from the plan.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rampmeter_router::{Counts, QueueSummary};
