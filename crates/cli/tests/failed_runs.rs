@@ -23,7 +23,7 @@ enum Mistake {
     Panic,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
     mistake: Mistake,
@@ -162,9 +162,9 @@ fn assert_lines(lines: &[String]) {
         assert!(line.starts_with(&format!("rampmeter: failed at scheme = \"{scheme}\", seed = 7: ")), "{line}");
     }
     assert!(window.contains("scheme `nan-window` returned a window of 0 B, and packets have 1.25 kB; "), "{window}");
-    assert!(window.contains("; of flow source.0 > sink.0, at 0."), "{window}");
+    assert!(window.contains("; of flow source.0 > sink.0, at ") && window.ends_with('s'), "{window}");
     assert!(rate.contains("scheme `nan-rate` returned a rate of 0 b/s; a rate of NaN becomes 0 b/s; "), "{rate}");
-    assert!(panic.contains("failed_runs.rs:") && panic.contains(": a window of 50 packets; at 0."), "{panic}");
+    assert!(panic.contains("failed_runs.rs:") && panic.contains(": a window of 50 packets; at "), "{panic}");
 }
 
 fn a_failed_run_is_named_and_the_others_have_results() {
