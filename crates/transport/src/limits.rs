@@ -128,6 +128,14 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
+    /// Feedback on `bytes`, of which `with_receipt` have a receipt.
+    fn delivered(bytes: u64, with_receipt: u64) -> Change {
+        let mut change = Change::default();
+        change.delivered += Bytes::new(bytes);
+        change.arrivals.push(Arrival { bytes: Bytes::new(with_receipt), ..Arrival::default() });
+        change
+    }
+
     #[test]
     fn time_counts_for_what_the_connection_waits_for() {
         let mut meter = LimitMeter::default();
@@ -148,7 +156,7 @@ mod tests {
         meter.on_departure(at(1));
         meter.on_timeout(at(2));
         meter.on_departure(at(3));
-        meter.on_feedback(at(4), &Change { delivered: Bytes::new(1), ..Change::default() });
+        meter.on_feedback(at(4), &delivered(1, 0));
         meter.on_feedback(at(5), &Change::default());
         meter.on_timeout(at(7));
         meter.on_timeout(at(11));
@@ -158,9 +166,7 @@ mod tests {
     #[test]
     fn deliveries_without_receipts_are_counted() {
         let mut meter = LimitMeter::default();
-        let mut change = Change { delivered: Bytes::new(400), ..Change::default() };
-        change.arrivals.push(Arrival { bytes: Bytes::new(100), ..Arrival::default() });
-        meter.on_feedback(at(1), &change);
+        meter.on_feedback(at(1), &delivered(400, 100));
         assert_eq!(meter.limits().without_receipt_share(), Some(0.75));
     }
 }
