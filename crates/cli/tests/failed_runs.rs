@@ -124,7 +124,8 @@ because = "judgement: ten round trips are 0.24 s"
 "#;
 
 fn main() -> ExitCode {
-    let is_command = std::env::args().nth(1).is_some_and(|first| ["run", "claims", "evaluate"].contains(&first.as_str()));
+    let is_command =
+        std::env::args().nth(1).is_some_and(|first| ["run", "claims", "evaluate"].contains(&first.as_str()));
     if is_command {
         return rampmeter_cli::main_with(Registries::default().controller::<Wrong>("wrong", "returns wrong values"));
     }

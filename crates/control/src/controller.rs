@@ -280,9 +280,9 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// round-trip time), and how it behaves without that information, as a message for the user.
     const NEEDS: Option<&'static str> = None;
 
-    /// Whether that is in the receipt of each packet, and packets without one change what it does. Connections report
-    /// packets without receipts where acknowledgements are lost.
-    const NEEDS_RECEIPTS: bool = false;
+    /// What it does where packets arrive without a receipt (arrival time and code), because acknowledgements are lost, if
+    /// that costs it much of its rate. A message for the user.
+    const NEEDS_RECEIPTS: Option<&'static str> = None;
 
     /// A controller before [`Controller::on_path`], with its own random stream.
     fn new(config: &Self::Config, random: Stream) -> Self;

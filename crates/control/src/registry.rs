@@ -20,7 +20,7 @@ pub struct Registry(units::Registry<Factory, Facts>);
 #[derive(Debug, Clone)]
 struct Facts {
     needs: Option<&'static str>,
-    needs_receipts: bool,
+    needs_receipts: Option<&'static str>,
 }
 
 impl Registry {
@@ -51,9 +51,9 @@ impl Registry {
         self.0.facts(name).and_then(|facts| facts.needs)
     }
 
-    /// The same, if the receipt of each packet has it ([`Algorithm::NEEDS_RECEIPTS`]).
+    /// What the controller `name` does without receipts, if it needs them ([`Algorithm::NEEDS_RECEIPTS`]).
     pub fn needs_receipts(&self, name: &str) -> Option<&'static str> {
-        self.0.facts(name).filter(|facts| facts.needs_receipts).and_then(|facts| facts.needs)
+        self.0.facts(name).and_then(|facts| facts.needs_receipts)
     }
 
     /// Every name with its description, in alphabetical order.

@@ -89,7 +89,7 @@ pub struct Scheme {
     pub agent: AgentConfig,
     /// Creates its controllers.
     pub controller: Factory,
-    /// What they need of each packet's receipt, if they need it ([`rampmeter_control::Algorithm::NEEDS`]).
+    /// What they do without receipts, if they need them ([`rampmeter_control::Algorithm::NEEDS_RECEIPTS`]).
     pub needs_receipts: Option<&'static str>,
 }
 

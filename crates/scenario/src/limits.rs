@@ -9,8 +9,8 @@ use crate::{Degraded, FlowOutcome, Outcome, Plan, Sender};
 /// window, or a single outage, takes less.
 const MOST: f64 = 0.5;
 
-/// PCP rejects a train that lacks a receipt. With this part of the packets, two in ten trains of five packets lack one,
-/// and more trains have to be sent, but its goodput is whole; with twice as many it falls (`docs/output.md`).
+/// The PCP of the paper rejects a train that lacks an arrival time. At 20 Mb/s and 40 ms it has all of its goodput where
+/// a tenth of the acknowledgements is lost, 75% where a fifth is, and nothing where half is.
 const FEW_WITHOUT_RECEIPT: f64 = 0.1;
 
 /// Shorter flows are not reported: a lost packet at the end of a short transfer takes most of its time, which its

@@ -81,13 +81,7 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
                 let wrong = format!("{wrong} at most {}; {advice}", file.max_packet);
                 return Err(transport.place_of(&wrong).error(wrong));
             }
-            Sender::Ours(Box::new(Scheme {
-                config,
-                sharing: *sharing,
-                agent: *agent,
-                controller,
-                needs_receipts,
-            }))
+            Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller, needs_receipts }))
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

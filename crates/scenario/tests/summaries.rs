@@ -4,8 +4,8 @@ mod common;
 
 use common::{SMALL, plan};
 use rampmeter_scenario::{
-    FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema, Series,
-    Summary,
+    FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema,
+    Series, Summary,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

@@ -22,12 +22,12 @@ use rand::RngCore;
 pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
 pub use responder::{Openers, Refusal};
 
+pub use self::initiator::MAX_HELLOS;
 use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
 use crate::group::Member;
 use crate::key::{KeyPair, PublicKey};
 use crate::seal::{MAX_FORGED, Suite};
-pub use self::initiator::MAX_HELLOS;
 use crate::session::{Session, SessionId, Stage};
 use crate::stateless::Stateless;
 

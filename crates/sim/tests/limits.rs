@@ -36,7 +36,8 @@ fn a_receive_window_below_the_bandwidth_delay_product_is_named() {
 fn flows_that_their_controller_limits_are_not_degraded() {
     let lossy = LINK.replace("per_packet = 0", "per_packet = 0.01");
     for bottleneck in [LINK, lossy.leak()] {
-        for controller in ["newreno", "reno", "cubic", "bbr", "bbr1", "pcp", "copa", "vegas", "ledbat", "vivace", "cm"] {
+        for controller in ["newreno", "reno", "cubic", "bbr", "bbr1", "pcp", "copa", "vegas", "ledbat", "vivace", "cm"]
+        {
             let (reasons, outcome) = degraded(&with(bottleneck, format!(r#"controller = "{controller}""#).leak()));
             assert_eq!(reasons, [""; 0], "{controller}: {:?}", outcome.flows[0].limits);
         }
@@ -69,7 +70,7 @@ fn a_flow_without_a_link_waits_for_timeouts() {
 fn lost_receipts_are_named_where_the_controller_needs_them() {
     let lossy = r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 100 },
                    reverse = { loss = { per_packet = 0.5 } }"#;
-    for (controller, is_named) in [("pcp", true), ("pcp-paper", true), ("vivace", true), ("newreno", false)] {
+    for (controller, is_named) in [("pcp-paper", true), ("vcp-end-to-end", true), ("pcp", false), ("newreno", false)] {
         let (reasons, outcome) = degraded(&with(lossy, format!(r#"controller = "{controller}""#).leak()));
         let share = outcome.flows[0].limits.without_receipt_share().unwrap();
         assert!((0.3..0.7).contains(&share), "{controller}: {share}");

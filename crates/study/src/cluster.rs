@@ -121,7 +121,8 @@ pub(crate) fn run(
         let wrong = |problem| StudyError::Cluster { problem };
         let Delivered { index, reply } = serde_json::from_str(line)
             .map_err(|error| wrong(format!("a reply cannot be read: {error}; use the same version everywhere")))?;
-        let (own, task) = missing.get(index).ok_or_else(|| wrong(format!("a reply to point {index}, which is none")))?;
+        let (own, task) =
+            missing.get(index).ok_or_else(|| wrong(format!("a reply to point {index}, which is none")))?;
         match reply.outcome {
             Ok(outcome) => {
                 task.journal.store(task.point, &outcome, reply.wall_s)?;
@@ -169,8 +170,8 @@ fn outcome(
     let plan = scenario.plan(&axes.collect(), registries).map_err(|error| other(&error))?;
     let reached = RunProgress::default();
     let outcome = caught(|| world.run_with_progress(&plan, &reached));
-    let outcome = outcome.map_err(|panic| Problem::Failed(panicked(&panic, &reached)))?.map_err(|error| {
-        if error.is_of_point() { Problem::Failed(error.to_string()) } else { other(&error) }
-    })?;
+    let outcome = outcome
+        .map_err(|panic| Problem::Failed(panicked(&panic, &reached)))?
+        .map_err(|error| if error.is_of_point() { Problem::Failed(error.to_string()) } else { other(&error) })?;
     serde_json::value::to_raw_value(&outcome).map_err(|error| other(&error))
 }

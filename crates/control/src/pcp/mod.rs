@@ -160,7 +160,6 @@ impl Algorithm for Pcp {
 
     const NEEDS: Option<&'static str> =
         Some("needs the arrival time of each packet, and sends almost nothing without it");
-    const NEEDS_RECEIPTS: bool = true;
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {

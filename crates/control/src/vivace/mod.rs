@@ -189,7 +189,6 @@ impl Algorithm for Vivace {
 
     const NEEDS: Option<&'static str> =
         Some("needs the arrival of each packet; without it only losses reduce its rate");
-    const NEEDS_RECEIPTS: bool = true;
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {

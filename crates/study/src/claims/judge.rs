@@ -178,8 +178,7 @@ impl Group<'_> {
 }
 
 fn verdict<'c>(claim: &'c Claim, groups: &[Group<'_>]) -> ClaimResult<'c> {
-    let unjudged =
-        |reason| ClaimResult { reason: Some(reason), ..ClaimResult::unknown(claim) };
+    let unjudged = |reason| ClaimResult { reason: Some(reason), ..ClaimResult::unknown(claim) };
     let of = |world| groups.iter().find(|group| group.is_of(claim, world));
     let Some(groups) = claim.worlds().map(of).collect::<Option<Vec<_>>>() else {
         return unjudged(format!("there is no {} world here", claim.world));
