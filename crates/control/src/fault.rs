@@ -24,7 +24,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What is wrong with the values of `controller` after an acknowledgement, where packets have `packet` bytes.
+    /// What is wrong with the values of `controller`, where packets have `packet` bytes. To be called after an
+    /// acknowledgement that leaves nothing in flight: with such values the next one does.
     #[inline]
     pub fn of(controller: &impl Controller, packet: Bytes) -> Option<Self> {
         let window = controller.window();

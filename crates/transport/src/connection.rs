@@ -21,7 +21,7 @@ use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
-use crate::limits::{LimitMeter, Limits};
+use crate::limits::{LimitMeter, Limits, Waits};
 use crate::proof::place;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{PacketFeedback, Sender};
@@ -348,9 +348,16 @@ impl Connection {
     pub(crate) fn wants_to_send_now(&mut self, now: Time) -> bool {
         let wants_to_send = self.wants_to_send();
         let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);
-        let is_blocked = !wants_to_send && sender.unsent() > 0 && !scoreboard.has_holes();
-        let is_busy = wants_to_send || sender.unsent() > 0 || !scoreboard.is_empty();
-        self.limits.update(now, is_busy, is_blocked);
+        let waits = if wants_to_send {
+            Waits::Network
+        } else if sender.unsent() > 0 && !scoreboard.has_holes() {
+            Waits::ReceiveWindow
+        } else if sender.unsent() > 0 || !scoreboard.is_empty() {
+            Waits::Network
+        } else {
+            Waits::Application
+        };
+        self.limits.update(now, waits);
         wants_to_send
     }
 

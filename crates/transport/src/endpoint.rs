@@ -275,10 +275,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             feedback,
         };
         self.manager.update(now, flow, &update);
-        let packet = self.slots[index].as_ref().map_or(Bytes::ZERO, |slot| slot.connection.config.packet);
-        let degraded_reason = self.manager.controller(flow).and_then(|controller| {
-            Fault::of(controller, packet).as_ref().map(Fault::reason).or_else(|| controller.degraded_reason())
-        });
+        let controller = self.manager.controller(flow);
+        let mut degraded_reason = controller.and_then(Controller::degraded_reason);
+        // A window or a rate that is too small keeps packets from being in flight.
+        let idle = self.slots[index].as_ref().filter(|slot| slot.connection.in_flight() == Bytes::ZERO);
+        if let (Some(controller), Some(slot)) = (controller, idle) {
+            let fault = Fault::of(controller, slot.connection.config.packet);
+            degraded_reason = fault.as_ref().map(Fault::reason).or(degraded_reason);
+        }
         let is_read = !self.has_unread_events();
         if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read) {
             if slot.degraded_reason.replace(reason) != degraded_reason {

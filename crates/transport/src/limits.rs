@@ -51,12 +51,13 @@ fn share(part: f64, whole: f64) -> Option<f64> {
 
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Waits {
+pub(crate) enum Waits {
     /// The application: there is nothing to send, and nothing in flight.
     #[default]
     Application,
     /// The controller, or the peer.
     Network,
+    /// Only the peer's receive window keeps it from sending.
     ReceiveWindow,
 }
 
@@ -65,30 +66,22 @@ enum Waits {
 pub(crate) struct LimitMeter {
     limits: Limits,
     waits: Waits,
-    /// The time since which it waits for that.
+    /// The time since which it waits for that, and the time of the last update.
     since: Time,
+    seen: Time,
     /// The last departure or delivery.
     last_progress: Time,
 }
 
 impl LimitMeter {
-    /// From now on the connection `is_busy`: it has bytes to send or in flight. If it `is_blocked`, only the peer's receive
-    /// window keeps it from sending.
+    /// From now on the connection `waits` for this.
     #[inline]
-    pub(crate) fn update(&mut self, now: Time, is_busy: bool, is_blocked: bool) {
-        let elapsed = now.since(self.since);
-        self.since = now;
-        if self.waits != Waits::Application {
-            self.limits.busy += elapsed;
+    pub(crate) fn update(&mut self, now: Time, waits: Waits) {
+        self.seen = now;
+        if self.waits != waits {
+            self.limits = self.limits();
+            (self.waits, self.since) = (waits, now);
         }
-        if self.waits == Waits::ReceiveWindow {
-            self.limits.receive_window += elapsed;
-        }
-        self.waits = match (is_busy, is_blocked) {
-            (_, true) => Waits::ReceiveWindow,
-            (true, false) => Waits::Network,
-            (false, false) => Waits::Application,
-        };
     }
 
     #[inline]
@@ -113,8 +106,16 @@ impl LimitMeter {
         self.last_progress = now;
     }
 
+    /// Up to the last update.
     pub(crate) fn limits(&self) -> Limits {
-        self.limits
+        let (mut limits, elapsed) = (self.limits, self.seen.since(self.since));
+        if self.waits != Waits::Application {
+            limits.busy += elapsed;
+        }
+        if self.waits == Waits::ReceiveWindow {
+            limits.receive_window += elapsed;
+        }
+        limits
     }
 }
 
@@ -139,12 +140,14 @@ mod tests {
     #[test]
     fn time_counts_for_what_the_connection_waits_for() {
         let mut meter = LimitMeter::default();
-        meter.update(at(1), false, false); // opened, nothing to send
-        meter.update(at(3), true, false); // a write
-        meter.update(at(4), true, true); // the window is full
-        meter.update(at(8), true, false); // it has opened
-        meter.update(at(11), false, false); // all is acknowledged
-        meter.update(at(20), false, false);
+        meter.update(at(1), Waits::Application);
+        meter.update(at(3), Waits::Network); // a write
+        meter.update(at(4), Waits::ReceiveWindow);
+        meter.update(at(8), Waits::Network); // it has opened
+        meter.update(at(9), Waits::Network);
+        assert_eq!(meter.limits().busy, Duration::from_secs(6));
+        meter.update(at(11), Waits::Application); // all is acknowledged
+        meter.update(at(20), Waits::Application);
         let limits = meter.limits();
         assert_eq!((limits.busy, limits.receive_window), (Duration::from_secs(8), Duration::from_secs(4)));
         assert_eq!((limits.receive_window_share(), limits.without_receipt_share()), (Some(0.5), None));
