@@ -344,9 +344,10 @@ impl Connection {
         self.state == State::Open && self.sender.wants_to_send()
     }
 
-    /// The same, and measures what the connection waits for until something happens again.
-    pub(crate) fn wants_to_send_now(&mut self, now: Time) -> bool {
-        let wants_to_send = self.wants_to_send();
+    /// Measures what the connection waits for until something happens again, after it was asked whether it
+    /// `wants_to_send`.
+    #[inline]
+    pub(crate) fn measure(&mut self, now: Time, wants_to_send: bool) {
         let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);
         let waits = if wants_to_send {
             Waits::Network
@@ -358,7 +359,6 @@ impl Connection {
             Waits::Application
         };
         self.limits.update(now, waits);
-        wants_to_send
     }
 
     /// A packet waits that may leave although the window is full.

@@ -311,7 +311,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             slot.queued = true;
             self.control.push_back(index as u32);
         }
-        if slot.connection.wants_to_send_now(now) {
+        let wants_to_send = slot.connection.wants_to_send();
+        slot.connection.measure(now, wants_to_send);
+        if wants_to_send {
             self.manager.request(now, slot.connection.flow, false);
         }
         self.timers.arm(index as u32, slot.connection.deadline());
@@ -395,8 +397,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 continue;
             };
             self.manager.notify(now, grant.flow, bytes);
-            if slot.connection.wants_to_send_now(now) {
+            if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
+            } else {
+                slot.connection.measure(now, false);
             }
             self.timers.arm(index, slot.connection.deadline());
             let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);

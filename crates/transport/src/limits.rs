@@ -66,9 +66,8 @@ pub(crate) enum Waits {
 pub(crate) struct LimitMeter {
     limits: Limits,
     waits: Waits,
-    /// The time since which it waits for that, and the time of the last update.
+    /// The time since which it waits for that.
     since: Time,
-    seen: Time,
     /// The last departure or delivery.
     last_progress: Time,
 }
@@ -77,9 +76,8 @@ impl LimitMeter {
     /// From now on the connection `waits` for this.
     #[inline]
     pub(crate) fn update(&mut self, now: Time, waits: Waits) {
-        self.seen = now;
         if self.waits != waits {
-            self.limits = self.limits();
+            self.limits = self.limits_at(now);
             (self.waits, self.since) = (waits, now);
         }
     }
@@ -106,9 +104,13 @@ impl LimitMeter {
         self.last_progress = now;
     }
 
-    /// Up to the last update.
+    /// Up to the last departure or delivery.
     pub(crate) fn limits(&self) -> Limits {
-        let (mut limits, elapsed) = (self.limits, self.seen.since(self.since));
+        self.limits_at(self.last_progress)
+    }
+
+    fn limits_at(&self, now: Time) -> Limits {
+        let (mut limits, elapsed) = (self.limits, now.since(self.since));
         if self.waits != Waits::Application {
             limits.busy += elapsed;
         }
@@ -144,7 +146,7 @@ mod tests {
         meter.update(at(3), Waits::Network); // a write
         meter.update(at(4), Waits::ReceiveWindow);
         meter.update(at(8), Waits::Network); // it has opened
-        meter.update(at(9), Waits::Network);
+        meter.on_departure(at(9));
         assert_eq!(meter.limits().busy, Duration::from_secs(6));
         meter.update(at(11), Waits::Application); // all is acknowledged
         meter.update(at(20), Waits::Application);
