@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use rampmeter_session::{Clients, Config, Event, KeyPair, SessionId, Sessions, Suite};
+use rampmeter_session::{Clients, Config, Event, KeyPair, MAX_HELLOS, SessionId, Sessions, Suite};
 use rampmeter_units::{Duration, Stream, Time};
 
 const MAX_SESSIONS: usize = 12;
@@ -68,7 +68,7 @@ fn key(seed: u64) -> KeyPair {
 fn server(is_listed: bool, seed: u64) -> Sessions {
     let clients = if is_listed { Clients::Listed([key(2).public()].into()) } else { Clients::Anyone };
     let suite = Suite::Aes256Gcm;
-    let config = Config { own: key(1), clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4 };
+    let config = Config { own: key(1), clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, max_hellos: MAX_HELLOS };
     Sessions::new(config, Stream::from_seed(seed))
 }
 

@@ -31,13 +31,30 @@ MAX_LINES = 20
 
 
 class Skipped(TypedDict):
-    """A point that the world cannot run."""
+    """A point that the world cannot run, or whose run failed."""
 
     point: str
     reason: str
 
 
-class About(TypedDict):
+class Degraded(TypedDict):
+    """Flows of a point that did not work as designed, or that something else than their controller limited."""
+
+    point: str
+    scheme: str
+    reason: str
+    flows: int
+    first: str
+
+
+class Problems(TypedDict, total=False):
+    """What `run.json` of earlier versions does not have."""
+
+    failed: list[Skipped]
+    degraded: list[Degraded]
+
+
+class About(Problems):
     """Description of a run: `run.json` of the run directory."""
 
     title: str
@@ -155,7 +172,8 @@ def run(
 
     Raises:
         ScenarioError: the file or a value is invalid; the message says what, where, and what to write instead.
-        WorldError: the world cannot run the points; the message says what this machine lacks.
+        WorldError: the world cannot run the points, and the message says what this machine lacks; or runs failed, and
+            it has a line for each. The results of the others are in `out`, for `Run.read`.
 
     """
     if twice := sorted(more_axes.keys() & (axes or {}).keys()):

@@ -45,6 +45,9 @@ impl Failure {
     }
 }
 
+/// The exit code if some of several files or runs failed, and others did not.
+pub(crate) const SOME_FAILED: u8 = 3;
+
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -3,11 +3,13 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{SMALL, Workspace, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 #[test]
 fn get_knows_a_server_by_its_key() {
@@ -321,4 +323,43 @@ fn a_transfer_prints_one_line_at_both_ends() {
     assert_eq!(workspace.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
     let refused = server.line();
     assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
+}
+
+/// Ten seconds is the time without packets after which a server gives up a client.
+#[test]
+fn a_reader_of_the_output_may_pause_for_longer_than_ten_seconds() {
+    let workspace = Workspace::new("paused_reader");
+    let bytes: Vec<u8> = (0..40_000_000_u32).map(|n| ((n * 7) >> 5) as u8).collect();
+    std::fs::write(workspace.0.join("large"), &bytes).unwrap();
+    let server = RunningServer::start(&workspace, &[]);
+    let mut command = workspace.command(&["get", &format!("{}/large", server.address), "-o", "-"]);
+    let mut client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut output = client.stdout.take().unwrap();
+    let mut got = vec![0; 100_000];
+    output.read_exact(&mut got).unwrap();
+    std::thread::sleep(Duration::from_secs(13));
+    output.read_to_end(&mut got).unwrap();
+    let ended = client.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    assert!(got == bytes, "{} bytes", got.len());
+}
+
+#[test]
+fn a_silent_server_counts_as_unreachable_after_the_timeout() {
+    let workspace = Workspace::new("silent_server");
+    std::fs::write(workspace.0.join("large"), vec![7; 60_000_000]).unwrap();
+    let server = RunningServer::start(&workspace, &["--rate", "32 Mb/s"]);
+    let url = format!("{}/large?key={}", server.address, server.key);
+    let mut command = workspace.command(&["get", &url, "-o", "copy", "--timeout", "15 s"]);
+    let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let stop = |signal| kill(Pid::from_raw(server.child.id() as i32), signal).unwrap();
+    stop(Signal::SIGSTOP);
+    let since = Instant::now();
+    let ended = client.wait_with_output().unwrap();
+    let waited = since.elapsed();
+    stop(Signal::SIGCONT);
+    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended.stderr));
+    let expected = Duration::from_secs(14)..Duration::from_secs(20);
+    assert!(expected.contains(&waited), "{waited:?}: {}", text(&ended.stderr));
 }

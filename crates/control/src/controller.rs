@@ -230,13 +230,14 @@ pub trait Controller: Debug {
         Time::MAX
     }
 
-    /// The maximum number of bytes in flight; [`Bytes::MAX`] for no limit.
+    /// The maximum number of bytes in flight, at least one packet; [`Bytes::MAX`] for no limit. A smaller one is an error
+    /// in the controller ([`Fault`](crate::Fault)).
     fn window(&self) -> Bytes;
 
     /// The permission to send the next packet.
     fn departure(&self) -> Departure;
 
-    /// The sending rate; `None` where only the window limits sending.
+    /// The sending rate, above zero; `None` where only the window limits sending.
     fn rate(&self) -> Option<Rate>;
 
     /// The ECN code of its packets, where the scheme defines its own meaning of codes. `None`: the flow's settings
@@ -281,6 +282,10 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// The information that it needs beyond what programs report to a host's Congestion Manager (bytes, losses, a
     /// round-trip time), and how it behaves without that information, as a message for the user.
     const NEEDS: Option<&'static str> = None;
+
+    /// What it does where packets arrive without a receipt (arrival time and code), because acknowledgements are lost, if
+    /// that costs it much of its rate. A message for the user.
+    const NEEDS_RECEIPTS: Option<&'static str> = None;
 
     /// A controller before [`Controller::on_path`], with its own random stream.
     fn new(config: &Self::Config, random: Stream) -> Self;

@@ -48,6 +48,7 @@ mod check;
 mod controller;
 mod delays;
 mod episode;
+mod fault;
 mod history;
 mod hystart;
 mod line;
@@ -93,6 +94,7 @@ pub mod vivace;
 pub mod xcp;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Path, Sent};
+pub use fault::Fault;
 pub use history::History;
 pub use pacer::Pacer;
 pub use rampmeter_units as units;

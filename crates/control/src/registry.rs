@@ -20,6 +20,7 @@ pub struct Registry(units::Registry<Factory, Facts>);
 #[derive(Debug, Clone)]
 struct Facts {
     needs: Option<&'static str>,
+    needs_receipts: Option<&'static str>,
 }
 
 impl Registry {
@@ -30,7 +31,7 @@ impl Registry {
     }
 
     fn insert<A: Algorithm>(self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
-        let facts = Facts { needs: A::NEEDS };
+        let facts = Facts { needs: A::NEEDS, needs_receipts: A::NEEDS_RECEIPTS };
         let factory = move |config| -> Factory { Arc::new(move |random| wrap(A::new(&config, random))) };
         Self(self.0.insert(name, about, facts, factory))
     }
@@ -48,6 +49,11 @@ impl Registry {
     /// The information that the controller `name` needs and programs do not report ([`Algorithm::NEEDS`]).
     pub fn needs(&self, name: &str) -> Option<&'static str> {
         self.0.facts(name).and_then(|facts| facts.needs)
+    }
+
+    /// What the controller `name` does without receipts, if it needs them ([`Algorithm::NEEDS_RECEIPTS`]).
+    pub fn needs_receipts(&self, name: &str) -> Option<&'static str> {
+        self.0.facts(name).and_then(|facts| facts.needs_receipts)
     }
 
     /// Every name with its description, in alphabetical order.

@@ -136,6 +136,9 @@ impl VcpEndToEnd {
 impl Algorithm for VcpEndToEnd {
     type Config = Config;
 
+    const NEEDS_RECEIPTS: Option<&'static str> =
+        Some("estimates the load of the path by the delays of all packets, and reduces its rate without them");
+
     fn new(config: &Config, _random: Stream) -> Self {
         Self {
             config: config.clone(),

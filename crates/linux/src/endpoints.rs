@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, path_of};
+use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, WorldError, path_of};
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
 use rampmeter_workload::{Alarms, Carrier, End, Event, Path, Reply};
@@ -96,7 +96,9 @@ impl<'a> Endpoints<'a> {
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
-        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, ..Limits::default() };
+        // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
+        let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
+        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
         let id = self.wire.add(Host::in_clear(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())
@@ -298,6 +300,14 @@ impl<'a> Endpoints<'a> {
             HostEvent::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
                     self.results.degraded.push(Degraded { flow, reason: why.into() });
+                    let endpoint = self.wire.host(host).map(Host::endpoint);
+                    let controller = endpoint.and_then(|it| it.manager().controller(it.flow(id)?));
+                    let (plan, now) = (self.run.plan, self.run.clock.now());
+                    let failure = controller.and_then(|it| WorldError::of_controller(plan, flow, it, now));
+                    if failure.is_some() {
+                        self.results.failure = failure;
+                        self.run.end();
+                    }
                 }
             }
             HostEvent::Closed(id, _, ref statistics) => {
@@ -309,6 +319,7 @@ impl<'a> Endpoints<'a> {
                 record.finish(&self.run);
                 record.outcome.sent_packets = statistics.data_packets;
                 record.outcome.retransmitted_packets = statistics.retransmitted;
+                record.outcome.limits = statistics.limits;
             }
         }
     }
@@ -358,6 +369,7 @@ impl<'a> Endpoints<'a> {
             let statistics = living.statistics();
             record.outcome.sent_packets = statistics.data_packets;
             record.outcome.retransmitted_packets = statistics.retransmitted;
+            record.outcome.limits = statistics.limits;
         }
         self.results.flows.push(record.outcome);
     }

@@ -10,8 +10,8 @@ use std::os::fd::AsFd;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_net::TcpInfo;
-use rampmeter_scenario::{FlowSample, Sender};
-use rampmeter_units::{Rate, Time};
+use rampmeter_scenario::{FlowSample, Limits, Sender};
+use rampmeter_units::{Duration, Rate, Time};
 use rampmeter_workload::{Alarms, End, Event, Path};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -265,6 +265,11 @@ impl<'a> Kernel<'a> {
         if let Some(Ok(info)) = ends[End::Sender as usize].as_ref().map(TcpInfo::of) {
             outcome.sent_packets = u64::from(info.data_packets);
             outcome.retransmitted_packets = u64::from(info.retransmitted);
+            outcome.limits = Limits {
+                busy: Duration::from_micros(info.busy_us),
+                receive_window: Duration::from_micros(info.receive_window_us),
+                ..Limits::default()
+            };
         }
         self.results.flows.push(outcome);
     }

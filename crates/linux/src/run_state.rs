@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Limits, Plan, WorldError};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{AnyApplication, Application, End, Event, Path, Reply};
 
@@ -77,6 +77,8 @@ pub(crate) struct FlowResults {
     pub(crate) flows: Vec<FlowOutcome>,
     pub(crate) samples: Vec<FlowSample>,
     pub(crate) degraded: Vec<Degraded>,
+    /// Why the run has no outcome.
+    pub(crate) failure: Option<WorldError>,
 }
 
 /// The output of an application at one end of its flow.
@@ -114,6 +116,7 @@ impl FlowRecord {
             delivered_measured: Bytes::ZERO,
             sent_packets: 0,
             retransmitted_packets: 0,
+            limits: Limits::default(),
             report: rampmeter_workload::Report::default(),
         };
         let application = plan.application(flow);

@@ -98,7 +98,11 @@ impl Emulated {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        Ok((outcome(plan, results, measurements, host_jitter), waited))
+        let [mut ours, kernel] = results;
+        match ours.failure.take() {
+            Some(error) => Err(error),
+            None => Ok((outcome(plan, [ours, kernel], measurements, host_jitter), waited)),
+        }
     }
 
     /// Ends the run when its time is over, all transfers have ended or it was interrupted.
@@ -179,8 +183,17 @@ fn host(side: Side, mtu: u32) -> Result<Host, WorldError> {
     })
 }
 
-/// Runs `work`, and ends the run if it fails.
+/// Runs `work`, and ends the run if it fails or panics.
 fn ending<T>(run: &RunState<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    struct End<'a>(&'a RunState<'a>);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                self.0.end();
+            }
+        }
+    }
+    let _end = End(run);
     work().inspect_err(|_| run.end())
 }
 

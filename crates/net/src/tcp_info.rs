@@ -54,7 +54,11 @@ pub struct TcpInfo {
     /// Packets with payload sent, retransmissions included.
     pub data_packets: u32,
     delivery_rate: u64,
-    limited_us: [u64; 3],
+    /// The time with bytes to send or in flight.
+    pub busy_us: u64,
+    /// The part of it in which the peer's receive window was full.
+    pub receive_window_us: u64,
+    send_buffer_us: u64,
     delivered: u32,
     /// Packets delivered with a congestion mark.
     pub marked: u32,

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Cluster, Directory, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Cluster, Directory, Finished, Program, Progress, Resume, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -102,7 +102,7 @@ fn run(
             });
             loop {
                 match result.recv_timeout(SIGNAL_CHECK_INTERVAL) {
-                    Ok(result) => return result.map(drop).map_err(|error| refuse(&error)),
+                    Ok(result) => return result.map_err(|error| refuse(&error)).and_then(|results| check(&results)),
                     Err(RecvTimeoutError::Timeout) => Python::attach(|python| {
                         python.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))
                     })?,
@@ -166,6 +166,13 @@ fn report(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
 #[pyfunction]
 fn enter_user_namespace() {
     let _ = rampmeter_linux::enter_user_namespace();
+}
+
+/// An error if runs failed. The results of the others are in the run directory.
+fn check<T>(results: &[Finished<T>]) -> PyResult<()> {
+    let failed = results.iter().filter_map(|result| result.as_ref().err()).filter(|it| it.is_failed);
+    let lines: Vec<String> = failed.map(|it| format!("failed at {}: {}", it.point, it.reason)).collect();
+    if lines.is_empty() { Ok(()) } else { Err(WorldError::new_err(lines.join("\n"))) }
 }
 
 fn refuse(error: &StudyError) -> PyErr {

@@ -89,11 +89,13 @@ pub struct Scheme {
     pub agent: AgentConfig,
     /// Creates its controllers.
     pub controller: Factory,
+    /// What they do without receipts, if they need them ([`rampmeter_control::Algorithm::NEEDS_RECEIPTS`]).
+    pub needs_receipts: Option<&'static str>,
 }
 
 impl fmt::Debug for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, sharing, agent, controller: _ } = self;
+        let Self { config, sharing, agent, controller: _, needs_receipts: _ } = self;
         f.debug_struct("Scheme")
             .field("config", config)
             .field("sharing", sharing)

@@ -100,6 +100,28 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
             flow.retransmitted_packets
         }),
         Of::number(
+            "receive_window_share",
+            "part of the time with data to send or in flight in which only the peer's receive window kept data from being \
+             sent; null for datagrams. Above 0.5 the flow is `degraded`",
+            |_, flow| flow.limits.receive_window_share(),
+        )
+        .unit("fraction"),
+        Of::number(
+            "timeout_share",
+            "part of the same time that retransmission timeouts took, each from the last departure or delivery on; null \
+             for datagrams and kernel TCP. Above 0.5 the flow is `degraded`",
+            |run, flow| flow.limits.timeout_share().filter(|_| run.plan.schemes[flow.scheme].ours().is_some()),
+        )
+        .unit("fraction"),
+        Of::number(
+            "without_receipt_share",
+            "part of the delivered bytes whose packets were reported without an arrival time, because the acknowledgement \
+             with their receipts was lost; null for datagrams and kernel TCP. Above 0.1 the flow is `degraded`, if its \
+             controller needs receipts",
+            |_, flow| flow.limits.without_receipt_share(),
+        )
+        .unit("fraction"),
+        Of::number(
             "just_below_share",
             "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow",
             |_, flow| flow.report.just_below_share,

@@ -17,6 +17,7 @@ mod conditions;
 mod document;
 mod error;
 mod file;
+mod limits;
 mod outcome;
 mod placeholder;
 mod plan;
@@ -48,6 +49,7 @@ pub use plan::{
 };
 pub use point::Point;
 pub use portable::Portable;
+pub use rampmeter_transport::Limits;
 pub use registries::Registries;
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;

@@ -2,6 +2,7 @@
 
 use rampmeter_control::Controller;
 use rampmeter_router::{Backlog, ClassDelays, Counts, DelaySummary, Link, Parcel, QueueSummary, Router};
+use rampmeter_transport::Limits;
 use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
 use rampmeter_workload::{Carrier, Report};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,8 @@ pub struct FlowOutcome {
     pub sent_packets: u64,
     /// Packets that retransmitted stream bytes.
     pub retransmitted_packets: u64,
+    /// What stopped it from sending, other than its controller.
+    pub limits: Limits,
     /// The measurements of its application.
     pub report: Report,
 }

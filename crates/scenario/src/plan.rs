@@ -142,6 +142,12 @@ impl Plan {
         Share { weight: traffic.weight, curve: traffic.curve, ..Share::default() }
     }
 
+    /// The sender and the receiver of the flow with this index in [`Plan::flows`]: `source.0 > sink.0`.
+    pub fn flow_name(&self, flow: usize) -> String {
+        let FlowPlan { from, to, .. } = self.flows[flow];
+        format!("{} > {}", self.nodes[from.0].name, self.nodes[to.0].name)
+    }
+
     /// Creates the application of the flow with this index in [`Plan::flows`].
     pub fn application(&self, flow: usize) -> AnyApplication {
         let FlowPlan { traffic, bytes, .. } = self.flows[flow];

@@ -68,6 +68,7 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
+            let needs_receipts = controllers.needs_receipts(controller);
             let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {
                 RegistryError::Unknown { .. } => place.error(error),
                 RegistryError::Settings { .. } => settings.place_of(&error).error(error),
@@ -82,7 +83,7 @@ fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<S
                 return Err(transport.place_of(&wrong).error(wrong));
             }
             let sharing = Sharing { min_rto: config.min_rto, ..*sharing };
-            Sender::Ours(Box::new(Scheme { config, sharing, agent: *agent, controller }))
+            Sender::Ours(Box::new(Scheme { config, sharing, agent: *agent, controller, needs_receipts }))
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::columns::FlowGroup;
+use crate::limits::limited;
 use crate::{Degraded, Outcome, Plan, Point, Row, Run, Schema, Value};
 
 /// The summary of a run.
@@ -20,16 +21,16 @@ pub struct Summary {
     pub traffic: Vec<(String, Row)>,
     /// Measured links by name, in the plan's order, by the columns of [`Schema::links`].
     pub links: Vec<(String, Row)>,
-    /// Flows whose controllers were degraded, grouped by reason.
+    /// Flows whose controllers were degraded, or that something else limited, grouped by reason.
     pub degraded: Vec<DegradedSummary>,
     /// Duration of the run in seconds of real time.
     pub wall_s: f64,
 }
 
-/// Flows of one scheme whose controllers were degraded for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+/// Flows of one scheme that were degraded for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct DegradedSummary {
-    /// The reason, and what the controller does instead.
+    /// The reason, and what the controller does instead, or the remedy.
     pub reason: String,
     /// The flows' scheme.
     pub scheme: String,
@@ -95,11 +96,13 @@ impl Serialize for Object<'_> {
 }
 
 impl DegradedSummary {
-    /// The summaries of `outcome`, the result of `plan`.
+    /// The summaries of `outcome`, the result of `plan`: of what controllers reported, and of what else limits flows.
     pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Self> {
         let mut summaries: Vec<Self> = Vec::new();
         let mut seen = BTreeSet::new();
-        for Degraded { flow, reason } in outcome.degraded.iter().filter(|one| seen.insert((one.flow, &one.reason))) {
+        let limited = limited(plan, outcome);
+        let all = outcome.degraded.iter().chain(&limited);
+        for Degraded { flow, reason } in all.filter(|one| seen.insert((one.flow, &one.reason))) {
             let planned = &plan.flows[*flow];
             let scheme = &plan.schemes[planned.scheme].name;
             match summaries.iter_mut().find(|one| one.reason == *reason && one.scheme == *scheme) {
@@ -107,7 +110,7 @@ impl DegradedSummary {
                 None => summaries.push(Self {
                     reason: reason.clone(),
                     scheme: scheme.clone(),
-                    first: format!("{} > {}", plan.nodes[planned.from.0].name, plan.nodes[planned.to.0].name),
+                    first: plan.flow_name(*flow),
                     flows: 1,
                 }),
             }

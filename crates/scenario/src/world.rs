@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rampmeter_control::{Controller, Fault};
 use rampmeter_units::Time;
 use thiserror::Error;
 
@@ -31,9 +32,36 @@ pub enum WorldError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// A controller returned a wrong value.
+    #[error("the controller of scheme `{scheme}` {fault}; of flow {flow}, at {}", at.since(Time::ZERO))]
+    Controller {
+        /// The name of its scheme.
+        scheme: String,
+        /// Its flow: `source.0 > sink.0`.
+        flow: String,
+        /// What is wrong, and the remedy.
+        fault: Fault,
+        /// When.
+        at: Time,
+    },
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl WorldError {
+    /// The error if `controller` of the flow with this index in [`Plan::flows`] returns a wrong value at `at`.
+    pub fn of_controller(plan: &Plan, flow: usize, controller: &impl Controller, at: Time) -> Option<Self> {
+        let planned = &plan.flows[flow];
+        let scheme = &plan.schemes[planned.scheme];
+        let fault = Fault::of(controller, scheme.ours()?.config.packet)?;
+        Some(Self::Controller { scheme: scheme.name.clone(), flow: plan.flow_name(flow), fault, at })
+    }
+
+    /// Whether the error is in what a point runs, so that other points may run.
+    pub fn is_of_point(&self) -> bool {
+        matches!(self, Self::Controller { .. })
+    }
 }
 
 /// The progress of a run: the world writes it, others read it. Runs do not depend on it.

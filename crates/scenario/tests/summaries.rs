@@ -4,8 +4,8 @@ mod common;
 
 use common::{SMALL, plan};
 use rampmeter_scenario::{
-    FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema, Series,
-    Summary,
+    FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema,
+    Series, Summary,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -29,6 +29,7 @@ fn the_summary_counts_transfers_after_warm_up() {
         delivered_measured: Bytes::ZERO,
         sent_packets: 1,
         retransmitted_packets: 0,
+        limits: Limits::default(),
         report: rampmeter_workload::Report::default(),
     };
     let counts =
@@ -100,6 +101,7 @@ fn an_unfinished_transfer_has_the_slowdown_of_its_age() {
         delivered_measured: Bytes::ZERO,
         sent_packets: 1,
         retransmitted_packets: 0,
+        limits: Limits::default(),
         report: rampmeter_workload::Report::default(),
     };
     let flows = vec![outcome(0, Some(Duration::from_millis(50))), outcome(1, None)];
@@ -140,6 +142,7 @@ fn long_lived_flows_are_judged_by_measured_bytes() {
         delivered_measured: Bytes::new(megabytes * 1_000_000),
         sent_packets: 1,
         retransmitted_packets: 0,
+        limits: Limits::default(),
         report: rampmeter_workload::Report::default(),
     };
     let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
@@ -211,6 +214,7 @@ fn each_of_several_kinds_of_traffic_has_a_summary() {
         delivered_measured: Bytes::new(9_000_000 * (1 + 2 * plan.flows[flow].traffic as u64)),
         sent_packets: 1,
         retransmitted_packets: 0,
+        limits: Limits::default(),
         report: rampmeter_workload::Report::default(),
     };
     let outcome = Outcome { flows: (0..4).map(outcome).collect(), ..Outcome::default() };

@@ -22,6 +22,7 @@ use rand::RngCore;
 pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
 pub use responder::{Openers, Refusal};
 
+pub use self::initiator::MAX_HELLOS;
 use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
 use crate::group::Member;
@@ -74,12 +75,21 @@ pub struct Config {
     pub max_sessions: usize,
     /// The maximum number of the host's own sessions whose initiator has not proved its address.
     pub max_half_open: usize,
+    /// The number of `Hello`s to a host that does not answer and whose key is not known.
+    pub max_hellos: u32,
 }
 
 impl Config {
     /// The settings of a host that opens sessions.
     pub fn client(own: KeyPair) -> Self {
-        Self { own, clients: Clients::None, suite: Suite::fastest(), max_sessions: 1024, max_half_open: 0 }
+        Self {
+            own,
+            clients: Clients::None,
+            suite: Suite::fastest(),
+            max_sessions: 1024,
+            max_half_open: 0,
+            max_hellos: MAX_HELLOS,
+        }
     }
 }
 

@@ -28,7 +28,7 @@ fn key(seed: u64) -> KeyPair {
 
 fn server(clients: Clients) -> Sessions {
     let suite = Suite::Aes256Gcm;
-    let config = Config { own: key(1), clients, suite, max_sessions: 100, max_half_open: 10 };
+    let config = Config { own: key(1), clients, suite, max_sessions: 100, max_half_open: 10, max_hellos: MAX_HELLOS };
     Sessions::new(config, Stream::from_seed(11))
 }
 

@@ -92,6 +92,7 @@ impl Simulation<'_> {
                 delivered_measured: flow.delivered_measured,
                 sent_packets: statistics.data_packets + datagrams,
                 retransmitted_packets: statistics.retransmitted,
+                limits: statistics.limits,
                 report: flow.report.unwrap_or_default(),
             }
         });

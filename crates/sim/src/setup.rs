@@ -67,6 +67,7 @@ impl<'a> Simulation<'a> {
             pool: Pool::default(),
             header: Packet::default(),
             pending: 0,
+            failure: None,
             data_packets: 0,
         })
     }

@@ -5,7 +5,7 @@
 
 use rampmeter_manager::Thresholds;
 use rampmeter_router::Parcel;
-use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, path_of};
+use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, WorldError, path_of};
 use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::{Kind, Packet};
@@ -27,6 +27,17 @@ const PROGRESS_STEPS: u64 = 1000;
 /// Processing time of each packet that arrived at a host during a stall.
 const RECEIVE_TIME: Duration = Duration::from_micros(5);
 
+/// The time of the last event. It is reported if that panics.
+struct LastEvent<'a>(&'a RunProgress, Time);
+
+impl Drop for LastEvent<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.tell(self.1);
+        }
+    }
+}
+
 /// A network with its packets and flows.
 pub(crate) struct Simulation<'a> {
     pub(crate) plan: &'a Plan,
@@ -47,20 +58,24 @@ pub(crate) struct Simulation<'a> {
     pub(crate) header: Packet,
     /// Unfinished transfers that the run waits for.
     pub(crate) pending: usize,
+    /// Why the run has no outcome.
+    pub(crate) failure: Option<WorldError>,
     /// Packets with payload that were delivered to hosts.
     pub(crate) data_packets: u64,
 }
 
 impl Simulation<'_> {
-    pub(crate) fn run(mut self, reached: &RunProgress) -> Outcome {
+    pub(crate) fn run(mut self, reached: &RunProgress) -> Result<Outcome, WorldError> {
         let end = self.plan.end();
         let step = end.since(Time::ZERO) / PROGRESS_STEPS;
         // Of the next progress report, or the end.
         let mut next_report = Time::ZERO;
-        while !(self.meters.over && self.pending == 0) {
+        let mut last = LastEvent(reached, Time::ZERO);
+        while self.failure.is_none() && !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
             let (now, actor) = self.agenda.next();
             let next = now.min(planned);
+            last.1 = next;
             if next > next_report {
                 if next > end {
                     break;
@@ -74,7 +89,10 @@ impl Simulation<'_> {
                 self.run_entry(now, entry);
             }
         }
-        self.outcome()
+        match self.failure.take() {
+            Some(error) => Err(error),
+            None => Ok(self.outcome()),
+        }
     }
 
     fn wake(&mut self, now: Time, actor: Actor) {
@@ -380,6 +398,10 @@ impl Simulation<'_> {
             TransportEvent::Degraded(connection, why) => {
                 let flow = self.hosts[host as usize].flow(connection) as usize;
                 self.meters.degraded.push(Degraded { flow, reason: why.into() });
+                let endpoint = &self.hosts[host as usize].endpoint;
+                let controller = endpoint.flow(connection).and_then(|name| endpoint.manager().controller(name));
+                let failure = controller.and_then(|it| WorldError::of_controller(self.plan, flow, it, now));
+                self.failure = self.failure.take().or(failure);
             }
             TransportEvent::Closed(connection, _, statistics) => {
                 let index = self.hosts[host as usize].flow(connection);

@@ -25,6 +25,6 @@ impl World for Simulated {
                 advice: "run it with --world emulated".into(),
             });
         }
-        Ok(Simulation::new(plan)?.run(reached))
+        Simulation::new(plan)?.run(reached)
     }
 }

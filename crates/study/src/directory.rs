@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   runs/offered_load-1f2e3d4c5b6a7980/
-//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, skipped points and the reasons
+//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, skipped and failed points, degraded flows, the reasons
 //!     points/           the journal: one file per finished point
 //!     runs.parquet      one row per run         links.parquet    one row per run and measured link
 //!     flows.parquet     one row per run and flow  *_series.parquet samples over time, if the scenario has `series`
@@ -11,12 +11,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Outcome, Run, Scenario, Summary, World};
+use rampmeter_scenario::{DegradedSummary, Outcome, Run, Scenario, Summary, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::journal::{short_hash, write_atomically};
-use crate::{Finished, Journal, Program, Progress, Skipped, StudyError, Sweep, Task, tables};
+use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task, Unfinished, tables};
 
 /// The description of a run in `run.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,19 @@ struct RunInfo {
     axes: Map<String, Value>,
     points: usize,
     finished: usize,
-    skipped: Vec<Skipped>,
+    skipped: Vec<Unfinished>,
+    #[serde(default)]
+    failed: Vec<Unfinished>,
+    #[serde(default)]
+    degraded: Vec<DegradedFlows>,
+}
+
+/// Flows of a point that were degraded.
+#[derive(Debug, Serialize, Deserialize)]
+struct DegradedFlows {
+    point: String,
+    #[serde(flatten)]
+    flows: DegradedSummary,
 }
 
 /// The finished points of its directory that a run keeps. Points of another build of the program are never kept.
@@ -89,6 +101,8 @@ impl Directory {
             points: scenario.points().len(),
             finished: 0,
             skipped: Vec::new(),
+            failed: Vec::new(),
+            degraded: Vec::new(),
         };
         let existing = RunInfo::read(&path)?;
         if let Some(what) = existing.as_ref().and_then(|existing| info.differs(existing)) {
@@ -129,7 +143,14 @@ impl Directory {
         let results = sweep.run(&tasks, keep, watch)?;
         let results = tables::write(&self.path, scenario, sweep.schema, &self.journal, results)?;
         self.info.finished = results.iter().flatten().count();
-        self.info.skipped = results.iter().filter_map(|result| result.clone().err()).collect();
+        let unfinished = results.iter().filter_map(|result| result.clone().err());
+        (self.info.failed, self.info.skipped) = unfinished.partition(|it| it.is_failed);
+        let of_run = |run: &Summary| {
+            let point = run.point.to_string();
+            let flows = run.degraded.iter().cloned();
+            flows.map(move |flows| DegradedFlows { point: point.clone(), flows }).collect::<Vec<_>>()
+        };
+        self.info.degraded = results.iter().flatten().flat_map(of_run).collect();
         self.write_run()?;
         Ok(results)
     }

@@ -111,7 +111,7 @@ pub(crate) fn short_hash(parts: &[&str]) -> String {
 mod tests {
     use rampmeter_router::{Backlog, Counts, QueueSummary};
     use rampmeter_scenario::{
-        Degraded, FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, QueueId, Series,
+        Degraded, FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, QueueId, Series,
     };
     use rampmeter_units::{Bytes, Duration, Rate, Time};
     use rampmeter_workload::Report;
@@ -129,6 +129,7 @@ mod tests {
             delivered_measured: Bytes::new(5),
             sent_packets: 9,
             retransmitted_packets: 2,
+            limits: Limits::default(),
             report: Report { just_below_share: Some(1.0 / 3.0), stalls: Some(3), ..Report::default() },
         };
         let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };

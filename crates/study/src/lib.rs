@@ -14,6 +14,7 @@
 //! [`claims`] tests measurable sentences of papers against such runs. [`evaluation`] asks the questions of RFC 9743 of a
 //! controller and of its rivals.
 
+mod caught;
 pub mod claims;
 mod cluster;
 mod directory;
@@ -29,4 +30,4 @@ pub use directory::{Directory, Resume, default_directory};
 pub use error::StudyError;
 pub use journal::{Journal, Program};
 pub use overview::overview;
-pub use sweep::{Finished, Progress, RunningPoints, Skipped, Sweep, Task};
+pub use sweep::{Finished, Progress, RunningPoints, Sweep, Task, Unfinished};

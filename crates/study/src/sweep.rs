@@ -10,6 +10,8 @@ use rampmeter_scenario::{Point, Registries, Run, RunProgress, Scenario, Schema, 
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
+use crate::cluster::Carried;
 use crate::{Cluster, Journal, StudyError};
 
 /// The interval of progress reports while points are running.
@@ -28,16 +30,19 @@ pub struct Task<'a> {
     pub journal: &'a Journal,
 }
 
-/// The result of a point: the value that is kept of its run, if its world could run it.
-pub type Finished<T> = Result<T, Skipped>;
+/// The result of a point: the value that is kept of its run, if it has an outcome.
+pub type Finished<T> = Result<T, Unfinished>;
 
-/// A point that its world cannot run.
+/// A point without an outcome: its world cannot run it, or its run failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct Unfinished {
     /// The point as text: `scheme = "pcp", seed = 1`.
     pub point: String,
-    /// The missing feature of the world, and the remedy.
+    /// The missing feature of the world, or the error, and the remedy.
     pub reason: String,
+    /// Whether its run failed: a controller returned a wrong value, or something panicked. Others of the sweep go on.
+    #[serde(skip)]
+    pub is_failed: bool,
 }
 
 /// The progress of a sweep.
@@ -97,10 +102,10 @@ impl Sweep<'_> {
     ) -> Result<Vec<Finished<T>>, StudyError> {
         let carried = match self.cluster {
             Some(cluster) => crate::cluster::run(cluster, tasks, self.stop, &mut watch)?,
-            None => 0,
+            None => Carried::default(),
         };
         let mut watch =
-            |progress: Progress| watch(Progress { kept: progress.kept.saturating_sub(carried), ..progress });
+            |progress: Progress| watch(Progress { kept: progress.kept.saturating_sub(carried.stored), ..progress });
         let started_at = Instant::now();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let mut results: Vec<Option<Finished<T>>> = tasks.iter().map(|_| None).collect();
@@ -111,12 +116,16 @@ impl Sweep<'_> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             for worker in &workers {
-                let (send, next, failed, keep) = (send.clone(), &next, &failed, &keep);
+                let (send, next, failed, keep, carried) = (send.clone(), &next, &failed, &keep, &carried);
                 scope.spawn(move || {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(index) else { break };
-                        if send.send((index, task.run(self.registries, worker, keep))).is_err() {
+                        let result = match carried.failed.get(&index) {
+                            Some(reason) => Ok((Err(task.failed(reason.clone())), false)),
+                            None => task.run(self.registries, worker, keep),
+                        };
+                        if send.send((index, result)).is_err() {
                             break;
                         }
                     }
@@ -200,7 +209,19 @@ impl Worker {
     }
 }
 
+/// The reason of a point whose run panicked after it had `reached` a time.
+pub(crate) fn panicked(panic: &str, reached: &RunProgress) -> String {
+    match reached.at() {
+        Time::ZERO => panic.to_owned(),
+        at => format!("{panic}; at {} of the run", at.since(Time::ZERO)),
+    }
+}
+
 impl Task<'_> {
+    fn failed(&self, reason: String) -> Unfinished {
+        Unfinished { point: self.point.to_string(), reason, is_failed: true }
+    }
+
     /// The result, and whether the journal had it.
     fn run<T>(
         &self,
@@ -217,15 +238,17 @@ impl Task<'_> {
         let started_at = Instant::now();
         worker.reached.tell(Time::ZERO);
         worker.end.store(plan.end().as_nanos(), Ordering::Relaxed);
-        let outcome = self.world.run_with_progress(&plan, &worker.reached);
+        let outcome = caught(|| self.world.run_with_progress(&plan, &worker.reached));
         worker.end.store(0, Ordering::Relaxed);
         let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error @ WorldError::Unsupported { .. }) => {
-                let skipped = Skipped { point: self.point.to_string(), reason: error.to_string() };
-                return Ok((Err(skipped), false));
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error @ WorldError::Unsupported { .. })) => {
+                let unfinished = Unfinished { is_failed: false, ..self.failed(error.to_string()) };
+                return Ok((Err(unfinished), false));
             }
-            Err(error) => return Err(StudyError::World { point: self.point.to_string(), error }),
+            Ok(Err(error)) if error.is_of_point() => return Ok((Err(self.failed(error.to_string())), false)),
+            Ok(Err(error)) => return Err(StudyError::World { point: self.point.to_string(), error }),
+            Err(panic) => return Ok((Err(self.failed(panicked(&panic, &worker.reached))), false)),
         };
         let wall_s = started_at.elapsed().as_secs_f64();
         self.journal.store(self.point, &outcome, wall_s)?;

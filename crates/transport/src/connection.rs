@@ -21,6 +21,7 @@ use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
+use crate::limits::{LimitMeter, Limits, Waits};
 use crate::proof::place;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{PacketFeedback, Sender};
@@ -82,6 +83,8 @@ pub struct Statistics {
     pub min_rtt: Duration,
     /// The time at which both streams were delivered. Later packets only let the peer know it.
     pub delivered_at: Option<Time>,
+    /// What stopped this side from sending, other than the controller.
+    pub limits: Limits,
 }
 
 /// The result of an arriving packet.
@@ -130,6 +133,7 @@ pub struct Connection {
     handshake_due: bool,
     ping_due: bool,
     statistics: Statistics,
+    pub(crate) limits: LimitMeter,
 }
 
 impl Connection {
@@ -170,6 +174,7 @@ impl Connection {
             handshake_due: true,
             ping_due: false,
             statistics: Statistics::default(),
+            limits: LimitMeter::default(),
         }
     }
 
@@ -339,6 +344,23 @@ impl Connection {
         self.state == State::Open && self.sender.wants_to_send()
     }
 
+    /// Measures what the connection waits for until something happens again, after it was asked whether it
+    /// `wants_to_send`.
+    #[inline]
+    pub(crate) fn measure(&mut self, now: Time, wants_to_send: bool) {
+        let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);
+        let waits = if wants_to_send {
+            Waits::Network
+        } else if sender.unsent() > 0 && !scoreboard.has_holes() {
+            Waits::ReceiveWindow
+        } else if sender.unsent() > 0 || !scoreboard.is_empty() {
+            Waits::Network
+        } else {
+            Waits::Application
+        };
+        self.limits.update(now, waits);
+    }
+
     /// A packet waits that may leave although the window is full.
     pub(crate) fn wants_to_probe(&self) -> bool {
         self.state == State::Open && self.sender.wants_to_probe()
@@ -379,6 +401,7 @@ impl Connection {
         let secret = if self.config.requires_proofs() { random.next_u32() as u8 } else { 0 };
         packet.number = self.sender.sent(now, piece, bytes, grant.number, secret);
         self.statistics.data_packets += u64::from(piece.payload > 0);
+        self.limits.on_departure(now);
         Some((piece.start, Bytes::new(bytes.into())))
     }
 
@@ -447,6 +470,7 @@ impl Connection {
             spurious: self.sender.spurious,
             smoothed_rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
+            limits: self.limits.limits(),
             ..self.statistics
         }
     }

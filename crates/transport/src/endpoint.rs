@@ -14,7 +14,7 @@ mod size_search;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use rampmeter_control::{Controller, History};
+use rampmeter_control::{Controller, Fault, History};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Owner, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
@@ -215,6 +215,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             if code == Ecn::NotEct {
                 packet_feedback.ignore_marks();
             }
+            connection.limits.on_feedback(now, &packet_feedback.change);
             self.search_packet_size(now, index, Some(packet_feedback));
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }
@@ -275,7 +276,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             feedback,
         };
         self.manager.update(now, flow, &update);
-        let degraded_reason = self.manager.controller(flow).and_then(Controller::degraded_reason);
+        let controller = self.manager.controller(flow);
+        let mut degraded_reason = controller.and_then(Controller::degraded_reason);
+        // A window or a rate that is too small keeps packets from being in flight.
+        let idle = self.slots[index].as_ref().filter(|slot| slot.connection.in_flight() == Bytes::ZERO);
+        if let (Some(controller), Some(slot)) = (controller, idle) {
+            let fault = Fault::of(controller, slot.connection.config.packet);
+            degraded_reason = fault.as_ref().map(Fault::reason).or(degraded_reason);
+        }
         let is_read = !self.has_unread_events();
         if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read) {
             if slot.degraded_reason.replace(reason) != degraded_reason {
@@ -304,7 +312,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             slot.queued = true;
             self.control.push_back(index as u32);
         }
-        if slot.connection.wants_to_send() {
+        let wants_to_send = slot.connection.wants_to_send();
+        slot.connection.measure(now, wants_to_send);
+        if wants_to_send {
             self.manager.request(now, slot.connection.flow, false);
         }
         self.timers.arm(index as u32, slot.connection.deadline());
@@ -390,6 +400,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.manager.notify(now, grant.flow, bytes);
             if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
+            } else {
+                slot.connection.measure(now, false);
             }
             self.timers.arm(index, slot.connection.deadline());
             let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);

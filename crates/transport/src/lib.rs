@@ -23,6 +23,7 @@ mod connection_id;
 mod datagrams;
 mod endpoint;
 mod finished;
+mod limits;
 mod output;
 mod packet_size;
 mod presumed_lost;
@@ -45,6 +46,7 @@ pub use connection::{CloseReason, Connection, State, Statistics};
 pub use connection_id::ConnectionId;
 pub use datagrams::Message;
 pub use endpoint::Endpoint;
+pub use limits::Limits;
 pub use output::{Envelope, Event, Received, Transmit};
 
 #[cfg(doctest)]

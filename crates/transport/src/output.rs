@@ -14,7 +14,8 @@ pub enum Event {
     /// The same, for a connection that a peer opened.
     Accepted(ConnectionId, Duration),
     /// Its controller cannot work as designed on this path, and why
-    /// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)). Reported when the reason changes.
+    /// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)), or it has a
+    /// [`Fault`](rampmeter_control::Fault). Reported when the reason changes.
     Degraded(ConnectionId, &'static str),
     /// The connection has ended; its name is no longer valid.
     Closed(ConnectionId, CloseReason, Statistics),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -33,7 +34,7 @@ dd { margin: 0; overflow-wrap: anywhere }
 def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
     """Write the whole page."""
     about = sweep.run.about
-    parts = [f"<h1>{escape(about['title'])}</h1>", what_ran(about), left_out(sweep)]
+    parts = [f"<h1>{escape(about['title'])}</h1>", what_ran(about), left_out(sweep), degraded(sweep)]
     parts += [picture(chart) for chart in charts]
     over = f"Means over {len(sweep.seeds)} seeds, with the standard deviation. " if len(sweep.seeds) > 1 else ""
     runs = sweep.run.runs.to_pylist()
@@ -62,11 +63,24 @@ def what_ran(about: About) -> str:
 
 
 def left_out(sweep: Sweep) -> str:
-    """List the points that the world cannot run."""
-    if not sweep.run.skipped:
+    """List the points that the world cannot run, and those whose runs failed."""
+    failed = [f"{run['point']}: {run['reason']}" for run in sweep.run.about.get("failed", [])]
+    if not sweep.run.skipped and not failed:
         return ""
-    listed = "".join(f"<li>{escape(point)}</li>" for point in sweep.run.skipped)
+    listed = "".join(f"<li>{escape(point)}</li>" for point in [*sweep.run.skipped, *failed])
     return f'<div class="missing">Not run:<ul>{listed}</ul></div>'
+
+
+def degraded(sweep: Sweep) -> str:
+    """List what kept flows from working as designed, with the number of runs."""
+    runs = Counter((found["scheme"], found["reason"]) for found in sweep.run.about.get("degraded", []))
+    if not runs:
+        return ""
+    listed = "".join(
+        f"<li>scheme {escape(scheme)}, in {count} of {sweep.run.about['finished']} runs: {escape(reason)}</li>"
+        for (scheme, reason), count in runs.items()
+    )
+    return f'<div class="missing">Degraded flows:<ul>{listed}</ul></div>'
 
 
 def picture(chart: Chart) -> str:

@@ -16,11 +16,8 @@ use rampmeter_units::{Bytes, Duration};
 use super::bar::bar;
 use super::print::{many_files, one_file};
 use super::serve;
-use crate::failure::Failure;
+use crate::failure::{Failure, SOME_FAILED};
 use crate::stop_flag;
-
-/// The exit code if some of several files failed.
-const SOME_FAILED: u8 = 3;
 
 const EXIT_CODES: &str = "Exit codes: 0 all files are complete; 1 nothing could be done, or all files failed; 2 the \
                           command line is wrong, or a file that it names cannot be read; 3 some of several files \

@@ -12,7 +12,7 @@ use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Sentence, Standing};
-use rampmeter_study::{Cluster, Program, Sweep};
+use rampmeter_study::{Cluster, Program, Sweep, Unfinished};
 use rampmeter_units::{Known, nearest};
 use serde_json::json;
 
@@ -22,6 +22,7 @@ use self::variants::{matrix, of_all_variants};
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::from_one;
+use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 
 const DIRECTORY: &str = "runs/claims";
@@ -32,8 +33,8 @@ const SUGGESTIONS: usize = 6;
 /// The arguments of `rampmeter claims`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "The file of a claim gives its status: `holds`, or `open` with a note. Without --strict a claim \
-                        that fails is only reported."
+    after_help = format!("The file of a claim gives its status: `holds`, or `open` with a note. Without --strict a claim \
+                        that fails is only reported.\n\n{EXIT_CODES}")
 )]
 pub(crate) struct Args {
     /// The claims of one paper, by the name of its directory in `studies`, such as pcp or rfc9743 [default: all]
@@ -187,7 +188,8 @@ fn show(verdicts: &[ClaimResult<'_>], args: &Args) -> ExitCode {
     let is_wrong = |verdict: &ClaimResult<'_>| {
         verdict.is_broken() || verdict.claim.contradicts_record() || (has_drifted(verdict) && !is_partial)
     };
-    if args.strict && verdicts.iter().any(is_wrong) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let code = if args.strict && verdicts.iter().any(is_wrong) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    report_failed(&Unfinished::failed_runs(verdicts), code)
 }
 
 /// The claims that `names` select; all if there are no names.

@@ -13,9 +13,9 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use rampmeter_scenario::{Registries, ScenarioError};
-use rampmeter_study::StudyError;
+use rampmeter_study::{StudyError, Unfinished};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, SOME_FAILED};
 
 /// With a hash of the simulator, which results and clusters name.
 pub(crate) const VERSION: &str = rampmeter_study::BUILD;
@@ -69,6 +69,21 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Evaluate(args) => evaluate::evaluate(args, registries),
         Command::Probe => Ok(probe()),
     }
+}
+
+/// The exit codes of commands that run points.
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 the command failed, or no run has a result; 2 the input is invalid; 3 \
+                          some runs failed, one line for each on standard error, and the others have results; 130 \
+                          interrupted.";
+
+/// Prints a line for each run that failed, and returns the exit code: `otherwise` if there is none.
+fn report_failed<'a>(failed: impl IntoIterator<Item = &'a Unfinished>, otherwise: ExitCode) -> ExitCode {
+    let mut code = otherwise;
+    for run in failed {
+        eprintln!("rampmeter: failed at {}: {}", run.point, run.reason);
+        code = ExitCode::from(SOME_FAILED);
+    }
+    code
 }
 
 fn probe() -> ExitCode {

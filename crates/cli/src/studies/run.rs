@@ -11,11 +11,12 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Axis, Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Cluster, Directory, Program, Resume, Sweep, default_directory, overview};
+use rampmeter_study::{Cluster, Directory, Program, Resume, Sweep, Unfinished, default_directory, overview};
 use serde_json::json;
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
+use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 use crate::table::table;
 
@@ -25,8 +26,9 @@ const MAX_NAMED: usize = 3;
 /// The arguments of `rampmeter run`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "A condition runs with one flow from left to right: `--set scheme=cubic,bbr` names its controllers.\n\n\
-    Examples:\n  rampmeter run studies/pcp/quick_start.toml\n  rampmeter run lte-walking --set scheme=cubic,bbr,pcp"
+    after_help = format!("A condition runs with one flow from left to right: `--set scheme=cubic,bbr` names its \
+    controllers.\n\n{EXIT_CODES}\n\nExamples:\n  rampmeter run studies/pcp/quick_start.toml\n  rampmeter run lte-walking \
+    --set scheme=cubic,bbr,pcp")
 )]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
@@ -103,15 +105,20 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     if kept > 0 {
         eprintln!("rampmeter: {kept} of {} runs were already finished (--fresh repeats them)", results.len());
     }
-    for skipped in results.iter().filter_map(|result| result.as_ref().err()) {
+    let unfinished = || results.iter().filter_map(|result| result.as_ref().err());
+    for skipped in unfinished().filter(|it| !it.is_failed) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
+    let failed: Vec<&Unfinished> = unfinished().filter(|it| it.is_failed).collect();
+    let code = report_failed(failed.iter().copied(), ExitCode::SUCCESS);
     let summaries: Vec<&Summary> = results.iter().flatten().collect();
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
-        return Err(Failure::failed(format!(
-            "no run was possible: the {world} world cannot run any of the {all} points, for the reasons above"
-        )));
+        let why = match failed.len() {
+            0 => format!("no run was possible: the {world} world cannot run any of the {all} points"),
+            failed => format!("no run has a result: {failed} of {all} failed"),
+        };
+        return Err(Failure::failed(format!("{why}, for the reasons above")));
     }
     if let Some(warning) = late_packets(&summaries, || probe().real_time.is_ok()) {
         eprintln!("rampmeter: {warning}");
@@ -120,13 +127,17 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         eprintln!("rampmeter: {warning}");
     }
     if args.json {
-        println!("{}", json!({ "runs": summaries }));
+        let mut json = json!({ "runs": summaries });
+        if !failed.is_empty() {
+            json["failed"] = json!(failed);
+        }
+        println!("{json}");
     } else {
         let (head, rows) = overview(&schema, &scenario, &summaries);
         print!("{}", table(&head, &rows));
         println!("\ntables: {}", directory.path().display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// Sets axes to the values of `--set AXIS=V1,V2`.

@@ -109,6 +109,7 @@ impl Algorithm for PcpPaper {
 
     const NEEDS: Option<&'static str> =
         Some("needs the arrival time of each packet, and sends almost nothing without it");
+    const NEEDS_RECEIPTS: Option<&'static str> = Some("rejects each train of which an arrival time is missing");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {

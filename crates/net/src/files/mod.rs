@@ -54,6 +54,7 @@ mod protocol;
 mod server;
 mod sink;
 mod source;
+mod stream_output;
 mod url;
 mod walk;
 

@@ -13,6 +13,8 @@ use super::changes::set_time;
 use super::error::NetError;
 use super::locked::open_locked;
 use super::protocol::{Hash, Modified};
+use super::stream_output::StreamOutput;
+use crate::driver::Alarm;
 
 /// The name of standard output. A file of this name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
@@ -34,7 +36,7 @@ enum Output {
     /// A part file, which is renamed once it is complete.
     Part { file: Flock<File>, path: PathBuf },
     /// A device, a pipe or standard output.
-    Stream(File),
+    Stream(StreamOutput),
 }
 
 impl Part {
@@ -43,7 +45,8 @@ impl Part {
         let mut target = target.to_owned();
         let output = if target == Path::new(STANDARD_OUTPUT) {
             let out = io::stdout().as_fd().try_clone_to_owned();
-            Output::Stream(out.map_err(|reason| NetError::file(&target, reason))?.into())
+            let out = out.and_then(|out| StreamOutput::new(out.into()));
+            Output::Stream(out.map_err(|reason| NetError::file(&target, reason))?)
         } else {
             // A link is kept, and the file that it points to is replaced.
             if target.is_symlink() {
@@ -105,12 +108,22 @@ impl Part {
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         match &mut self.output {
             Output::Part { file, .. } => file.write_all(bytes),
-            Output::Stream(file) => file.write_all(bytes),
+            Output::Stream(stream) => stream.append(bytes),
         }
         .map_err(|reason| self.error(reason))?;
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Whether no more bytes should be appended now: their reader pauses. If so, `alarm` rings when it goes on.
+    pub(crate) fn is_full(&self, alarm: &Alarm) -> bool {
+        matches!(&self.output, Output::Stream(stream) if stream.is_full(alarm))
+    }
+
+    /// Whether bytes were appended and are not written. If so, `alarm` rings when they may be.
+    pub(crate) fn is_writing(&self, alarm: &Alarm) -> bool {
+        matches!(&self.output, Output::Stream(stream) if stream.is_writing(alarm))
     }
 
     /// The hash of the bytes received so far.
@@ -121,6 +134,9 @@ impl Part {
     /// Renames the file, last changed at `modified`, to its target, after it was written to the disk; the new name is on
     /// the disk, too. A file that belongs to another user keeps the present time.
     pub(crate) fn complete(self, modified: Modified) -> Result<PathBuf, NetError> {
+        if let Output::Stream(stream) = &self.output {
+            stream.check().map_err(|reason| self.error(reason))?;
+        }
         if let Output::Part { file, path } = &self.output {
             let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
             let _ = set_time(file, modified);
@@ -156,7 +172,10 @@ impl Output {
             // Renaming over the file needs no write permission for it, but a file without that permission is not to be
             // replaced.
             Ok(found) if found.is_file() => OpenOptions::new().write(true).open(target).map(drop).map_err(error)?,
-            Ok(_) => return OpenOptions::new().write(true).open(target).map(Self::Stream).map_err(error),
+            Ok(_) => {
+                let opened = OpenOptions::new().write(true).open(target).and_then(StreamOutput::new);
+                return opened.map(Self::Stream).map_err(error);
+            }
             Err(_) => {}
         }
         let mut name = target.as_os_str().to_owned();

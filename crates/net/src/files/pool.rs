@@ -127,6 +127,11 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
         if has_helpers { self.shared.changed.notify_all() } else { self.shared.changed.notify_one() }
     }
 
+    /// The alarm of its loop.
+    pub(crate) fn alarm(&self) -> &Alarm {
+        &self.shared.alarm
+    }
+
     /// The next result.
     pub(crate) fn poll(&self) -> Option<(K, R)> {
         self.results.try_recv().ok()

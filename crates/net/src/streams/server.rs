@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rampmeter_control::Registry;
-use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Member, PublicKey, Sessions, Suite};
+use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, MAX_HELLOS, Member, PublicKey, Sessions, Suite};
 use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -86,6 +86,7 @@ impl ServerOptions {
             suite: Suite::fastest(),
             max_sessions: self.max_sessions,
             max_half_open: self.max_sessions.div_ceil(4) + 16,
+            max_hellos: MAX_HELLOS,
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::key::PublicKey;
 use crate::session::{Asking, Session, SessionId, Stage, token_of};
 use crate::stateless::{NO_COOKIE, are_equal};
 
-/// The first wait for an answer, doubled each time.
+/// The first wait for an answer, doubled each time up to 16 s.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of `Hello`s to a host that does not answer.
-const MAX_HELLOS: u32 = 5;
+/// The default number of `Hello`s to a host that does not answer: half a minute.
+pub const MAX_HELLOS: u32 = 5;
 
 impl Sessions {
     /// Opens a session; `None` if there are too many. If `responder` is known, packets can be sealed at once;
@@ -53,7 +53,7 @@ impl Sessions {
         let pattern = if asking.responder.is_some() {
             Pattern::Ik
         } else {
-            asking.resend_at = now + HELLO_TIMEOUT * (1 << asking.attempts.min(16));
+            asking.resend_at = now + HELLO_TIMEOUT * (1 << asking.attempts.min(4));
             Pattern::Xx
         };
         asking.attempts += 1;
@@ -129,7 +129,7 @@ impl Sessions {
                 continue;
             }
             let Some(session) = self.slot(id) else { continue };
-            if matches!(&session.stage, Stage::Asking(asking) if asking.attempts >= MAX_HELLOS) {
+            if matches!(&session.stage, Stage::Asking(asking) if asking.attempts >= self.config.max_hellos) {
                 self.asking.retain(|&other| other != id);
                 self.events.push_back(Event::NoAnswer(id));
             } else {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Claim, Measured, Status};
 use crate::journal::short_hash;
-use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task};
+use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task, Unfinished};
 
 /// Runs the points of claims and judges the claims.
 #[derive(Clone)]
@@ -36,9 +36,16 @@ pub struct ClaimResult<'a> {
     pub holds: Option<bool>,
     /// The reason, if it could not be judged.
     pub reason: Option<String>,
+    /// Its runs that failed.
+    pub failed: Vec<Unfinished>,
 }
 
-impl ClaimResult<'_> {
+impl<'a> ClaimResult<'a> {
+    /// A result without any run.
+    fn unknown(claim: &'a Claim) -> Self {
+        Self { claim, values: Vec::new(), measured: None, holds: None, reason: None, failed: Vec::new() }
+    }
+
     /// The claim's status is `holds`, and it does not hold.
     pub fn is_broken(&self) -> bool {
         self.claim.status == Status::Holds && self.holds == Some(false)
@@ -69,6 +76,19 @@ impl Serialize for ClaimResult<'_> {
             "recorded": claim.recorded,
         })
         .serialize(serializer)
+    }
+}
+
+impl Unfinished {
+    /// The runs that failed, each once, of `results`.
+    pub fn failed_runs<'a>(results: impl IntoIterator<Item = &'a ClaimResult<'a>>) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for run in results.into_iter().flat_map(|result| &result.failed) {
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+        }
+        runs
     }
 }
 
@@ -158,8 +178,7 @@ impl Group<'_> {
 }
 
 fn verdict<'c>(claim: &'c Claim, groups: &[Group<'_>]) -> ClaimResult<'c> {
-    let unjudged =
-        |reason| ClaimResult { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
+    let unjudged = |reason| ClaimResult { reason: Some(reason), ..ClaimResult::unknown(claim) };
     let of = |world| groups.iter().find(|group| group.is_of(claim, world));
     let Some(groups) = claim.worlds().map(of).collect::<Option<Vec<_>>>() else {
         return unjudged(format!("there is no {} world here", claim.world));
@@ -169,7 +188,14 @@ fn verdict<'c>(claim: &'c Claim, groups: &[Group<'_>]) -> ClaimResult<'c> {
         let pairs = groups.iter().flat_map(|group| group.points.iter().zip(&group.results));
         pairs.filter(|(point, _)| claim.metric.needs(point) && points.contains(point)).map(|(_, result)| result)
     };
-    if let Some(skipped) = own().find_map(|result| result.as_ref().err()) {
+    let unfinished = || own().filter_map(|result| result.as_ref().err());
+    let failed: Vec<Unfinished> = unfinished().filter(|it| it.is_failed).cloned().collect();
+    if let Some(first) = failed.first() {
+        // A controller that has no result there does not do what the claim says.
+        let reason = Some(format!("a run failed, at {}: {}", first.point, first.reason));
+        return ClaimResult { holds: Some(false), reason, failed, ..ClaimResult::unknown(claim) };
+    }
+    if let Some(skipped) = unfinished().next() {
         return unjudged(skipped.reason.clone());
     }
     let runs: Vec<_> = own().flatten().collect();
@@ -178,5 +204,5 @@ fn verdict<'c>(claim: &'c Claim, groups: &[Group<'_>]) -> ClaimResult<'c> {
     let holds = measured.map(|worst| claim.bound.holds(worst));
     let reason = measured.is_none().then(|| "a run has no such value, or nothing was run".to_owned());
     // A claim without a value does not hold: a scheme that completes no flow has no mean completion time.
-    ClaimResult { claim, values, measured, holds: holds.or(Some(false)), reason }
+    ClaimResult { claim, values, measured, holds: holds.or(Some(false)), reason, failed }
 }

@@ -90,7 +90,7 @@ impl Records {
     pub fn update(path: &Path, all: &[Claim], results: &[ClaimResult<'_>]) -> Result<Self, StudyError> {
         let mut records = Self::read(path)?;
         for result in results {
-            if let Some(holds) = result.holds {
+            if let Some(holds) = result.holds.filter(|_| result.failed.is_empty()) {
                 records.claims.insert(result.claim.id.clone(), Record::of(result, holds));
             }
         }
@@ -133,7 +133,7 @@ impl Records {
         let record = self.claims.get(&claim.id).filter(|_| holds.is_some());
         let values = record.map_or_else(Vec::new, |record| record.values.clone());
         let reason = holds.is_none().then(|| "it has no current recorded result: use --record".to_owned());
-        ClaimResult { claim, values, measured, holds, reason }
+        ClaimResult { claim, values, measured, holds, reason, failed: Vec::new() }
     }
 
     /// The file's text. Each value has its own line, so a changed value is a changed line.

@@ -11,7 +11,7 @@ use super::compare::Plan;
 use super::report::{Better, FORMAT};
 use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes, Value, Verdict};
 use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
-use crate::{BUILD, Progress, StudyError};
+use crate::{BUILD, Progress, StudyError, Unfinished};
 
 /// The axis with the schemes, and the one with the rivals beside them.
 const SCHEME: &str = "scheme";
@@ -89,6 +89,7 @@ impl Evaluator<'_> {
             title: self.questionnaire.title.clone(),
             about: self.questionnaire.about.clone(),
             sections: sections.collect(),
+            failed: Unfinished::failed_runs(results.iter().map(|(_, result)| result)),
         })
     }
 

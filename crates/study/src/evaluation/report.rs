@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::Level;
+use crate::Unfinished;
 
 /// The version of the format; it changes when older files can no longer be compared.
 pub(super) const FORMAT: u32 = 1;
@@ -42,6 +43,9 @@ pub struct Evaluation {
     pub about: String,
     /// The sections of the specification.
     pub sections: Vec<Part>,
+    /// Runs that failed. The questions that need them are answered with no.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Unfinished>,
 }
 
 /// A section of the RFC with its questions.

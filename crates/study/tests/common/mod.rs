@@ -1,10 +1,12 @@
 //! A scenario of six points, and a world that makes up its outcomes from the plan.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rampmeter_router::{Counts, QueueSummary};
 use rampmeter_scenario::{
-    FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
+    FlowOutcome, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
 };
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -89,6 +91,7 @@ impl World for Made {
             delivered_measured: Bytes::new(50_000),
             sent_packets: 40,
             retransmitted_packets: 1,
+            limits: Limits::default(),
             report: rampmeter_workload::Report::default(),
         });
         let link = plan.links.iter().position(|link| link.measured).unwrap();

@@ -43,6 +43,9 @@ impl Connection {
             self.state = State::Closed(CloseReason::TimedOut);
             return None;
         }
+        if lost {
+            self.limits.on_timeout(now);
+        }
         self.ping_due = !lost && self.sender.timer < Time::MAX;
         lost.then_some(feedback)
     }

@@ -19,6 +19,7 @@ use rampmeter_study::{Cluster, Program, StudyError, Sweep};
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::run::{from_one, world};
+use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 use invocation::{evaluate_crate, this_command};
 
@@ -38,13 +39,13 @@ const NEEDS_EMULATION: &str = "Linux's TCP needs real packets; add --world emula
 
 /// The arguments of `rampmeter evaluate`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("{EXIT_CODES} 1 also where something became worse.\n\nExamples:
   rampmeter evaluate --controller pcp --quick              the main questions, in minutes
   rampmeter evaluate --controller pcp --against cubic,bbr  all questions
   rampmeter evaluate --crate DIR                           the controller of your own crate
   rampmeter evaluate --kernel cubic --world emulated --only utilization   Linux's, with real packets, in real time
   rampmeter evaluate --controller cubic --suite cubic      is it what RFC 9438 says?
-  rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse")]
+  rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse"))]
 pub(crate) struct Args {
     /// The controller, or a scheme of --schemes
     #[arg(long, value_name = "NAME", conflicts_with = "kernel")]
@@ -206,7 +207,8 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         eprintln!("rampmeter: {warning}");
     }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
-    Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let code = if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(report_failed(&evaluation.failed, code))
 }
 
 /// Parses a seed.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rampmeter_control::AnyController;
 use rampmeter_session::{Config as SessionConfig, Goodbye, PublicKey, SessionId, Sessions};
-use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig, State};
+use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 
 use super::ClientOptions;
@@ -84,7 +84,9 @@ impl<'a> Link<'a> {
         let send_buffer = MAX_WINDOW.as_u64() as usize;
         let limits = Limits { send_buffer, peer_timeout: options.peer_timeout, ..Limits::default() };
         let mut net = EventLoop::new(max_datagram(&options.transport))?;
-        let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
+        // The peer timeout ends the wait for a server, too.
+        let config = SessionConfig { max_hellos: u32::MAX, ..SessionConfig::client(trusted.identity.clone()) };
+        let sessions = Sessions::new(config, os_random());
         let mut host = Host::new(endpoint, sessions, socket, limits);
         let now = net.now();
         let session = host.connect(now, address, trusted.expected()).ok_or_else(|| ContactError::no_answer(address))?;
@@ -131,10 +133,12 @@ impl<'a> Link<'a> {
         if self.asks_for_key() {
             return None;
         }
-        let (now, session, transport) = (self.now(), self.session, &self.options.transport);
+        let (now, session) = (self.now(), self.session);
+        // The peer timeout ends a connection, and not the number of its own timeouts, which may take less time.
+        let transport = Config { max_timeouts: u32::MAX, ..self.options.transport.clone() };
         let first = self.connections.first().copied();
         let host = self.net.host_mut(self.host)?;
-        let id = host.open(now, session, transport)?;
+        let id = host.open(now, session, &transport)?;
         if let Some(first) = first {
             host.join_macroflow(now, id, first);
         }

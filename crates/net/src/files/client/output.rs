@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::driver::Alarm;
 use crate::files::directory::Directory;
 use crate::files::error::NetError;
 use crate::files::part::Part;
@@ -97,6 +98,16 @@ impl Output {
             Self::Part(part) => part.is_resumable(),
             Self::Sink(..) => true,
         }
+    }
+
+    /// See [`Part::is_full`].
+    pub(super) fn is_full(&self, alarm: &Alarm) -> bool {
+        matches!(self, Self::Part(part) if part.is_full(alarm))
+    }
+
+    /// See [`Part::is_writing`].
+    pub(super) fn is_writing(&self, alarm: &Alarm) -> bool {
+        matches!(self, Self::Part(part) if part.is_writing(alarm))
     }
 
     pub(super) fn clear(&mut self) -> Result<(), NetError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rampmeter_control::{AnyController, History};
 use rampmeter_manager::Destination;
-use rampmeter_session::{Member, PublicKey, SessionId, Sessions, Suite};
+use rampmeter_session::{MAX_HELLOS, Member, PublicKey, SessionId, Sessions, Suite};
 use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Duration, Stream, Time};
 
@@ -397,6 +397,7 @@ fn new_host(
         // A client may open another session before its last one is discarded.
         max_sessions: options.max_clients * 8 + 64 + (member.members() - 1) * max_half_open,
         max_half_open,
+        max_hellos: MAX_HELLOS,
     };
     Host::new(endpoint, Sessions::of_member(member, sessions, os_random()), socket, options.limits)
 }

@@ -21,6 +21,7 @@ use rampmeter_units::Time;
 use super::output::{Output, Target};
 use super::task::{Done, Task, TaskResult};
 use crate::contact::ContactError;
+use crate::driver::Alarm;
 use crate::files::changes::FileState;
 use crate::files::error::NetError;
 use crate::files::protocol::{Answer, Greeting, Hash, InvalidMessage, Modified, Piece, Refusal, Request, Rights};
@@ -297,17 +298,28 @@ impl Lane {
         if !self.is_open {
             return Ok(());
         }
+        if self.output_waits(cx, Output::is_full) {
+            // The receive window closes until the reader of the output goes on.
+            self.flush(cx);
+            return Ok(());
+        }
         cx.host.read(cx.now, self.id, &mut self.input);
         let input = std::mem::take(&mut self.input);
         let processed = self.process(cx, &input)?;
         self.input = input;
         self.input.drain(..processed);
-        if cx.host.is_read_to_end(self.id) && !self.is_idle() {
+        if cx.host.is_read_to_end(self.id) && !self.is_idle() && !self.output_waits(cx, Output::is_writing) {
             return Err(NetError::BadAnswer(cx.address)); // the server ended its stream before its last answer
         }
         self.flush(cx);
         self.read_more(cx);
         Ok(())
+    }
+
+    /// Whether the output that receives bytes waits for its reader.
+    fn output_waits(&self, cx: &Context<'_>, waits: fn(&Output, &Alarm) -> bool) -> bool {
+        let output = self.pipeline.front().and_then(|active| active.output.as_ref());
+        output.is_some_and(|output| waits(output, cx.jobs.alarm()))
     }
 
     /// Processes the bytes received. Returns the number of bytes processed.
@@ -324,6 +336,10 @@ impl Lane {
             }
             let answer = Answer::parse(rest).map_err(|InvalidMessage| NetError::BadAnswer(cx.address))?;
             let Some((answer, len)) = answer else { break };
+            let is_end = matches!(answer, Answer::Piece(Piece::End(_)));
+            if is_end && self.output_waits(cx, Output::is_writing) {
+                break;
+            }
             self.on_answer(cx, answer)?;
             processed += len;
         }
