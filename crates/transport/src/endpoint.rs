@@ -30,6 +30,7 @@ use crate::finished::Finished;
 use crate::output::{Envelope, Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
 use crate::resets::Resets;
+use crate::scoreboard::DUP_THRESHOLD;
 use crate::sender::PacketFeedback;
 
 /// The events of a connection: opened, degraded, closed. A host whose application has not read as many of all its
@@ -291,8 +292,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
         }
         self.manager.segregate(now, &mut self.make);
-        if packet_feedback.is_urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
-            self.manager.request(now, flow, true);
+        let urgent = if packet_feedback.resumes { DUP_THRESHOLD } else { u64::from(packet_feedback.is_urgent) };
+        if urgent > 0 && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
+            (0..urgent).for_each(|_| self.manager.request(now, flow, true));
         }
     }
 

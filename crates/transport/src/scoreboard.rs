@@ -112,8 +112,8 @@ pub(crate) struct Change {
     pub(crate) spurious_in_episode: u32,
     /// The first transmission that a receipt of this packet names: its order, and whether a timeout lost it.
     pub(crate) first_reported: Option<(u64, bool)>,
-    /// The round trip of the last transmission that arrived although it counted as lost.
-    pub(crate) late_rtt: Option<Duration>,
+    /// The order of the last transmission that a receipt of this packet names, and its round trip.
+    pub(crate) last_reported: Option<(u64, Duration)>,
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
     /// For each receipt: the transmission, and what it counted as.
     reported: [Option<(Transmission, Standing)>; MAX_RECEIPTS],
@@ -376,10 +376,8 @@ impl Scoreboard {
             if let Some(Transmission { order, sent_at, .. }) = sent {
                 let rtt = arrived_at.since(sent_at);
                 change.first_reported.get_or_insert((order, standing == Standing::TimedOut));
-                if standing != Standing::InFlight {
-                    change.spurious += 1;
-                    change.late_rtt = Some(rtt);
-                }
+                change.last_reported = Some((order, rtt));
+                change.spurious += u32::from(standing != Standing::InFlight);
                 self.rack.on_receipt(order, rtt);
             } else if let Some((Transmission { number, sent_at, .. }, bytes)) =
                 self.unreported.take(|arrived| proofs.is_of(receipt.number, arrived.number, arrived.order))

@@ -24,6 +24,9 @@ pub(crate) struct PacketFeedback {
     pub(crate) is_urgent: bool,
     /// All losses of the last recovery, or the last timeout, were spurious: the reaction to them is to be undone.
     pub(crate) is_undone: bool,
+    /// A timeout was spurious: a few packets may leave at once although the window is full, so that their receipts show
+    /// which of the earlier ones are lost (RFC 5682 section 2.1, step 2b, sends two).
+    pub(crate) resumes: bool,
     /// The peer acknowledges every packet, and has combined several acknowledgements.
     pub(crate) is_combined: bool,
 }
@@ -52,6 +55,15 @@ pub(crate) struct Piece {
     pub(crate) payload: u16,
     pub(crate) fin: bool,
     pub(crate) is_retransmission: bool,
+}
+
+/// What is known after a spurious timeout.
+#[derive(Debug, Clone, Copy)]
+struct Resumed {
+    /// The order of the first packet that is sent since.
+    order: u64,
+    /// The longest round trip of packets that were sent before.
+    rtt: Duration,
 }
 
 #[derive(Debug)]
@@ -86,6 +98,8 @@ pub(crate) struct Sender {
     /// The order of the first packet after the first timeout since the last new delivery. If a packet that was sent
     /// before arrives first, the timeout was spurious.
     timed_out_before: Option<u64>,
+    /// After a spurious timeout, until a packet that was sent since is measured.
+    resumed: Option<Resumed>,
     /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
     /// The order of the first packet that was sent after the last reaction to a loss.
@@ -128,6 +142,7 @@ impl Sender {
             timeouts: 0,
             backoff: 0,
             timed_out_before: None,
+            resumed: None,
             recover: None,
             reacted: 0,
             undoable: None,
@@ -343,9 +358,7 @@ impl Sender {
                 self.on_window_of(packet);
             }
             self.on_receipts(packet, arrived_at, feedback);
-            if let Some(rtt) = feedback.change.late_rtt {
-                self.on_round_trip(rtt);
-            }
+            self.measure(None, feedback);
             feedback.recovering = self.recover.is_some();
             return true;
         }
@@ -373,17 +386,12 @@ impl Sender {
                 }
             }
         }
-        // Up to the packet's arrival: a delay of the reading host is not a part of the path. Receipts that an earlier
-        // acknowledgement has overtaken, which follow, have no sample.
-        feedback.rtt = feedback.change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
-        let measured = feedback.change.arrivals.len();
+        let in_order = feedback.change.arrivals.len();
+        let last = feedback.change.arrivals.last().map(|last| arrived_at.since(last.sent_at));
         self.on_receipts(packet, arrived_at, feedback);
+        self.measure(last, feedback);
         let change = &feedback.change;
-        feedback.is_combined = self.delayed_ack == Duration::ZERO && change.arrivals.len() == measured;
-        feedback.rtt = feedback.rtt.or(change.late_rtt);
-        if let Some(rtt) = feedback.rtt {
-            self.on_round_trip(rtt);
-        }
+        feedback.is_combined = self.delayed_ack == Duration::ZERO && change.arrivals.len() == in_order;
         let has_progress = advanced && !self.scoreboard.proofs.is_required();
         if has_progress || change.delivered > Bytes::ZERO {
             self.timeouts = 0;
@@ -430,17 +438,38 @@ impl Sender {
         }
     }
 
-    /// A round trip was measured. Receipts name transmissions, so a retransmission does not make it ambiguous (Karn's
-    /// algorithm), and it ends the back-off. What arrives without one, does not (RFC 6298 section 5): while the path is
-    /// longer than the timeout, the next packets would time out again.
-    fn on_round_trip(&mut self, rtt: Duration) {
+    /// Takes the round trip of the `last` packet that is newly acknowledged, or of the last one that a receipt names, up to
+    /// the arrival of the receipt: a delay of the reading host is not a part of the path. Receipts name transmissions, so a retransmission does not make it ambiguous
+    /// (Karn's algorithm), nor does a presumed loss.
+    ///
+    /// A round trip ends the back-off. An acknowledgement without one does not (RFC 6298 section 5): while the path is
+    /// longer than the timeout, the next packets would time out again. Packets that were on the path at a spurious timeout
+    /// have waited for it, perhaps in an outage; until later ones are measured, they only keep the timer from expiring
+    /// again.
+    fn measure(&mut self, last: Option<Duration>, feedback: &mut PacketFeedback) {
+        let Some((order, of_receipt)) = feedback.change.last_reported else { return };
+        let rtt = last.unwrap_or(of_receipt);
+        match &mut self.resumed {
+            Some(resumed) if order < resumed.order => {
+                resumed.rtt = resumed.rtt.max(rtt);
+                return;
+            }
+            Some(_) => {
+                self.rtt.on_spurious_timeout(rtt);
+                self.resumed = None;
+            }
+            None => {}
+        }
         self.rtt.sample(rtt);
         self.backoff = 0;
+        feedback.rtt = Some(rtt);
     }
 
     pub(crate) fn timeout(&self) -> Duration {
         let base = self.rtt.timeout(Duration::from_secs(1), self.min_rto);
-        (base * (1 << self.backoff.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
+        let backed_off = base * (1 << self.backoff.min(16)); // RFC 6298 (5.5)
+        let waited = self.resumed.map_or(Duration::ZERO, |resumed| resumed.rtt * 3 / 2);
+        backed_off.max(waited).min(Config::MAX_RTO)
     }
 }
 

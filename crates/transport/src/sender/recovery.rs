@@ -3,9 +3,9 @@
 
 use rampmeter_control::LossKind;
 use rampmeter_manager::UpdateLoss;
-use rampmeter_units::Time;
+use rampmeter_units::{Duration, Time};
 
-use super::{PacketFeedback, Sender};
+use super::{PacketFeedback, Resumed, Sender};
 use crate::config::Recovery;
 use crate::scoreboard::{Change, DUP_THRESHOLD};
 
@@ -72,18 +72,20 @@ impl Sender {
     }
 
     /// Decides whether the last timeouts were spurious: the first packet that arrives after them was sent before the
-    /// first of them (the Eifel algorithm, RFC 3522, with receipts in place of timestamps). Then the path became longer,
-    /// and nothing is known to be lost: what was not sent again is in flight, the reaction of the controller is to be
-    /// undone, and the timer follows the new round trip at once (RFC 4015 section 3).
+    /// first of them (the Eifel algorithm, RFC 3522, with receipts in place of timestamps). Then the path became longer, or
+    /// was blocked, and nothing is known to be lost: what was not sent again is in flight, the reaction of the controller is
+    /// to be undone, and the timer follows the next round trip at once (RFC 4015 section 3).
     pub(super) fn find_spurious_timeout(&mut self, feedback: &mut PacketFeedback) {
         let change = &mut feedback.change;
         let Some((order, is_timed_out)) = change.first_reported else { return };
         let Some(before) = self.timed_out_before.take() else { return };
-        let Some(rtt) = change.late_rtt.filter(|_| is_timed_out && order < before) else { return };
+        if !is_timed_out || order >= before {
+            return;
+        }
         self.spurious += self.scoreboard.restore_timed_out(change);
+        self.resumed = Some(Resumed { order: self.scoreboard.next_order, rtt: Duration::ZERO });
         self.expected_duplicates = self.scoreboard.next_order - before;
-        self.rtt.on_spurious_timeout(rtt);
-        feedback.is_undone = true;
+        (feedback.is_undone, feedback.resumes) = (true, true);
     }
 
     /// Starts or continues a recovery if packets are lost.
