@@ -7,8 +7,8 @@
 //! error = sqrt( sum (yi - line(xi))^2 / (n - 2) / Sxx )
 //! ```
 //!
-//! and `(slope - true slope) / error` follows Student's distribution with `n - 2` degrees of freedom. Sampling from it
-//! needs no table of probabilities and gives the same bits on every machine.
+//! and `t = (slope - true slope) / error` follows Student's distribution with `n - 2` degrees of freedom. Sampling from
+//! it needs no table of probabilities and gives the same bits on every machine.
 
 use rampmeter_units::Stream;
 
@@ -50,10 +50,22 @@ impl Line {
 
     /// Samples a slope from the distribution of the true slope, given this fit.
     pub(crate) fn sample_slope(&self, random: &mut Stream) -> f64 {
+        let sample = self.slope + self.sample_deviation(random);
+        if sample.is_finite() { sample } else { self.slope }
+    }
+
+    /// Whether the fit is consistent with a true slope of `max`, decided at random: with certainty if the slope is not
+    /// above it, else with the probability that a fit to such a line deviates at least as far (the two-sided p-value).
+    pub(crate) fn is_consistent_with(&self, max: f64, random: &mut Stream) -> bool {
+        let deviation = self.sample_deviation(random).abs();
+        self.slope <= max || self.slope - max <= deviation
+    }
+
+    /// Samples `error * t`.
+    fn sample_deviation(&self, random: &mut Stream) -> f64 {
         let normal = random.normal();
         let spread: f64 = (0..self.degrees_of_freedom).map(|_| random.normal().powi(2)).sum();
-        let sample = self.slope + self.error * normal / (spread / f64::from(self.degrees_of_freedom)).sqrt();
-        if sample.is_finite() { sample } else { self.slope }
+        self.error * normal / (spread / f64::from(self.degrees_of_freedom)).sqrt()
     }
 }
 
@@ -89,6 +101,19 @@ mod tests {
             let above = (0..n).filter(|_| line.sample_slope(&mut random) > 0.5 + 0.1 * t).count();
             assert!((above as f64 / f64::from(n) - tail).abs() < 0.005, "{above} above t = {t}");
         }
+    }
+
+    #[test]
+    fn a_slope_is_consistent_with_a_lower_one_by_its_p_value() {
+        let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]); // slope 0.5, error 0.1
+        let mut random = Stream::from_seed(3);
+        let n = 100_000;
+        for (t, p) in [(-1.0, 1.0), (0.0, 1.0), (1.6377, 0.2), (3.1824, 0.05)] {
+            let consistent = (0..n).filter(|_| line.is_consistent_with(0.5 - 0.1 * t, &mut random)).count();
+            assert!((consistent as f64 / f64::from(n) - p).abs() < 0.005, "{consistent} at t = {t}");
+        }
+        let perfect = fit(&[1.0, 3.0, 5.0, 7.0]);
+        assert_eq!([1.9, 2.0].map(|max| perfect.is_consistent_with(max, &mut random)), [false, true]);
     }
 
     #[test]

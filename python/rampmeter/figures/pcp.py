@@ -9,8 +9,10 @@ from rampmeter.figures.paths import Paths, Sizes
 from rampmeter.figures.ratios import Ratios
 
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
-PAPER = "pcp-paper is PCP exactly as described in its paper."
-TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
+TCP = (
+    "One packet at the start: tcp, NewReno as in the paper, acknowledgements delayed by 200 ms; pcp-paper, PCP as in\n"
+    "its paper; pcp-one, our PCP with that first window. Ten packets: pcp, cubic and bbr, as senders start today."
+)
 FQ = "fq is the paper's bound: a router without a buffer limit writes each flow's fair rate into its packets."
 
 TWO_SEEDS = {"seed": [1, 2]}
@@ -18,10 +20,16 @@ TWO_SEEDS = {"seed": [1, 2]}
 
 def by_load(note: str) -> Along:
     """Draw the four panels against the offered load."""
-    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{PAPER}\n{TCP}\n{FQ}")
+    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP}\n{FQ}")
 
 
-SACK = "tcp-sack is our own TCP with the paper's settings, linux-cubic and linux-bbr are the kernel's."
+SACK = (
+    "One packet at the start: tcp-sack, our TCP with the paper's settings, and pcp-one. Ten: pcp, and the kernel's "
+    "linux-cubic and linux-bbr."
+)
+CONGESTED = (
+    "One packet at the start: tcp-sack, our TCP with the paper's settings, pcp-one and pcp-paper. Ten: pcp, cubic, bbr."
+)
 
 FIGURES = {
     "pcp.2": Figure(
@@ -45,6 +53,15 @@ FIGURES = {
             f"transfers.\n{SACK}",
         ).draw,
     ),
+    "pcp.3-congested": Figure(
+        title="The size of transfers on a path that other TCP traffic congests (PCP, Figure 3)",
+        scenario="pcp/congested_transfers.toml",
+        quick={"size": ["10kB", "100kB", "1MB"], "seed": [1]},
+        draw=Sizes(
+            note="Simulated: 40 Mb/s, 60 ms, a buffer of 20 ms. Short transfers of other TCP flows, 60% of the link, "
+            f"overflow it.\n{CONGESTED}",
+        ).draw,
+    ),
     "pcp.4": Figure(
         title="Completion time, its standard deviation, queue and loss against offered load (PCP, Figure 4)",
         scenario="pcp/offered_load.toml",
@@ -54,6 +71,7 @@ FIGURES = {
     "pcp.5": Figure(
         title="PCP and TCP through routers with fair queueing (PCP, Figure 5)",
         scenario="pcp/fair_queueing.toml",
+        values={"scheme": ["pcp", "pcp-one", "pcp-paper", "cubic", "bbr", "tcp", "fq", "pcp-fifo", "tcp-fifo"]},
         quick=TWO_SEEDS,
         draw=by_load(f"{BASE} under fair queueing; -fifo: Figure 4's drop-tail router.").draw,
     ),
@@ -70,7 +88,7 @@ FIGURES = {
         draw=Along(
             axis="flows",
             label="transfers that start simultaneously",
-            note=f"{BASE}; the history of every PCP transfer has the rate of the whole link.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"{BASE}; the history of every PCP transfer has the rate of the whole link.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.8": Figure(
@@ -81,7 +99,7 @@ FIGURES = {
             axis="bandwidth",
             label="bandwidth (Mb/s)",
             log=True,
-            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.9": Figure(
@@ -92,7 +110,7 @@ FIGURES = {
             axis="rtt",
             label="mean round trip (ms)",
             log=True,
-            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of one round trip.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of one round trip.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.10": Figure(
@@ -103,7 +121,7 @@ FIGURES = {
             axis="packets",
             label="size (packets of 1250 B)",
             log=True,
-            note=f"As Figure 4 at 60% load, with other sizes.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"As Figure 4 at 60% load, with other sizes.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.11": Figure(
@@ -114,7 +132,7 @@ FIGURES = {
             axis="loss",
             label="packets lost at random (%)",
             unit=100.0,
-            note=f"{BASE}, at 60% load.\n{PAPER}\n{TCP}\ntcp-short-timers has PCP's retransmission timers. {FQ}",
+            note=f"{BASE}, at 60% load.\n{TCP}\ntcp-short-timers has PCP's retransmission timers. {FQ}",
         ).draw,
     ),
     "pcp.access-paths": Figure(

@@ -18,7 +18,10 @@ matplotlib.use("Agg")
 
 COLOURS = {
     "pcp": "#0072B2",
+    "pcp-one": "#8C564B",
     "pcp-paper": "#CC79A7",
+    "cubic": "#666666",
+    "bbr": "#000000",
     "tcp": "#D55E00",
     "fq": "#009E73",
     "pcp-fifo": "#56B4E9",
@@ -33,7 +36,10 @@ COLOURS = {
 
 MARKERS = {
     "pcp": "o",
+    "pcp-one": "p",
     "pcp-paper": "X",
+    "cubic": "P",
+    "bbr": "h",
     "tcp": "s",
     "fq": "^",
     "pcp-fifo": "D",

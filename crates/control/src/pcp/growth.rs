@@ -6,7 +6,7 @@
 //! *How busy the link is.* The flow's own packets are spaced, so one that waits finds other flows' packets. If these
 //! keep the link busy for the share `rho` of the time, and arrive at random, it waits no longer than `BUSY_WAIT` packet
 //! times with the probability `(1 - rho) exp(BUSY_WAIT rho)` (M/D/1, Erlang 1909): it may meet the end of a packet. Of
-//! `n` packets, those of the train and of the last round trip, `m` wait longer, and
+//! `n` packets, those of the last train and the last round trip, `m` wait longer, and
 //!
 //! ```text
 //! 1 - m / n = (1 - rho) exp(BUSY_WAIT rho)

@@ -44,9 +44,7 @@ impl Pcp {
     /// The maximum that a train may be granted, whatever its test rate was.
     fn max_grant(&self) -> Rate {
         let Some(capacity) = self.path_history.capacity() else { return Rate::MAX };
-        let waits = self.count_waits(
-            self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait(self.probe.rate())),
-        );
+        let waits = self.count_waits(self.train_waits());
         let grew = self.rise.since(self.probe.started, self.rtt, self.base);
         let growth = growth::factor(waits, grew, self.base, capacity) - 1.0;
         let max = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
@@ -68,6 +66,12 @@ impl Pcp {
             Some(best) => best.max(rate).time_to_send(packet),
             None => rate.time_to_send(packet),
         }
+    }
+
+    /// The packets of the train that waited behind other flows' packets. They come in close succession, so the last
+    /// round trip has few of them.
+    pub(super) fn train_waits(&self) -> WaitCount {
+        self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait(self.probe.rate()))
     }
 
     /// The packets that waited behind other flows' packets, of the last round trip and `others`.
@@ -207,6 +211,17 @@ mod tests {
             arrive(&mut world, wait, 0);
             let growth = shared((25.0 * utilization + 1.0) / 27.0);
             assert!((world.sender.max_grant().as_bps_f64() / 10e6 - growth).abs() < 1e-4, "{wait}");
+        }
+    }
+
+    #[test]
+    fn packets_of_a_recent_train_count_for_the_next_test_rate() {
+        for (rounds, packets, utilization) in [(2, 25.0, 0.53601), (3, 20.0, 0.35251)] {
+            let mut world = known_path(&Config::default(), 4);
+            arrive(&mut world, 161, 0);
+            let test = world.sender.next_test(world.sender.probe.started + RTT * rounds).unwrap();
+            let growth = shared((packets * utilization + 1.0) / (packets + 2.0));
+            assert!((test.as_bps_f64() / 10e6 - growth).abs() < 1e-4, "{rounds}: {test}");
         }
     }
 

@@ -31,9 +31,9 @@
 //!   long with each train in a row without any receipt.
 //! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
 //!
-//! *Deviations*. The controller `pcp-paper` follows the paper's text. It is very slow: with other traffic chance
-//! decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it. The
-//! named places have the reasons; `docs/pcp.md` has all figures, and the known weaknesses:
+//! *Deviations*. The controller `pcp-paper` follows the paper's text. It is slower and loses packets: with other traffic
+//! chance decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it.
+//! The named places have the reasons; `docs/pcp.md` has all figures, and the known weaknesses:
 //! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
 //! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
 //!   are the worst noise in its probes.

@@ -22,6 +22,8 @@ pub(super) const PACKET: Bytes = Bytes::new(1250);
 /// A sender and its transfer.
 pub(super) struct ModelFlow {
     pcp: Pcp,
+    /// How far the sender's clock is ahead.
+    clock: Duration,
     rtt: Duration,
     started: Time,
     /// Bytes that are not sent yet, or to be retransmitted.
@@ -49,6 +51,8 @@ enum Event {
 
 pub(super) struct Model {
     config: Config,
+    /// The clocks of senders that are added are ahead by a random part of this.
+    pub(super) max_offset: Duration,
     link: Rate,
     buffer: Bytes,
     busy_until: Time,
@@ -67,6 +71,7 @@ impl Model {
     pub(super) fn new(config: &Config, link: Rate, buffer: Bytes, seed: u64) -> Self {
         Self {
             config: config.clone(),
+            max_offset: Duration::ZERO,
             link,
             buffer,
             busy_until: Time::ZERO,
@@ -95,9 +100,11 @@ impl Model {
         let id = self.flows.len();
         let handshake = rtt + self.busy_until.since(at);
         let mut pcp = Pcp::new(&self.config, self.streams.stream("pcp", id as u64));
-        pcp.on_path(at + handshake, &Path::new(PACKET, handshake, history));
+        let clock = self.max_offset.scale(self.streams.stream("clock", id as u64).uniform());
+        pcp.on_path(at + handshake + clock, &Path::new(PACKET, handshake, history));
         self.flows.push(ModelFlow {
             pcp,
+            clock,
             rtt,
             started: at,
             unsent: bytes,
@@ -177,8 +184,9 @@ impl Model {
             if flow.fct.is_some() {
                 return;
             }
-            if flow.pcp.deadline() <= now {
-                flow.pcp.on_deadline(now);
+            let local = now + flow.clock;
+            if flow.pcp.deadline() <= local {
+                flow.pcp.on_deadline(local);
             }
             let timeout_at =
                 flow.last_ack_at + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
@@ -190,7 +198,7 @@ impl Model {
                 flow.timeouts += 1;
             }
             let departure = flow.pcp.departure();
-            if flow.unsent > 0 && departure.at <= now {
+            if flow.unsent > 0 && departure.at <= local {
                 let bytes = departure.bytes.min(Bytes::new(flow.unsent));
                 let number = flow.next;
                 flow.next += 1;
@@ -199,17 +207,19 @@ impl Model {
                     flow.last_ack_at = now;
                 }
                 flow.in_flight.insert(number, (now, bytes));
-                flow.pcp.on_sent(now, &Sent { number, bytes, in_flight: bytes });
+                flow.pcp.on_sent(local, &Sent { number, bytes, in_flight: bytes });
                 let access = flow.rtt / 4;
                 self.at(now + access, Event::Enqueue(id, number));
                 continue;
             }
             if flow.unsent == 0 {
-                flow.pcp.on_app_limited(now);
+                flow.pcp.on_app_limited(local);
             }
             let departs_at = if flow.unsent > 0 { flow.pcp.departure().at } else { Time::MAX };
             let timeout_at = if flow.in_flight.is_empty() { Time::MAX } else { timeout_at };
-            flow.wake = departs_at.min(flow.pcp.deadline()).min(timeout_at);
+            let next = departs_at.min(flow.pcp.deadline());
+            let next = if next < Time::MAX { Time::ZERO + next.since(Time::ZERO + flow.clock) } else { next };
+            flow.wake = next.min(timeout_at);
             let wake = flow.wake;
             if wake < Time::MAX {
                 self.at(wake.max(now), Event::Wake(id));
@@ -243,10 +253,11 @@ impl Model {
         flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
         flow.min_rtt = flow.min_rtt.min(rtt);
         flow.delivered += bytes.as_u64();
-        let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
+        let local = now + flow.clock;
+        let arrivals = [Arrival { number, bytes, sent_at: sent_at + flow.clock, received_at, ecn: Ecn::NotEct }];
         let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.unsent == 0);
         let ack = Ack { smoothed_rtt, min_rtt, app_limited, ..testing::arrived(&arrivals, rtt) };
-        flow.pcp.on_ack(now, &ack);
+        flow.pcp.on_ack(local, &ack);
         while let Some((&lost, &(_, bytes))) = flow.in_flight.first_key_value() {
             if lost + 3 > number {
                 break;
@@ -266,6 +277,6 @@ impl Model {
 impl ModelFlow {
     fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
         self.unsent += bytes.as_u64();
-        self.pcp.on_loss(now, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });
+        self.pcp.on_loss(now + self.clock, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });
     }
 }

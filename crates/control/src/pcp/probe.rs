@@ -1,8 +1,8 @@
 //! A probe: a train of packets at base + test rate, and whether the path carried it (section 3.1, Figure 1).
 //!
 //! The train consists of the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
-//! over their sending times. The probe is accepted with the probability that the true slope is at most the slope that
-//! counts as flat. So the noisier the delays, the more chance decides.
+//! over their sending times. `pcp` accepts the probe with the probability that the true slope is at most the slope that
+//! counts as flat (`pcp_paper` has a rule of its own). So the noisier the delays, the more chance decides.
 //!
 //! A train proves only the rate at which it was sent. If its packets left later than permitted (nothing to send, a late
 //! timer), the grant is the rate sent minus the base rate. If that is not positive, the probe is inconclusive.
@@ -313,13 +313,23 @@ impl Probe {
 
     /// The result from the receipts so far. `flat` is the growth of delay over the train that counts as flat.
     pub(crate) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> ProbeResult {
+        self.judge_by(flat, missing, |line, slope| line.sample_slope(random) <= slope)
+    }
+
+    /// The same with another rule: `accepts` decides whether the line through the delays has at most this slope.
+    pub(crate) fn judge_by(
+        &self,
+        flat: Duration,
+        missing: usize,
+        accepts: impl FnOnce(&Line, f64) -> bool,
+    ) -> ProbeResult {
         if self.lost > missing || self.received + missing < self.packets {
             return ProbeResult::Rejected;
         }
         let span = self.span();
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
         match self.line() {
-            Some(line) if line.sample_slope(random) <= flat => self.granted(span),
+            Some(line) if accepts(&line, flat) => self.granted(span),
             _ if self.host_stalled => ProbeResult::Inconclusive,
             _ => ProbeResult::Rejected,
         }

@@ -64,7 +64,8 @@ impl Pcp {
         let base = self.base;
         let max = self.config.max_rate.saturating_sub(base).min(self.jump.max_test(base, self.min_probe()));
         let searched = self.search.test(self.min_test(), max);
-        let waits = self.count_waits(WaitCount::default());
+        let is_recent = now.since(self.probe.started) <= self.rtt * 2;
+        let waits = self.count_waits(if is_recent { self.train_waits() } else { WaitCount::default() });
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
             return Some(searched); // without any receipt only the search has a rate
         };

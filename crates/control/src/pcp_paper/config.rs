@@ -10,7 +10,7 @@ use crate::check::{check_range, require};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Packets in a probe. A first probe divides one full packet into as many (section 3.1, `k`).
+    /// Packets in a probe. Below `k` packets per round trip a probe divides one full packet into as many (section 3.1).
     pub k: usize,
     /// The maximum share of the base rate that rate compensation removes in one round trip (section 3.2).
     pub max_cut: f64,

@@ -1,4 +1,7 @@
 //! The first test rate of a flow, and the history that it leaves for the next one (sections 3.3 and 3.4).
+//!
+//! A prediction is accurate if the base rate reached it before the end of the flow. Whether the first probe was accepted
+//! says less about the path: with other traffic that is often chance.
 
 use rampmeter_units::{Duration, Rate};
 
@@ -14,8 +17,8 @@ const MIN_TRUST: f64 = 1e-6;
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathHistory {
     past: Option<History>,
-    /// Whether the first probe was accepted; `None` before its result.
-    first_accepted: Option<bool>,
+    /// The first test rate: the prediction, if there is a history.
+    first_test: Rate,
     /// The highest base rate.
     max_base: Rate,
 }
@@ -31,12 +34,11 @@ impl PathHistory {
             Some(past) => past.base_rate.scale(config.first_test * trust(past)), // section 3.4
             None => Rate::of(path.packet * 2, path.rtt),                         // section 3.3
         };
-        (Self { past, ..Self::default() }, test)
+        (Self { past, first_test: test, ..Self::default() }, test)
     }
 
-    /// A probe was accepted or rejected; `base` is the base rate after it.
-    pub(super) fn on_probe_result(&mut self, accepted: bool, base: Rate) {
-        self.first_accepted.get_or_insert(accepted);
+    /// A probe was accepted; `base` is the base rate after it.
+    pub(super) fn on_accepted(&mut self, base: Rate) {
         self.max_base = self.max_base.max(base);
     }
 
@@ -46,9 +48,9 @@ impl PathHistory {
             return; // no probe was accepted
         }
         let past = history.unwrap_or_else(|| History::new(self.max_base, min_rtt));
-        let trust = match self.first_accepted.filter(|_| self.past.is_some()) {
-            Some(true) => (trust(past) * 2.0).min(1.0),
-            Some(false) => trust(past) * 0.5,
+        let trust = match self.past {
+            Some(_) if self.max_base >= self.first_test => (trust(past) * 2.0).min(1.0),
+            Some(_) => trust(past) * 0.5,
             None => trust(past),
         };
         let base_rate = past.base_rate.scale(1.0 - GAIN) + self.max_base.scale(GAIN);
@@ -72,49 +74,54 @@ mod tests {
         Rate::from_bps(n * 1_000_000)
     }
 
-    /// A flow whose first probe is `accepted` and which reaches `max_base`. Returns its first test rate.
-    fn flow(history: &mut Option<History>, accepted: bool, max_base: Rate) -> Rate {
+    /// A flow that reaches `max_base`. Returns its first test rate.
+    fn flow(history: &mut Option<History>, max_base: Rate) -> Rate {
         let (mut path_history, first) =
             PathHistory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
-        path_history.on_probe_result(accepted, Rate::ZERO);
-        path_history.on_probe_result(true, max_base);
+        path_history.on_accepted(max_base);
+        path_history.on_accepted(max_base.scale(0.1));
         path_history.remember(RTT, history);
         first
     }
 
     #[test]
     fn without_history_the_first_test_is_a_packet_in_half_an_rtt() {
-        assert_eq!(flow(&mut None, true, mbps(30)), mbps(1));
+        assert_eq!(flow(&mut None, mbps(30)), mbps(1));
     }
 
     #[test]
     fn with_history_the_first_test_is_a_third_of_it() {
         let mut history = None;
-        flow(&mut history, true, mbps(30));
-        assert_eq!(flow(&mut history, true, mbps(30)), mbps(10));
+        flow(&mut history, mbps(30));
+        assert_eq!(flow(&mut history, mbps(30)), mbps(10));
     }
 
     #[test]
     fn the_first_test_halves_when_wrong_and_doubles_when_right() {
         let mut history = None;
-        flow(&mut history, true, mbps(24));
-        let firsts = [false, false, true, true, true].map(|accepted| flow(&mut history, accepted, mbps(24)));
-        assert_eq!(firsts, [8, 4, 2, 4, 8].map(mbps));
+        flow(&mut history, mbps(24));
+        let trusts = [7, 4, 24, 24, 24].map(|max_base| {
+            flow(&mut history, mbps(max_base));
+            history.unwrap().trust
+        });
+        // Tests of 24 / 3, of (24 3 + 7) / 4 / 3 / 2 = 3.3, and so on.
+        assert_eq!(trusts, [0.5, 1.0, 1.0, 1.0, 1.0]);
+        let mut history = Some(History { trust: 0.125, ..History::new(mbps(24), RTT) });
+        assert_eq!([24, 24, 24, 24, 24].map(|max_base| flow(&mut history, mbps(max_base))), [1, 2, 4, 8, 8].map(mbps));
     }
 
     #[test]
     fn the_remembered_rate_is_a_running_mean() {
         let mut history = None;
-        flow(&mut history, true, mbps(40));
-        flow(&mut history, true, mbps(20));
+        flow(&mut history, mbps(40));
+        flow(&mut history, mbps(20));
         assert_eq!(history.unwrap().base_rate, mbps(35));
     }
 
     #[test]
     fn a_flow_without_a_base_rate_leaves_no_history() {
         let mut history = None;
-        let (mut path_history, _) = PathHistory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-        path_history.on_probe_result(false, Rate::ZERO);
+        let (path_history, _) = PathHistory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
         path_history.remember(RTT, &mut history);
         assert_eq!(history, None);
     }
@@ -122,7 +129,7 @@ mod tests {
     #[test]
     fn a_rigged_history_replaces_the_real_one() {
         let mut history = None;
-        flow(&mut history, true, mbps(6));
+        flow(&mut history, mbps(6));
         let config = Config { rigged: Some(mbps(30)), ..Config::default() };
         let first = |past| PathHistory::new(&config, &Path::new(Bytes::new(1250), RTT, past)).1;
         assert_eq!([first(None), first(history)], [mbps(10); 2]);

@@ -53,9 +53,19 @@ fn a_success_adds_the_test_rate_at_once() {
     assert_eq!(world.sender.base, Some(Rate::of(PACKET, RTT / 2)));
     // The next probe is on top of that and asks for twice as much.
     assert_eq!(world.sender.rate(), Some(Rate::of(PACKET * 3, RTT / 2)));
-    let probe = world.send(5);
-    assert!(probe.iter().all(|(_, _, bytes)| *bytes == PACKET));
+    world.send(5);
     assert_eq!(world.sender.rate(), world.sender.base);
+}
+
+#[test]
+fn probes_have_full_packets_from_k_packets_per_rtt_on() {
+    let mut world = World::established(); // two packets per round trip
+    for bytes in [PACKET / 5, PACKET] {
+        let probe = world.send(5);
+        assert!(probe.iter().all(|sent| sent.2 == bytes), "{probe:?}");
+        assert_eq!(world.sender.departure().bytes, PACKET, "base packets are full");
+        world.acknowledge(&probe, Duration::ZERO); // six packets per round trip
+    }
 }
 
 #[test]
@@ -71,10 +81,13 @@ fn a_queue_reduces_the_base_rate() {
 
 #[test]
 fn delays_of_probe_packets_show_a_queue_but_no_gap() {
-    let mut world = World::established();
+    let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(12_000_000), RTT)));
+    let first = world.send(5);
+    world.acknowledge(&first, Duration::ZERO);
     let (base, probe) = (world.sender.base.unwrap(), world.send(5));
+    assert_eq!((base, probe[4].2), (Rate::from_bps(4_000_000), PACKET));
     world.acknowledge(&probe, Duration::from_micros(100));
-    // A queue of 0.4 ms beside 10 ms; the gaps of 3.3 ms, which grow by 3%, would double the cut.
+    // A queue of 0.4 ms beside 10 ms; the gaps of 0.7 ms, which grow by 15%, would triple the cut.
     let left = world.sender.base.unwrap().as_bps_f64() / base.as_bps_f64();
     assert!((left - 10.0 / 10.4).abs() < 2e-3, "{left}");
 }
