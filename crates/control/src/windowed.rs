@@ -42,6 +42,7 @@ pub struct Windowed<R: Rules> {
 /// What a spurious loss restores.
 #[derive(Debug, Clone)]
 struct Before<R> {
+    at: Time,
     window: Window,
     rules: R,
     detector: Detector,
@@ -157,7 +158,7 @@ impl<R: Rules> Controller for Windowed<R> {
             return;
         }
         let (window, rules, detector) = (self.window.clone(), self.rules.clone(), self.detector.clone());
-        let before = Before { window, rules, detector, episode };
+        let before = Before { at: now, window, rules, detector, episode };
         if !loss.repeated_timeout {
             self.before = Some(before); // of repeated timeouts the first one counts: all are spurious, or none
         }
@@ -172,12 +173,14 @@ impl<R: Rules> Controller for Windowed<R> {
         }
     }
 
-    fn on_spurious_loss(&mut self, _now: Time) {
+    /// Rules that depend on elapsed time do not count the time since: it may be that of an outage.
+    fn on_spurious_loss(&mut self, now: Time) {
         let Some(before) = self.before.take() else { return };
         // Losses of the packets in flight get their own reaction.
         self.episode = before.episode;
         if before.window.bytes() > self.window.bytes() {
             (self.window, self.rules, self.detector) = (before.window, before.rules, before.detector);
+            self.rules.pause(now.since(before.at));
         }
     }
 

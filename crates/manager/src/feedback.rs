@@ -22,7 +22,7 @@ pub struct Update<'a> {
     /// Several acknowledgements, one for each of `arrivals`, were combined: so windows grow for each of them. False
     /// where acknowledgements are delayed, so that one grows windows once.
     pub is_combined: bool,
-    /// A round-trip time measurement, of the last of `arrivals`.
+    /// A round-trip time measurement: of the last of `arrivals`, or of a packet that counted as lost.
     pub rtt: Option<Duration>,
     /// The loss that this feedback reveals, if any.
     pub loss: Option<UpdateLoss>,

@@ -104,6 +104,8 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
+    /// The controller was called for that.
+    app_limited_reported: bool,
     /// The last time of which that is true, unless the window was full since.
     app_limited_at: Option<Time>,
     /// The round trip that is assumed until this macroflow has measured one.
@@ -163,6 +165,7 @@ impl<C: Controller> Macroflow<C> {
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
+            app_limited_reported: false,
             app_limited_at: None,
             assumed_rtt: None,
             rate_cap: DeliveryRateCap::default(),
@@ -239,7 +242,7 @@ impl<C: Controller> Macroflow<C> {
 
     /// Starts a new controller if the path is established.
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
-        (self.app_limited, self.app_limited_at) = (false, None);
+        (self.app_limited, self.app_limited_reported, self.app_limited_at) = (false, false, None);
         self.controller.on_flows(self.members.len());
         if self.started {
             self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), history));
@@ -286,7 +289,9 @@ impl<C: Controller> Macroflow<C> {
             // With nothing in flight one packet is always permitted: a window below one packet must not block the flow.
             let fits = self.in_flight + self.packet <= window || self.in_flight == Bytes::ZERO;
             if !has_requests {
-                if fits && !std::mem::replace(&mut self.app_limited, true) {
+                self.app_limited |= fits;
+                // An application that writes just in time leaves the pacer no time to wait.
+                if fits && self.departure() <= now && !std::mem::replace(&mut self.app_limited_reported, true) {
                     self.controller.on_app_limited(now);
                 }
                 return Attempt::NothingToSend;
@@ -295,7 +300,7 @@ impl<C: Controller> Macroflow<C> {
                 if self.try_jump(now) {
                     return self.attempt(now);
                 }
-                (self.app_limited, self.app_limited_at) = (false, None);
+                (self.app_limited, self.app_limited_reported, self.app_limited_at) = (false, false, None);
                 let probe_at = self.next_probe();
                 if probe_at > now {
                     return Attempt::WindowFull(probe_at);
@@ -304,7 +309,7 @@ impl<C: Controller> Macroflow<C> {
             let departure = self.departure();
             if departure > now {
                 if std::mem::take(&mut self.app_limited) {
-                    self.app_limited_at = Some(now);
+                    (self.app_limited_reported, self.app_limited_at) = (false, Some(now));
                 }
                 return Attempt::TooEarly(departure);
             }

@@ -37,9 +37,10 @@ impl RttEstimator {
         self.smoothed = Some((smoothed * 7 + rtt) / 8);
     }
 
-    /// The timeout was shorter than `rtt`, which was measured after it (RFC 4015 section 3): it is at
-    /// least three times as long now.
+    /// Adds the first measurement after a spurious timeout: the timeout is at least three times as long (RFC 4015 section
+    /// 3).
     pub fn on_spurious_timeout(&mut self, rtt: Duration) {
+        self.min = self.min.min(rtt);
         self.smoothed = self.smoothed.max(Some(rtt));
         self.deviation = self.deviation.max(rtt / 2);
     }

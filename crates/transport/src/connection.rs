@@ -349,7 +349,7 @@ impl Connection {
     #[inline]
     pub(crate) fn measure(&mut self, now: Time, wants_to_send: bool) {
         let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);
-        let waits = if wants_to_send {
+        let waits = if wants_to_send || self.state == State::Opening {
             Waits::Network
         } else if sender.unsent() > 0 && !scoreboard.has_holes() {
             Waits::ReceiveWindow

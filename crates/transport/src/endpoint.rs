@@ -30,7 +30,6 @@ use crate::finished::Finished;
 use crate::output::{Envelope, Event, Received, Transmit};
 use crate::packet_size::PacketSizes;
 use crate::resets::Resets;
-use crate::scoreboard::DUP_THRESHOLD;
 use crate::sender::PacketFeedback;
 
 /// The events of a connection: opened, degraded, closed. A host whose application has not read as many of all its
@@ -262,6 +261,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.manager.undo(now, flow);
         }
         if !packet_feedback.is_new() {
+            if packet_feedback.is_urgent {
+                self.request_urgently(now, index, flow);
+            }
             return;
         }
         let update = Update {
@@ -292,9 +294,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
         }
         self.manager.segregate(now, &mut self.make);
-        let urgent = if packet_feedback.resumes { DUP_THRESHOLD } else { u64::from(packet_feedback.is_urgent) };
-        if urgent > 0 && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
-            (0..urgent).for_each(|_| self.manager.request(now, flow, true));
+        if packet_feedback.is_urgent {
+            self.request_urgently(now, index, flow);
+        }
+    }
+
+    /// Requests a packet that may leave although the window is full.
+    fn request_urgently(&mut self, now: Time, index: usize, flow: FlowId) {
+        if self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
+            self.manager.request(now, flow, true);
         }
     }
 
@@ -401,7 +409,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             };
             self.manager.notify(now, grant.flow, bytes);
             if slot.connection.wants_to_send() {
-                self.manager.request(now, grant.flow, false);
+                self.manager.request(now, grant.flow, slot.connection.sender.is_urgent());
             } else {
                 slot.connection.measure(now, false);
             }

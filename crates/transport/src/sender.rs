@@ -20,13 +20,10 @@ pub(crate) struct PacketFeedback {
     pub(crate) loss: Option<UpdateLoss>,
     pub(crate) flight_size: Bytes,
     pub(crate) recovering: bool,
-    /// A retransmission may leave at once although the window is full.
+    /// A packet may leave at once although the window is full.
     pub(crate) is_urgent: bool,
     /// All losses of the last recovery, or the last timeout, were spurious: the reaction to them is to be undone.
     pub(crate) is_undone: bool,
-    /// A timeout was spurious: a few packets may leave at once although the window is full, so that their receipts show
-    /// which of the earlier ones are lost (RFC 5682 section 2.1, step 2b, sends two).
-    pub(crate) resumes: bool,
     /// The peer acknowledges every packet, and has combined several acknowledgements.
     pub(crate) is_combined: bool,
 }
@@ -100,6 +97,8 @@ pub(crate) struct Sender {
     timed_out_before: Option<u64>,
     /// After a spurious timeout, until a packet that was sent since is measured.
     resumed: Option<Resumed>,
+    /// Packets that may leave although the window is full.
+    extra: u64,
     /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
     /// The order of the first packet that was sent after the last reaction to a loss.
@@ -143,6 +142,7 @@ impl Sender {
             backoff: 0,
             timed_out_before: None,
             resumed: None,
+            extra: 0,
             recover: None,
             reacted: 0,
             undoable: None,
@@ -159,7 +159,7 @@ impl Sender {
 
     /// Round trips of another path say nothing about this one.
     pub(crate) fn on_new_path(&mut self) {
-        self.rtt = RttEstimator::default();
+        (self.rtt, self.backoff, self.resumed) = (RttEstimator::default(), 0, None);
         self.scoreboard.rack = Rack::default();
     }
 
@@ -225,6 +225,11 @@ impl Sender {
         self.scoreboard.has_retransmissions() || self.has_new() || self.wants_to_probe()
     }
 
+    /// Whether the next packet may leave although the window is full.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.extra > 0
+    }
+
     /// A tail loss probe waits to leave: it may, although the window is full.
     pub(crate) fn wants_to_probe(&self) -> bool {
         self.tail_probe.is_due && (self.has_new() || self.scoreboard.last().is_some())
@@ -273,6 +278,7 @@ impl Sender {
 
     /// The piece has been sent in a packet of `bytes`, which the manager calls `number`. Returns its number on the wire.
     pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64, secret: u8) -> u32 {
+        self.extra = self.extra.saturating_sub(1);
         let on_wire = self.scoreboard.proofs.add(secret, number);
         let len = u32::from(piece.payload) + u32::from(piece.fin);
         if piece.is_retransmission {
@@ -393,7 +399,7 @@ impl Sender {
         let change = &feedback.change;
         feedback.is_combined = self.delayed_ack == Duration::ZERO && change.arrivals.len() == in_order;
         let has_progress = advanced && !self.scoreboard.proofs.is_required();
-        if has_progress || change.delivered > Bytes::ZERO {
+        if has_progress || change.delivered > Bytes::ZERO || feedback.is_undone {
             self.timeouts = 0;
             self.timer = now + self.timeout(); // RFC 6298 (5.3)
         }
@@ -448,20 +454,16 @@ impl Sender {
     /// again.
     fn measure(&mut self, last: Option<Duration>, feedback: &mut PacketFeedback) {
         let Some((order, of_receipt)) = feedback.change.last_reported else { return };
-        let rtt = last.unwrap_or(of_receipt);
+        let rtt = last.filter(|_| self.resumed.is_none()).unwrap_or(of_receipt);
         match &mut self.resumed {
             Some(resumed) if order < resumed.order => {
                 resumed.rtt = resumed.rtt.max(rtt);
                 return;
             }
-            Some(_) => {
-                self.rtt.on_spurious_timeout(rtt);
-                self.resumed = None;
-            }
-            None => {}
+            Some(_) => self.rtt.on_spurious_timeout(rtt),
+            None => self.rtt.sample(rtt),
         }
-        self.rtt.sample(rtt);
-        self.backoff = 0;
+        (self.resumed, self.backoff) = (None, 0);
         feedback.rtt = Some(rtt);
     }
 

@@ -91,7 +91,7 @@ fn timed_out_twice(recovery: Recovery) -> Test {
 }
 
 #[test]
-fn the_first_arrival_tells_whether_timeouts_were_spurious() {
+fn the_first_arrival_shows_whether_timeouts_were_spurious() {
     for recovery in [Recovery::Sack, Recovery::NewReno, Recovery::Reno] {
         for (number, is_spurious) in [(0, true), (10, false), (11, false)] {
             let mut test = timed_out_twice(recovery);

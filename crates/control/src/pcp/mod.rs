@@ -150,7 +150,7 @@ pub struct Pcp {
     /// Packets sent since the last feedback.
     unanswered: u64,
     /// The base rate before the retransmission timer expired. `None` once something has arrived since.
-    silent_from: Option<Rate>,
+    base_before_timeout: Option<Rate>,
     /// Start and end of the last stall of this host that counts.
     stall: Option<(Time, Time)>,
 }
@@ -193,7 +193,7 @@ impl Algorithm for Pcp {
             rest_of_bunch: 0,
             unanswered_trains: 0,
             unanswered: 0,
-            silent_from: None,
+            base_before_timeout: None,
             stall: None,
         }
     }
@@ -342,7 +342,7 @@ impl Controller for Pcp {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.unanswered = 0;
-        let silent_from = self.silent_from.take();
+        let base_before_timeout = self.base_before_timeout.take();
         if ack.smoothed_rtt > Duration::ZERO {
             self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         }
@@ -386,7 +386,7 @@ impl Controller for Pcp {
         if active && self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
-        if let Some(base) = silent_from {
+        if let Some(base) = base_before_timeout {
             self.reached = base;
             self.resume(now);
         }
@@ -402,7 +402,7 @@ impl Controller for Pcp {
             self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
         }
         if persistent {
-            self.silent_from.get_or_insert(self.base);
+            self.base_before_timeout.get_or_insert(self.base);
             self.cut(0.5);
             self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
         } else {
@@ -456,7 +456,7 @@ impl Controller for Pcp {
     }
 
     fn window(&self) -> Bytes {
-        if self.silent_from.is_some() {
+        if self.base_before_timeout.is_some() {
             return self.packet;
         }
         self.competitive.window().unwrap_or(Bytes::MAX)
@@ -480,7 +480,7 @@ impl Controller for Pcp {
 
     /// Slow start, competitive mode and drains go on beside the phases of probes.
     fn state(&self) -> &'static str {
-        if self.silent_from.is_some() {
+        if self.base_before_timeout.is_some() {
             "feedback_timeout"
         } else if self.slow_start.is_some() {
             "slow_start"

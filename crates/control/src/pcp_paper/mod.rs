@@ -110,7 +110,7 @@ pub struct PcpPaper {
     /// Packets sent since the last feedback.
     unanswered: u64,
     /// The base rate before the retransmission timer expired without feedback since.
-    before_silence: Option<Rate>,
+    base_before_timeout: Option<Rate>,
 }
 
 impl Algorithm for PcpPaper {
@@ -137,7 +137,7 @@ impl Algorithm for PcpPaper {
             pacer: Pacer::with_max_gap(MAX_WAIT),
             unanswered_probes: 0,
             unanswered: 0,
-            before_silence: None,
+            base_before_timeout: None,
         }
     }
 }
@@ -256,7 +256,7 @@ impl Controller for PcpPaper {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        (self.unanswered, self.before_silence) = (0, None);
+        (self.unanswered, self.base_before_timeout) = (0, None);
         self.rtt = ack.smoothed_rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         self.min_rtt = ack.min_rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         for arrival in ack.arrivals {
@@ -280,7 +280,7 @@ impl Controller for PcpPaper {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MAX_UNANSWERED;
         if let Some(base) = self.base.filter(|_| no_feedback) {
-            self.before_silence.get_or_insert(base);
+            self.base_before_timeout.get_or_insert(base);
             self.set_base(base.scale(0.5));
         }
         if self.phase.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
@@ -291,7 +291,7 @@ impl Controller for PcpPaper {
 
     /// The path was only blocked: as after idle time.
     fn on_spurious_loss(&mut self, now: Time) {
-        if let Some(base) = self.before_silence.take() {
+        if let Some(base) = self.base_before_timeout.take() {
             self.restart(now, base.scale(self.config.first_test));
         }
     }

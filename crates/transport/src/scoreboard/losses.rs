@@ -115,8 +115,8 @@ impl Scoreboard {
         self.lose_pending(Time::MAX, None, change);
     }
 
-    /// The timeout was spurious: what it counted as lost and was not sent again is in flight. Returns the number of
-    /// these packets.
+    /// The timeout was spurious: packets that it counted as lost, and that were not sent again, are in flight. Returns
+    /// their number.
     pub(crate) fn restore_timed_out(&mut self, change: &mut Change) -> u64 {
         let mut restored = 0;
         for segment in self.segments.iter_mut().filter(|segment| segment.timed_out && !segment.sacked) {
@@ -140,6 +140,15 @@ impl Scoreboard {
         restored
     }
 
+    /// The timeout was not spurious: packets that it counted as lost, and that were not sent again, are lost as others are.
+    pub(crate) fn confirm_timeout(&mut self) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.timed_out) {
+            segment.timed_out = false;
+            self.proofs.close(segment.order);
+            self.presumed_lost.insert_at(self.timeout, segment.transmission());
+        }
+    }
+
     fn mark_lost(&mut self, index: usize, change: &mut Change) {
         let segment = &mut self.segments[index];
         segment.lost = true;
@@ -149,7 +158,7 @@ impl Scoreboard {
             if segment.bytes > self.large_above {
                 change.large_lost = change.large_lost.max(Some(segment.sent_at));
             }
-            // What a timeout loses keeps its transmission until it is sent again.
+            // A segment that a timeout loses keeps its transmission until it is sent again.
             if !segment.timed_out {
                 self.proofs.close(segment.order);
                 let place = self.presumed_lost.insert(segment.transmission());

@@ -73,19 +73,23 @@ impl Sender {
 
     /// Decides whether the last timeouts were spurious: the first packet that arrives after them was sent before the
     /// first of them (the Eifel algorithm, RFC 3522, with receipts in place of timestamps). Then the path became longer, or
-    /// was blocked, and nothing is known to be lost: what was not sent again is in flight, the reaction of the controller is
-    /// to be undone, and the timer follows the next round trip at once (RFC 4015 section 3).
+    /// was blocked, and nothing is known to be lost. Packets that were not sent again are in flight, the reaction of the
+    /// controller is to be undone, and the next round trip sets the timer (RFC 4015 section 3).
     pub(super) fn find_spurious_timeout(&mut self, feedback: &mut PacketFeedback) {
         let change = &mut feedback.change;
         let Some((order, is_timed_out)) = change.first_reported else { return };
         let Some(before) = self.timed_out_before.take() else { return };
         if !is_timed_out || order >= before {
+            self.scoreboard.confirm_timeout();
             return;
         }
         self.spurious += self.scoreboard.restore_timed_out(change);
         self.resumed = Some(Resumed { order: self.scoreboard.next_order, rtt: Duration::ZERO });
         self.expected_duplicates = self.scoreboard.next_order - before;
-        (feedback.is_undone, feedback.resumes) = (true, true);
+        (self.timeouts, self.no_recovery_before) = (0, self.una);
+        // RFC 5682 section 2.1, step 2b, sends two packets: three show by their receipts which of the earlier ones are lost.
+        self.extra = DUP_THRESHOLD;
+        (feedback.is_undone, feedback.is_urgent) = (true, true);
     }
 
     /// Starts or continues a recovery if packets are lost.
@@ -173,7 +177,7 @@ impl Sender {
         (self.late_timer, self.undoable) = (Time::MAX, None);
         self.recover = None;
         self.no_recovery_before = self.next;
-        self.duplicates = 0;
+        (self.duplicates, self.expected_duplicates, self.extra) = (0, 0, 0);
         feedback.loss = feedback.change.lost_number.map(|number| UpdateLoss {
             kind: LossKind::Persistent,
             number,
