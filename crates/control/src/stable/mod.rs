@@ -28,9 +28,6 @@
 //!   or more. Flows whose packets were marked at random had 0.79 to 0.94 and 0.93 to 0.99 of `S (1 - p) / p` (10 to 200
 //!   ms, `p` of 0.02 and 0.15). A packet that the bound delays does not delay the packet after it (`timer`), so a flow
 //!   with a window of half a packet may have two in flight.
-//! - The timer is not re-sampled when the window changes, but counts down at another rate (`timer`). With the report's
-//!   rule, `redraw = true`, 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have 0.90
-//!   to 0.99 (10 to 160 ms).
 //! - `T` is the smoothed round-trip time of RFC 6298. With the report's mean of the last `max(1, w)` packets marks,
 //!   utilization and mean queue of basic operation are the same within 1.4%.
 //! - TCP's minimum of two packets after a loss does not apply: it would increase smaller windows, and many flows on a
@@ -162,7 +159,7 @@ impl Stable {
 
     fn set_timer_rate(&mut self, now: Time) {
         let rate = self.packet_rate();
-        self.timer.set_rate(now, rate, self.config.redraw);
+        self.timer.set_rate(now, rate);
     }
 }
 
