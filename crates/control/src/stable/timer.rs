@@ -8,9 +8,9 @@
 //! ```
 //!
 //! When the window changes, the timer is sampled again, as in the report. With unclamped exponential intervals that
-//! would change nothing, because they have no memory. Clamped from below, it delays departures [derived, and tested]: with
-//! one acknowledgement a packet by 0.1%, with ten by 2% and with thirty by 15%. With bounds of 0.25 and 3 in place of
-//! 0.02 and 8 these are 12%, four times and 250 times. So the lower bound is small.
+//! would change nothing, because they have no memory. Clamped from below, it delays departures (derived, and tested): by
+//! 0.1% with one acknowledgement a packet, 2% with ten, 15% with thirty. With bounds of 0.25 and 3 in place of 0.02 and
+//! 8 the intervals are 1.12, 4.2 and 250 times as long. So the lower bound is small.
 
 use rampmeter_units::{Duration, Stream, Time};
 
