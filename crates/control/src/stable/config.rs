@@ -32,9 +32,6 @@ pub struct Config {
     pub min_interval: f64,
     /// The maximum time between two packets, in mean intervals.
     pub max_interval: f64,
-    /// Whether each acknowledgement re-samples the timer, the report's rule. False (chosen): see the deviations in
-    /// [`crate::stable`].
-    pub redraw: bool,
     /// The bytes in flight permitted beyond the window, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0
     /// is the report's rule: see the deviations in [`crate::stable`].
     pub allowance: f64,
@@ -51,9 +48,8 @@ impl Default for Config {
             initial_window: 2.0,
             soft_start_marks: 8,
             soft_start_decrease: 1.0,
-            min_interval: 0.25,
-            max_interval: 3.0,
-            redraw: false,
+            min_interval: 0.02,
+            max_interval: 8.0,
             allowance: 2.0,
         }
     }
