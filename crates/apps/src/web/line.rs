@@ -38,7 +38,11 @@ pub struct Line {
 
 impl Line {
     /// The line of a response that starts.
-    pub(crate) fn new(connection: &super::connection::Connection, target: String, answer: &super::answer::Answer) -> Self {
+    pub(crate) fn new(
+        connection: &super::connection::Connection,
+        target: String,
+        answer: &super::answer::Answer,
+    ) -> Self {
         Self {
             peer: connection.peer,
             target,
