@@ -97,6 +97,23 @@ fn four_connections_of_a_client_get_equal_shares() {
     assert!(responses.len() == 4 && responses.iter().all(is_fine), "{responses:?}");
 }
 
+#[test]
+fn a_client_divides_the_rate_by_the_urgency_of_its_requests() {
+    let Some(site) = Site::new("urgency") else { return };
+    let fetch = "for u in 5 1; do curl -sS -m 40 -o /dev/null -H \"Priority: u=$u\" \
+                 http://$RAMPMETER_LEFT:8080/photo.high.jpg & done; wait; sleep 1";
+    site.emulate("1Mbps", "", fetch);
+    let responses = site.responses();
+    let goodput = |urgency: u64| {
+        let response = responses.iter().find(|response| response["urgency"] == urgency);
+        response.unwrap_or_else(|| panic!("{responses:?}"))["goodput_bps"].as_f64().unwrap()
+    };
+    // Weights of 4 and 1/4: one object has 16 of 17 parts of the rate, and the other one takes the time of both, 32/17.
+    let ratio = goodput(1) / goodput(5);
+    eprintln!("ratio {ratio:.2}");
+    assert!((1.4..2.2).contains(&ratio), "{ratio}");
+}
+
 /// The file that a client gets at the last of several requests.
 fn representation(site: &Site, link: &str) -> String {
     let fetch = "curl -sS -m 20 -o /dev/null $(for n in 1 2 3; do echo http://$RAMPMETER_LEFT:8080/photo.jpg; done); \

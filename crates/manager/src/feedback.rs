@@ -98,9 +98,9 @@ impl<C: Controller> Manager<C> {
 
     pub(crate) fn update_own(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
+            f.count_time(now);
             f.in_flight = f.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
-            f.counts.received += update.arrived_in_flight;
-            f.counts.lost += update.lost;
+            f.counts.add(update.arrived_in_flight, update.lost);
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.update(now, update);
@@ -117,9 +117,9 @@ impl<C: Controller> Manager<C> {
         f.last_used = now;
         let (earlier, own) = f.split(&Report { received, lost, ..*report });
         let own = own.map(|own| {
+            f.count_time(now);
             f.in_flight -= own.received + own.lost;
-            f.counts.received += own.received;
-            f.counts.lost += own.lost;
+            f.counts.add(own.received, own.lost);
             (f.macroflow, own)
         });
         for (index, report) in earlier.into_iter().chain(own) {
@@ -199,6 +199,7 @@ impl<C: Controller> Manager<C> {
     fn reduce_in_flight(&mut self, now: Time, flow: FlowId, bytes: Bytes) -> Bytes {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return Bytes::ZERO };
         let bytes = bytes.min(f.in_flight);
+        f.count_time(now);
         f.in_flight -= bytes;
         f.last_used = now;
         bytes

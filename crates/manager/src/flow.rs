@@ -6,7 +6,7 @@ use rampmeter_wire::RouterFeedback;
 use crate::aging::HalfLife;
 use crate::choice::Earlier;
 use crate::scheduler::{Scheduling, ServiceCurve};
-use crate::treatment::LossCounts;
+use crate::treatment::Counts;
 
 /// A flow's name at its manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,8 +127,8 @@ pub(crate) struct Flow {
     pub(crate) watch: Option<Box<ShareWatch>>,
     /// The time of its owner's last call.
     pub(crate) last_used: Time,
-    /// Bytes received and lost since the last comparison of its macroflow's flows.
-    pub(crate) counts: LossCounts,
+    /// What happened to its bytes since the last comparison of its macroflow's flows.
+    pub(crate) counts: Counts,
 }
 
 impl Flow {
@@ -139,6 +139,11 @@ impl Flow {
     /// Its bytes in flight, in both macroflows.
     pub(crate) fn all_in_flight(&self) -> Bytes {
         self.in_flight + self.earlier.as_ref().map_or(Bytes::ZERO, |earlier| earlier.bytes)
+    }
+
+    /// Counts the time of its bytes in flight. To be called before their number changes.
+    pub(crate) fn count_time(&mut self, now: Time) {
+        self.counts.advance(now, self.in_flight);
     }
 
     pub(crate) fn is_active(&self) -> bool {

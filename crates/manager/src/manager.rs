@@ -11,7 +11,7 @@ use crate::destinations::{Destination, Destinations, Owner, Place};
 use crate::flow::{Change, Flow, FlowId, Grant, Grouping, Share, Sharing};
 use crate::macroflow::{Attempt, Macroflow};
 use crate::timers::Timers;
-use crate::treatment::LossCounts;
+use crate::treatment::Counts;
 
 /// The Congestion Manager of one host.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl<C: Controller> Manager<C> {
             custom_share: None,
             watch: None,
             last_used: now,
-            counts: LossCounts::default(),
+            counts: Counts::since(now),
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
@@ -239,6 +239,7 @@ impl<C: Controller> Manager<C> {
     /// The flow used its grant for a packet of `bytes`, headers included; zero if it had nothing to send (`cm_notify`).
     pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
+            f.count_time(now);
             f.in_flight += bytes;
             f.last_used = now;
         }

@@ -3,13 +3,20 @@
 //!
 //! ```text
 //! every 16 round trips, for each flow with 30 packets or more since the reset of its counts:
-//!     n packets, of which a share p was lost
+//!     n packets, of which a share p was lost, and their mean time in flight, T
 //! flows in the order of p, cut in two where the parts differ most:
 //!     z = (p_2 - p_1) / sqrt(p (1 - p) (1/n_1 + 1/n_2))          p of all together
 //!     z > 3 and p_2 > 3 p_1 + 1%                                 different; counts are reset, as after 500 packets
+//! flows in the order of T, cut in two where T_2 / T_1 is maximal:
+//!     T_2 > 3 T_1 + 10 ms and reports twice in T_2               different, too
 //! different twice in a row                                       the worse flows get a separate macroflow
-//! later, if z < 2 or p_2 < 2 p_1 + 0.5% between the two          the two macroflows are merged
+//! later, if z < 2 or p_2 < 2 p_1 + 0.5% between the two,
+//!     and T_2 < 2 T_1 + 10 ms                                    the two macroflows are merged
 //! ```
+//!
+//! The paper compares "perceived receiver throughputs". The throughputs of the flows of a macroflow differ by their
+//! weights and by what they have to send, too. What the network gives is the throughput for each byte in flight, which is
+//! 1 / T. A flow that is shaped has its bytes in flight in the shaper's queue, where they fill the common window.
 //!
 //! Two macroflows together are as aggressive as two TCP flows, so a split must be certain. The first one lasts at least
 //! ten seconds, each later one twice as long.
@@ -21,7 +28,7 @@ use crate::destinations::Place;
 use crate::flow::FlowId;
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
-use crate::treatment::{LossCounts, Sample, cut};
+use crate::treatment::{Counts, Sample, cut_by_loss, cut_by_time};
 
 /// The interval of comparisons, in round trips.
 const ROUND_TRIPS: u64 = 16;
@@ -53,14 +60,14 @@ impl<C: Controller> Manager<C> {
             return;
         }
         if let Some((origin, until)) = macroflow.segregation.origin {
-            if now >= until && self.are_treated_alike(origin, index) {
+            if now >= until && self.are_treated_alike(now, origin, index) {
                 return self.merge(now, index, origin);
             }
         }
-        self.find_difference(index);
+        self.find_difference(now, index);
     }
 
-    /// What the flows of a macroflow have lost since their counts were reset.
+    /// What happened to the packets of a macroflow's flows since their counts were reset.
     fn samples(&self, index: u32) -> Vec<(u32, Sample)> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
         let members = macroflow.members.iter().filter_map(|&member| {
@@ -71,18 +78,23 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Decides whether the flows of a macroflow are treated differently.
-    fn find_difference(&mut self, index: u32) {
+    fn find_difference(&mut self, now: Time, index: u32) {
         let mut samples = self.samples(index);
         samples.retain(|(_, sample)| sample.all >= MIN_PACKETS);
+        let only = |samples: &[(u32, Sample)]| samples.iter().map(|(_, sample)| *sample).collect::<Vec<Sample>>();
         samples.sort_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
-        let only: Vec<Sample> = samples.iter().map(|(_, sample)| *sample).collect();
-        let worse = cut(&only).map(|position| &samples[position..]);
+        let mut place = cut_by_loss(&only(&samples));
+        if place.is_none() {
+            samples.sort_by(|(_, a), (_, b)| a.time().total_cmp(&b.time()));
+            place = cut_by_time(&only(&samples));
+        }
+        let (worse, only) = (place.map(|place| &samples[place..]), only(&samples));
         let counted = only.len() > 1 && only.iter().all(|sample| sample.all >= ENOUGH_PACKETS);
         if worse.is_none() && !counted {
             return;
         }
         let worse: Option<Vec<FlowId>> = worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect());
-        self.reset_counts(index);
+        self.reset_counts(now, index);
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         let differences = &mut macroflow.segregation.differences;
         *differences = if worse.is_some() { *differences + 1 } else { 0 };
@@ -93,7 +105,7 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Whether two macroflows have been treated alike since their counts were reset. Every answer resets the counts.
-    fn are_treated_alike(&mut self, origin: u32, index: u32) -> bool {
+    fn are_treated_alike(&mut self, now: Time, origin: u32, index: u32) -> bool {
         if self.macroflows[origin as usize].as_ref().is_none_or(|macroflow| macroflow.members.is_empty()) {
             return true;
         }
@@ -102,16 +114,16 @@ impl<C: Controller> Manager<C> {
         if one.all.min(other.all) < MIN_PACKETS {
             return false;
         }
-        self.reset_counts(origin);
-        self.reset_counts(index);
+        self.reset_counts(now, origin);
+        self.reset_counts(now, index);
         one.is_treated_like(other) && other.is_treated_like(one)
     }
 
-    fn reset_counts(&mut self, index: u32) {
+    fn reset_counts(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
         for &member in &macroflow.members {
             if let Some(flow) = &mut self.flows[member as usize] {
-                flow.counts = LossCounts::default();
+                flow.counts = Counts::since(now);
             }
         }
     }
@@ -192,7 +204,7 @@ impl<C: Controller> Manager<C> {
     pub(crate) fn move_flow(&mut self, now: Time, flow: FlowId, to: u32) {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
-        f.counts = LossCounts::default();
+        f.counts = Counts::since(now);
         let (in_flight, share, watches) = (f.in_flight, f.share(), f.watch.is_some());
         let requests = [(f.requested, false), (f.retransmission, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {

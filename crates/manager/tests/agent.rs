@@ -202,7 +202,7 @@ fn congestion_concerns_the_packets_before_the_probe() {
 /// Section 4.2.2: without sequence numbers a packet that a probe overtakes looks like a loss.
 #[test]
 fn without_numbers_a_reduction_is_undone_after_reordering() {
-    let (mut sender, flow, _) = Sender::with_flow(AgentConfig { sequenced: false });
+    let (mut sender, flow, _) = Sender::with_flow(AgentConfig { sequenced: false, ..AgentConfig::default() });
     let name = sender.agent.name(flow).unwrap();
     let mut now = 100;
     let mut round = |arrived: usize| {

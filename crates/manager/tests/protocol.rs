@@ -441,7 +441,7 @@ proptest! {
         sequenced: bool,
     ) {
         let faults = Faults { loss, duplication, jitter: ms(jitter), marks: 0.0 };
-        let mut network = Network::new(AgentConfig { sequenced }, faults, seed);
+        let mut network = Network::new(AgentConfig { sequenced, ..AgentConfig::default() }, faults, seed);
         network.open();
         network.open();
         network.run(ms(5000), true);

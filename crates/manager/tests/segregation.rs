@@ -232,3 +232,45 @@ fn a_macroflow_may_return_to_the_origin_of_its_origin() {
     host.change(|_| [GOOD, GOOD, GOOD]).unwrap();
     assert_eq!(host.macroflow_sizes(), [3, 3, 3]);
 }
+
+/// Ten packets of each flow every round trip; those of the second flow arrive `times` round trips later than the others,
+/// and are reported together in groups of `group` round trips.
+fn delayed(host: &mut Host, rounds: usize, times: usize, group: usize) {
+    let batch = |host: &mut Host, flow: FlowId, packets: u64| {
+        let received = PACKET * packets;
+        host.manager.report(host.now, flow, &Report { received, ..Report::default() });
+    };
+    let (fast, slow) = (host.flows[0], host.flows[1]);
+    for round in 1..=rounds {
+        for flow in [fast, slow] {
+            (0..10).for_each(|_| host.manager.notify(host.now, flow, PACKET));
+        }
+        host.now += RTT;
+        batch(host, fast, 10);
+        if round >= times && (round - times).is_multiple_of(group) {
+            batch(host, slow, 10 * group as u64);
+        }
+        host.manager.segregate(host.now, cm);
+        host.manager.on_deadline(host.now);
+    }
+}
+
+#[test]
+fn flows_whose_bytes_stay_long_in_flight_are_separated() {
+    for (times, group, sizes) in [(8, 1, [1, 1]), (2, 1, [2, 2]), (8, 8, [2, 2])] {
+        let mut host = Host::new(2);
+        delayed(&mut host, 60, times, group);
+        assert_eq!(host.macroflow_sizes(), sizes, "{times} round trips, reports every {group}");
+    }
+}
+
+#[test]
+fn flows_that_are_as_fast_again_are_merged() {
+    let mut host = Host::new(2);
+    delayed(&mut host, 60, 8, 1);
+    assert_eq!(host.macroflow_sizes(), [1, 1]);
+    // What is still in flight arrives.
+    host.manager.report(host.now, host.flows[1], &Report { received: PACKET * 80, ..Report::default() });
+    delayed(&mut host, 700, 1, 1);
+    assert_eq!(host.macroflow_sizes(), [2, 2]);
+}

@@ -33,6 +33,17 @@ impl<P: Parcel> DropTail<P> {
         Self { queue: VecDeque::new(), bytes: Bytes::ZERO, room: Room::new(packets, bytes) }
     }
 
+    /// The packet that leaves next.
+    pub(crate) fn first(&self) -> Option<&P> {
+        self.queue.front()
+    }
+
+    /// Queues a packet even if there is no room.
+    pub(crate) fn push(&mut self, packet: P) {
+        self.bytes += packet.bytes();
+        self.queue.push_back(packet);
+    }
+
     /// Whether a packet of `bytes` would be queued.
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
         self.room.fits(self.backlog(), bytes)
@@ -44,8 +55,7 @@ impl<P: Parcel> Router<P> for DropTail<P> {
         if !self.has_room(packet.bytes()) {
             return Verdict::Dropped(packet);
         }
-        self.bytes += packet.bytes();
-        self.queue.push_back(packet);
+        self.push(packet);
         Verdict::Queued
     }
 

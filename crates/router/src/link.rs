@@ -228,6 +228,13 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             } else if tick <= now {
                 self.router.tick(tick);
                 self.next_tick = self.router.next_tick();
+                // A router may release a packet that it has delayed.
+                if !self.waiting && self.router.backlog().packets > 0 {
+                    self.waiting = true;
+                    if !self.awaits_opportunity(tick) {
+                        self.free_at = self.free_at.max(tick);
+                    }
+                }
             } else {
                 return;
             }

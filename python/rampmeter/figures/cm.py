@@ -30,6 +30,7 @@ FIGURES = {
     "cm.12": Figure(
         title="Aging of a rate with the minimum or the mean round-trip time (CM, Figure 12)",
         scenario="cm/aging.toml",
+        values={"buffer": ["2 s"]},
         quick=TWO_SEEDS,
         draw=over_time.aging,
     ),

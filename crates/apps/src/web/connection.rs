@@ -16,11 +16,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rampmeter_cm::{Client, Error, Feedback, Id};
+use rampmeter_cm::{Client, Error, Feedback, Id, Share};
 use rampmeter_net::TcpInfo;
 
 use super::answer::Answer;
 use super::line::Line;
+use super::priority::{self, weight};
 use super::request::MAX_HEAD;
 use crate::tcp_feedback::{ByteCounts, Reading};
 
@@ -64,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) flow: Id,
+    /// The urgency of the present response, by which the flow has its weight.
+    pub(crate) urgency: u8,
     counts: ByteCounts,
     /// The size of the kernel's segments.
     segment: usize,
@@ -105,6 +108,7 @@ impl Connection {
             socket,
             peer,
             flow,
+            urgency: priority::DEFAULT,
             counts: ByteCounts::new(Reading::from(&info)),
             segment: info.segment.max(64) as usize,
             input: Vec::new(),
@@ -150,6 +154,15 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    /// The next response has this urgency: the flow gets the weight of it.
+    pub(crate) fn prioritize(&mut self, client: &Client, urgency: u8) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.urgency, urgency) != urgency {
+            let share = client.share_of(self.flow)?;
+            client.share(self.flow, Share { weight: weight(urgency), ..share })?;
         }
         Ok(())
     }

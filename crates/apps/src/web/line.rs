@@ -18,6 +18,8 @@ pub struct Line {
     pub status: u16,
     /// The file that was sent.
     pub file: Option<String>,
+    /// The urgency that the client gave it, 0 to 7.
+    pub urgency: u8,
     /// The share by which a representation was chosen, if there were several.
     pub share_bps: Option<u64>,
     /// The smoothed round-trip time at that time.
@@ -36,10 +38,15 @@ pub struct Line {
 
 impl Line {
     /// The line of a response that starts.
-    pub(crate) fn new(peer: SocketAddr, target: String, answer: &super::answer::Answer) -> Self {
+    pub(crate) fn new(
+        connection: &super::connection::Connection,
+        target: String,
+        answer: &super::answer::Answer,
+    ) -> Self {
         Self {
-            peer,
+            peer: connection.peer,
             target,
+            urgency: connection.urgency,
             status: answer.status.0,
             file: answer.name.clone(),
             share_bps: answer.path.map(|path| path.rate.as_bps()),

@@ -20,6 +20,7 @@ mod answer;
 mod connection;
 mod disk;
 mod line;
+mod priority;
 mod range;
 pub mod representation;
 mod request;
@@ -279,7 +280,9 @@ impl<'a> Server<'a> {
             Parsed::Complete(request, length) => {
                 connection.input.drain(..length);
                 connection.is_preparing = true;
-                let path = unless_broken(self.client.query(connection.flow).map_err(Failure::from))?;
+                let prioritized = connection.prioritize(&self.client, request.urgency);
+                let path = prioritized.and_then(|()| Ok(self.client.query(connection.flow)?));
+                let path = unless_broken(path)?;
                 // A closed flow has no path; its connection ends.
                 let started = path.is_some_and(|path| self.disk.start(number, Work::Answer(request, path)));
                 if started { Ok(()) } else { self.disconnect(number) }
@@ -290,7 +293,7 @@ impl<'a> Server<'a> {
     /// Starts to send an answer to a request for `target`.
     fn start_answer(&mut self, number: u64, answer: Answer, target: String) -> Result<(), AppError> {
         let Some(connection) = self.connections.get(&number) else { return Ok(()) };
-        let line = Line::new(connection.peer, target, &answer);
+        let line = Line::new(connection, target, &answer);
         self.with(number, |connection, client| Ok(connection.start_answer(client, answer, line)?))
     }
 

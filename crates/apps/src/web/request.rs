@@ -1,6 +1,7 @@
 //! Parses requests from untrusted bytes with `httparse`. Requests beyond its limits, or that this server does not
 //! support, are refused with a status.
 
+use super::priority::urgency;
 use super::range::Range;
 use super::status::Status;
 
@@ -24,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) is_old: bool,
     /// The range of the file that is requested, and the condition under which the rest is not (`If-Range`).
     pub(crate) range: Option<(Range, Option<String>)>,
+    /// The urgency that the client hints at, 0 to 7 (`Priority`).
+    pub(crate) urgency: u8,
 }
 
 /// The result of parsing a buffer.
@@ -86,7 +89,8 @@ fn read(head: &httparse::Request<'_, '_>, target: &str) -> Result<Request, Statu
         }
         _ => None,
     };
-    Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old, range })
+    let urgency = urgency(&values("priority"));
+    Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old, range, urgency })
 }
 
 /// The file of a target: `/a%20b/?x` is `a b/index.html`.

@@ -69,17 +69,22 @@ const RECENT: u32 = 1024;
 /// The maximum weight that a receiver can give a flow, so that the others keep a share.
 const MAX_HINTED_WEIGHT: u32 = 1_000_000;
 
+/// "Every one-half RTT" (section 4.2.1), in eighths.
+const PROBE_INTERVAL: u32 = 4;
+
 /// The settings of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentConfig {
     /// Data packets have sequence numbers, and the receiver reports missing packets at once (section 4.3). Without
     /// sequence numbers, byte counts alone distinguish loss from reordering (section 4.2.2).
     pub sequenced: bool,
+    /// The interval of probes, in eighths of a round trip.
+    pub probe_interval: u32,
 }
 
 impl Default for AgentConfig {
     fn default() -> Self {
-        Self { sequenced: true }
+        Self { sequenced: true, probe_interval: PROBE_INTERVAL }
     }
 }
 
@@ -202,6 +207,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return *index;
         }
         let mut prober = Prober::new(random.next_u64());
+        prober.probe_interval = self.config.probe_interval;
         prober.min_timeout = self.min_timeout;
         let new = Peer { address, prober, members: BTreeMap::new(), outcomes: Default::default() };
         let full = self.peers.len() >= MAX_PEERS;

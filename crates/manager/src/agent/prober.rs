@@ -94,6 +94,8 @@ pub(crate) struct Prober {
     sequence: u32,
     pub(crate) probes: Probes,
     pub(crate) reordering: Reordering,
+    /// The interval of probes, in eighths of a round trip.
+    pub(super) probe_interval: u32,
     /// The time of the last probe.
     probed_at: Time,
     last_response_at: Time,
@@ -140,6 +142,7 @@ impl Prober {
             sequence: first,
             probes: Probes::new(first),
             reordering: Reordering::default(),
+            probe_interval: super::PROBE_INTERVAL,
             probed_at: Time::ZERO,
             last_response_at: Time::ZERO,
             verified_at: Time::ZERO,
@@ -161,7 +164,8 @@ impl Prober {
     /// another program than the receiver's Congestion Manager.
     pub(crate) fn restart(&mut self) -> Probes {
         let mut new = Self::with_handshake(self.key, self.handshakes + 1);
-        (new.rtt, new.mean_rtt, new.counts, new.min_timeout) = (self.rtt, self.mean_rtt, self.counts, self.min_timeout);
+        (new.rtt, new.mean_rtt, new.counts) = (self.rtt, self.mean_rtt, self.counts);
+        (new.min_timeout, new.probe_interval) = (self.min_timeout, self.probe_interval);
         (new.without_header, new.without_header_since) =
             (std::mem::take(&mut self.without_header), self.without_header_since);
         new.probes.own_names = std::mem::take(&mut self.probes.own_names);
@@ -312,7 +316,8 @@ impl Prober {
         if self.probes.has_unprobed() {
             let many_since = self.probes.many_unanswered_since();
             let min_gap = many_since.map_or(MIN_GAP, |since| self.probed_at.since(since) / PART_OF_UNANSWERED);
-            let gap = (smoothed / 2).max(self.min_timeout / 50).max(min_gap.clamp(MIN_GAP, MAX_GAP)); // section 4.2.1
+            let interval = smoothed * u64::from(self.probe_interval) / 8; // section 4.2.1
+            let gap = interval.max(self.min_timeout / 50).max(min_gap.clamp(MIN_GAP, MAX_GAP));
             self.probed_at + gap
         } else if self.probes.is_waiting() {
             // No new data, but probes without response: repeat with exponential backoff.

@@ -72,7 +72,7 @@ impl TokenBucket {
     }
 
     /// Takes tokens for `bytes` as soon as there are as many, from `now` on. Returns when.
-    fn wait(&mut self, now: Time, bytes: Bytes) -> Time {
+    pub(crate) fn wait(&mut self, now: Time, bytes: Bytes) -> Time {
         self.fill(now);
         let missing = bytes.saturating_sub(self.tokens);
         if missing == Bytes::ZERO {

@@ -61,6 +61,7 @@ impl SchemeSpec {
             "scheduler",
             "half_life",
             "sequenced",
+            "probe_interval",
             "segregation",
             "careful_resume",
         ];
@@ -74,7 +75,7 @@ impl SchemeSpec {
                     settings: settings("settings")?,
                     transport: settings("transport")?,
                     sharing: sharing(section)?,
-                    agent: AgentConfig { sequenced: section.or("sequenced", true, Item::boolean)? },
+                    agent: agent(section)?,
                 }
             }
             (None, Some(kernel)) => {
@@ -95,6 +96,18 @@ impl SchemeSpec {
             section.or("routers", Vec::new(), |item| item.section("`routers`")?.items().map(read).collect())?;
         Ok(Self { name: name.to_owned(), sender, routers })
     }
+}
+
+fn agent(section: &Section<'_>) -> Result<AgentConfig> {
+    let default = AgentConfig::default();
+    let interval = |item: &Item<'_>| {
+        let round_trips = item.number(0.125, 10.0, "a number of round trips from 0.125 to below 10: 0.5")?;
+        Ok((round_trips * 8.0).round() as u32)
+    };
+    Ok(AgentConfig {
+        sequenced: section.or("sequenced", default.sequenced, Item::boolean)?,
+        probe_interval: section.or("probe_interval", default.probe_interval, interval)?,
+    })
 }
 
 fn sharing(section: &Section<'_>) -> Result<Sharing> {
