@@ -68,7 +68,8 @@ fn key(seed: u64) -> KeyPair {
 fn server(is_listed: bool, seed: u64) -> Sessions {
     let clients = if is_listed { Clients::Listed([key(2).public()].into()) } else { Clients::Anyone };
     let suite = Suite::Aes256Gcm;
-    let config = Config { own: key(1), clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, max_hellos: MAX_HELLOS };
+    let config =
+        Config { own: key(1), clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, max_hellos: MAX_HELLOS };
     Sessions::new(config, Stream::from_seed(seed))
 }
 

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_limited_until_those_of_the_drained_path_have_left_it() {
+    fn packets_are_limited_until_the_drained_path_is_used() {
         let mut bbr = draining(4);
         let delivered = bbr.delivery.delivered();
         assert!(bbr.probe_rtt.limits(delivered) && bbr.probe_rtt.limits(Bytes::new(1 << 40)));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_a_queue_counts_once_it_has_lasted_ten_round_trips() {
+    fn after_a_pause_a_queue_counts_after_ten_round_trips() {
         let mut delays = Delays::new(at(0), ms(100));
         for (millis, is_empty) in [(1001, true), (1002, true), (2000, true), (2001, false), (2600, false), (3601, true)]
         {
