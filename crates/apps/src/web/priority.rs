@@ -17,12 +17,12 @@ pub(crate) const DEFAULT: u8 = 3;
 /// several members `u` the last one counts. One that is no integer from 0 to 7 is ignored.
 pub(crate) fn urgency(values: &[&[u8]]) -> u8 {
     let members = values.iter().flat_map(|value| value.split(|byte| *byte == b','));
-    let urgencies = members.filter_map(|member| match member.split(|byte| *byte == b';').next()?.trim_ascii() {
+    let mut urgencies = members.filter_map(|member| match member.split(|byte| *byte == b';').next()?.trim_ascii() {
         [b'u', b'=', digit @ b'0'..=b'7'] => Some(digit - b'0'),
         [b'u', ..] => Some(DEFAULT).filter(|_| member.trim_ascii().starts_with(b"u=")),
         _ => None,
     });
-    urgencies.last().unwrap_or(DEFAULT)
+    urgencies.next_back().unwrap_or(DEFAULT)
 }
 
 /// The weight of the flow of a response.
