@@ -170,7 +170,7 @@ def test_an_error_of_a_point_names_it(tmp_path: Path, client: Client) -> None:
 
     job = json.dumps({"build": _engine.BUILD, "scenarios": [portable], "points": [place]})
     [reply] = carrier.carry(client, job)
-    assert "schemes.toml cannot be read: it was not carried" in json.loads(reply)["reply"]["outcome"]["Err"]
+    assert "schemes.toml cannot be read: it was not carried" in str(json.loads(reply)["reply"]["outcome"]["Err"])
 
 
 def test_batches_have_one_scenario_and_cover_every_point() -> None:

@@ -189,7 +189,7 @@ def test_figure_4_has_its_note_and_plain_numbers(tmp_path: Path) -> None:
     drawn = figure.draw(run(shortened(studies() / figure.scenarios[0], tmp_path), load=[0.15, 0.9], seed=[1]))
     caption = drawn.get_supxlabel()
     assert "one run per point" in caption
-    assert "initial window of one packet" in caption
+    assert "One packet" in caption
     assert "200 ms" in caption
     drawn.canvas.draw()
     for axes in drawn.axes:

@@ -106,7 +106,7 @@ fn node(plan: &Plan, name: &str) -> usize {
 #[test]
 fn figure_4_is_set_up_as_in_the_paper() {
     let mut scenario = study("pcp/offered_load.toml");
-    assert_eq!(scenario.points().len(), 4 * 6 * 5);
+    assert_eq!(scenario.points().len(), 7 * 6 * 5);
     scenario.set("scheme", values("tcp")).unwrap();
     scenario.set("load", values("0.6")).unwrap();
     let plan = first_plan(&scenario).unwrap();
