@@ -101,7 +101,7 @@ claims-record: build ## every claim without a current result, from all seeds, in
 .PHONY: claims-quick
 claims-quick: build
 	$(RAMPMETER) claims --quick --strict
-	$(RAMPMETER) claims cm --world simulated
+	$(RAMPMETER) claims cm --world simulated --strict
 
 # Claims that would be quick, but for points of ten seconds and more each.
 .PHONY: claims-long
