@@ -18,10 +18,13 @@
 //! base rate = the rate of delivery, but between W / srtt and W / min_rtt
 //! ```
 //!
-//! `W / srtt` alone is too low after a loss: the window is halved, and the smoothed round trip is still that of the full
-//! queue. The window alone is too low after a timeout: it is a packet, often for the last few packets of a transfer. At
-//! 4 Mb/s a second transfer of 250 kB took 1.2 times as long as the first one, whose end was such a timeout. *Packets without a request*, from flows that send by their own clock, delay other flows by at
-//! most one window, and by at most two packets once their flow has ended.
+//! `W / srtt` alone is too low after a loss: the window is halved, and the smoothed round trip is still that of the
+//! full queue. The window alone is too low after a timeout: it is a packet, often for the last few packets of a
+//! transfer. At 4 Mb/s a second transfer of 250 kB took 1.2 times as long as the first one, whose end was such a
+//! timeout.
+//!
+//! *Packets without a request*, from flows that send by their own clock, delay other flows by at most one window, and
+//! by at most two packets once their flow has ended.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};

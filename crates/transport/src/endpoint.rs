@@ -260,12 +260,22 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.manager.restore_in_flight(flow, packet_feedback.change.restored);
             self.manager.undo(now, flow);
         }
-        if !packet_feedback.is_new() {
-            if packet_feedback.is_urgent {
-                self.request_urgently(now, index, flow);
-            }
-            return;
+        if packet_feedback.is_new() {
+            self.report_new(now, index, flow, packet_feedback, feedback);
         }
+        if packet_feedback.is_urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
+            self.manager.request(now, flow, true);
+        }
+    }
+
+    fn report_new(
+        &mut self,
+        now: Time,
+        index: usize,
+        flow: FlowId,
+        packet_feedback: &PacketFeedback,
+        feedback: RouterFeedback,
+    ) {
         let update = Update {
             arrived_in_flight: packet_feedback.change.arrived_in_flight,
             lost: packet_feedback.change.lost,
@@ -294,16 +304,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
         }
         self.manager.segregate(now, &mut self.make);
-        if packet_feedback.is_urgent {
-            self.request_urgently(now, index, flow);
-        }
-    }
-
-    /// Requests a packet that may leave although the window is full.
-    fn request_urgently(&mut self, now: Time, index: usize, flow: FlowId) {
-        if self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
-            self.manager.request(now, flow, true);
-        }
     }
 
     /// Updates queues and timers after a change of a connection.

@@ -55,6 +55,14 @@ impl Segment {
         self.start + u64::from(self.len)
     }
 
+    fn standing(&self) -> Standing {
+        match (self.lost, self.timed_out) {
+            (_, true) => Standing::TimedOut,
+            (true, false) => Standing::Lost,
+            _ => Standing::InFlight,
+        }
+    }
+
     /// Its latest transmission.
     fn transmission(&self) -> Transmission {
         Transmission { number: self.number, order: self.order, sent_at: self.sent_at }
@@ -76,16 +84,6 @@ enum Standing {
     Lost,
     /// Lost because the retransmission timer expired.
     TimedOut,
-}
-
-impl Segment {
-    fn standing(&self) -> Standing {
-        match (self.lost, self.timed_out) {
-            (_, true) => Standing::TimedOut,
-            (true, false) => Standing::Lost,
-            _ => Standing::InFlight,
-        }
-    }
 }
 
 /// The changes by the feedback of one packet.

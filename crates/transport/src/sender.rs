@@ -444,9 +444,9 @@ impl Sender {
         }
     }
 
-    /// Takes the round trip of the `last` packet that is newly acknowledged, or of the last one that a receipt names, up to
-    /// the arrival of the receipt: a delay of the reading host is not a part of the path. Receipts name transmissions, so a retransmission does not make it ambiguous
-    /// (Karn's algorithm), nor does a presumed loss.
+    /// Takes the round trip of the `last` packet that is newly acknowledged, or of the last one that a receipt names,
+    /// up to the arrival of the receipt: a delay of the reading host is not a part of the path. Receipts name
+    /// transmissions, so a retransmission does not make it ambiguous (Karn's algorithm), nor does a presumed loss.
     ///
     /// A round trip ends the back-off. An acknowledgement without one does not (RFC 6298 section 5): while the path is
     /// longer than the timeout, the next packets would time out again. Packets that were on the path at a spurious timeout

@@ -111,6 +111,17 @@ fn the_first_arrival_shows_whether_timeouts_were_spurious() {
 }
 
 #[test]
+fn three_packets_leave_beyond_the_window_after_a_resumption() {
+    let mut test = timed_out_twice(Recovery::Sack);
+    assert!(test.acknowledge(1, 0, None).is_urgent);
+    for _ in 0..3 {
+        assert!(test.sender.is_urgent());
+        test.send(1);
+    }
+    assert!(!test.sender.is_urgent());
+}
+
+#[test]
 fn the_back_off_stays_until_a_round_trip_is_measured() {
     let mut test = timed_out_twice(Recovery::Sack);
     let (timeout, now) = (test.sender.timeout(), test.now + Duration::from_millis(1));
