@@ -140,11 +140,12 @@ def values(result: Any) -> Iterator[Any]:
 def points(command: Path, file: Path, home: Path) -> dict[str, Any] | str:
     """Run all points of a scenario: the values of each, or what the command says where it refuses the file."""
     with TemporaryDirectory(dir=home) as out:
-        run = [command, "run", file, "--json", "--quiet", "--out", out]
+        run = [str(command), "run", str(file), "--json", "--quiet", "--out", out]
         result = subprocess.run(run, capture_output=True, text=True, check=False)
     if not result.stdout:
         return result.stderr.replace(str(file), file.name)
-    return {json.dumps(run["point"]): list(values(run)) for run in json.loads(result.stdout)["runs"]}
+    runs: list[dict[str, Any]] = json.loads(result.stdout)["runs"]
+    return {json.dumps(run["point"]): list(values(run)) for run in runs}
 
 
 def main() -> int:
