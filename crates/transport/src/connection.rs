@@ -229,7 +229,9 @@ impl Connection {
                     if packet.acknowledgement != self.sender.sequence(0) {
                         return;
                     }
-                    let sent = self.handshake_sent.last().copied().unwrap_or(arrived_at);
+                    // The answer may be to any of the repeated `SynAck`s. The first one gives the longest round trip: a
+                    // shorter one than the path's would remain as the minimum, and let timers expire early.
+                    let sent = self.handshake_sent.first().copied().unwrap_or(arrived_at);
                     outcome.opened =
                         Some((self.opened(now, arrived_at.since(sent), packet.window), RouterFeedback::None));
                 } else if self.state == State::Open {

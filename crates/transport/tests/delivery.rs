@@ -125,6 +125,17 @@ fn the_handshake_measures_the_round_trip_after_losses_too() {
 }
 
 #[test]
+fn the_handshake_measures_a_round_trip_that_is_longer_than_its_timer() {
+    let mut pair = Pair::new("newreno", &config(), 7);
+    pair.delay = Duration::from_millis(750);
+    pair.send(0, b"hello");
+    pair.send(1, b"hello");
+    assert!(pair.run(HOUR));
+    let rtt = Some(Duration::from_millis(1500));
+    assert_eq!((pair.ends[0].rtt, pair.ends[1].rtt), (rtt, rtt), "`Syn` and `SynAck` are repeated after 1 s");
+}
+
+#[test]
 fn a_dead_path_ends_the_connection() {
     let mut pair = Pair::new("newreno", &Config { max_timeouts: 5, ..Config::default() }, 7);
     pair.send(0, &pattern(100_000, 1));
