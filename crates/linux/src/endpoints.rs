@@ -95,7 +95,7 @@ impl<'a> Endpoints<'a> {
         let RunState { sides, plan, .. } = self.run;
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
-        let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
+        let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, plan.nodes[node.0].clock);
         // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
         let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
         let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };

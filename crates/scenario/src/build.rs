@@ -9,11 +9,11 @@ use rampmeter_control::registry::Factory;
 use rampmeter_manager::{AgentConfig, FlowId, Sharing};
 use rampmeter_router::capacity::{LinkStreams, Opportunities};
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
-use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
+use rampmeter_transport::{Address, Clock, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
 use rampmeter_workload::Path;
 
-use crate::{Change, LinkId, Node, Plan};
+use crate::{Change, LinkId, Plan};
 
 /// The connection limit of an endpoint: hosts of a plan refuse no connection.
 const MAX_CONNECTIONS: usize = 1 << 20;
@@ -105,15 +105,16 @@ impl fmt::Debug for Scheme {
 }
 
 impl Scheme {
-    /// Builds the endpoint of `node`. `number` distinguishes it from the run's other endpoints.
-    pub fn endpoint<A: Address>(&self, seed: u64, number: u32, node: &Node) -> Endpoint<AnyController, A> {
+    /// Builds an endpoint of a host, which reports arrivals by `clock`. `number` distinguishes it from the run's other
+    /// endpoints.
+    pub fn endpoint<A: Address>(&self, seed: u64, number: u32, clock: Clock) -> Endpoint<AnyController, A> {
         let config = EndpointConfig {
             accept: Some(self.config.clone()),
             max_connections: MAX_CONNECTIONS,
             max_half_open: MAX_CONNECTIONS,
             sharing: self.sharing,
             agent: self.agent,
-            clock: node.clock,
+            clock,
         };
         let (streams, controller) = (Streams::new(seed), self.controller.clone());
         let mut made = u64::from(number) << 32;

@@ -177,7 +177,8 @@ pub struct Node {
     pub name: String,
     /// Whether flows may start and end here.
     pub is_host: bool,
-    /// The clock that dates the arrivals of packets of Rampmeter's schemes.
+    /// The clock of Rampmeter's schemes here. In the simulated world it gives their endpoints the time; elsewhere only
+    /// the arrival times that they report follow it.
     pub clock: Clock,
     /// Its stalls, if it has any.
     pub stalls: Option<Stalls>,

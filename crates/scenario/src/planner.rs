@@ -28,10 +28,11 @@ pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: 
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
         all.into_iter().filter(|(spec, _)| is_used(spec)).unzip();
-    let network = Network::of(file, &used, &registries.routers, traces)?;
-    let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
-    let flows = arrivals::flows(file, &used, &network, Streams::new(seed))?;
+    let streams = Streams::new(seed);
+    let network = Network::of(file, &used, &registries.routers, traces, streams)?;
+    let routes = Routes::new(&network.nodes, &network.links);
+    let flows = arrivals::flows(file, &used, &network, streams)?;
     // One flow of a kind is enough for checks of paths: all hosts of a group are at one router.
     for kind in 0..file.traffic.len() {
         let Some(flow) = flows.iter().find(|flow| flow.traffic == kind) else { continue };
@@ -97,7 +98,7 @@ struct Network {
 }
 
 impl Network {
-    fn of(file: &File, schemes: &[&SchemeSpec], registry: &Routers, traces: &Traces) -> Result<Self> {
+    fn of(file: &File, schemes: &[&SchemeSpec], registry: &Routers, traces: &Traces, streams: Streams) -> Result<Self> {
         let (mut nodes, mut links, mut groups) = (Vec::new(), Vec::new(), HashMap::new());
         let mut routers: HashMap<&str, NodeId> = HashMap::new();
         for end in file.links.iter().flat_map(|link| &link.ends) {
@@ -144,7 +145,8 @@ impl Network {
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
                 let name = format!("{}.{i}", hosts.name);
-                nodes.push(Node { name: name.clone(), is_host: true, clock: hosts.clock, stalls: hosts.stalls });
+                let clock = hosts.clock.of_host(streams.stream("clock", host.0 as u64));
+                nodes.push(Node { name: name.clone(), is_host: true, clock, stalls: hosts.stalls });
                 group.push(host);
                 let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
                 let forward = (name.clone(), host, at, None);

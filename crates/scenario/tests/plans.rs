@@ -44,6 +44,23 @@ fn the_hosts_of_a_group_have_its_clock() {
 }
 
 #[test]
+fn hosts_with_random_clocks_differ_up_to_the_maximum() {
+    let offsets = |max: &str, seed: &str| {
+        let mut scenario = study("pcp/sender_clocks.toml");
+        scenario.set("max_offset", values(max)).unwrap();
+        scenario.set("seed", values(seed)).unwrap();
+        let plan = first_plan(&scenario).unwrap();
+        plan.nodes.iter().filter(|node| node.is_host).map(|node| node.clock.offset).collect::<Vec<_>>()
+    };
+    let seconds = Duration::from_secs;
+    let (first, second) = (offsets("10 s", "1"), offsets("10 s", "2"));
+    assert!(first.iter().all(|offset| *offset < seconds(10)) && first.iter().any(|offset| *offset > seconds(9)));
+    assert!(first[0] != first[1] && first != second);
+    assert_eq!(first, offsets("10 s", "1"), "the same seed");
+    assert!(offsets("0 s", "1").iter().all(|offset| *offset == seconds(0)));
+}
+
+#[test]
 fn flows_share_a_macroflow_by_the_weights_of_their_traffic() {
     let mut scenario = study("cm/sharing.toml");
     scenario.set("weights", values("unequal")).unwrap();

@@ -9,6 +9,7 @@ use rampmeter_transport::{Config, ConnectionId, Endpoint};
 use rampmeter_units::Time;
 use rampmeter_workload::Alarms;
 
+use crate::clock::HostClock;
 use crate::packet::InTransit;
 use crate::paths::PathId;
 
@@ -16,6 +17,8 @@ pub(crate) struct Host {
     pub(crate) endpoint: Endpoint<AnyController, PathId>,
     /// Settings of the connections that the host opens.
     pub(crate) config: Config,
+    /// The clock whose readings are the endpoint's time.
+    pub(crate) clock: HostClock,
     /// The deadlines of the applications here, by flow.
     pub(crate) alarms: Alarms,
     /// The host's flows that send datagrams or use their shares, by their identifiers in the manager.
@@ -36,10 +39,16 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint<AnyController, PathId>, config: Config, stalling: Option<Stalling>) -> Self {
+    pub(crate) fn new(
+        endpoint: Endpoint<AnyController, PathId>,
+        config: Config,
+        clock: HostClock,
+        stalling: Option<Stalling>,
+    ) -> Self {
         Self {
             endpoint,
             config,
+            clock,
             alarms: Alarms::default(),
             by_name: BTreeMap::new(),
             datagram_flow: u32::MAX,
@@ -74,7 +83,7 @@ impl Host {
 
     /// The earliest deadline of the endpoint and of the applications.
     pub(crate) fn deadline(&self) -> Time {
-        self.endpoint.deadline().min(self.alarms.next())
+        self.clock.reached(self.endpoint.deadline()).min(self.alarms.next())
     }
 
     pub(crate) fn flow(&self, connection: ConnectionId) -> u32 {

@@ -9,7 +9,8 @@
 //!    └─ endpoint: connections, manager, controllers
 //! ```
 //!
-//! Links and hosts are *actors*; each has one wake-up at a time. Events of the same instant run in the order of the
+//! Links and hosts are *actors*; each has one wake-up at a time. An endpoint's time is its host's `clock`; everything
+//! else uses true time. Events of the same instant run in the order of the
 //! plan. The same plan gives the same outcome, to the byte, on every machine, but
 //! for the last bit of some random draws (`rampmeter_units::Streams`).
 //!
@@ -52,6 +53,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod agenda;
+mod clock;
 mod flow;
 mod forwarding;
 mod host;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use rampmeter_router::{AnyConfig, AnyRouter, Disorder, EcnPassage, Link, Loss, PlainLink, drop_tail};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
+use rampmeter_transport::Clock;
 use rampmeter_units::{Rate, Streams};
 use rampmeter_wire::Packet;
 
 use crate::agenda::Agenda;
+use crate::clock::HostClock;
 use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
@@ -169,10 +171,12 @@ impl Hosts<'_> {
         let host = self.list.len() as u32;
         let sending = self.plan.schemes[scheme].ours().expect("the world refuses kernel TCP");
         let planned = &self.plan.nodes[node.0];
-        let endpoint = sending.endpoint(self.plan.seed, host, planned);
+        // The endpoint's time is its clock's: only the jitter of timestamps is left.
+        let timestamps = Clock { jitter: planned.clock.jitter, ..Clock::default() };
+        let endpoint = sending.endpoint(self.plan.seed, host, timestamps);
         let random = || Streams::new(self.plan.seed).stream("stalls", node.0 as u64);
         let stalling = planned.stalls.map(|stalls| Stalling::new(stalls, random()));
-        self.list.push(Host::new(endpoint, sending.config.clone(), stalling));
+        self.list.push(Host::new(endpoint, sending.config.clone(), HostClock::new(planned.clock), stalling));
         self.known.insert((node, scheme), host);
         host
     }

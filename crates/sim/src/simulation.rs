@@ -124,7 +124,7 @@ impl Simulation<'_> {
         }
         let this = &mut self.hosts[host as usize];
         if this.deadline() <= now {
-            this.endpoint.on_deadline(now);
+            this.endpoint.on_deadline(this.clock.reading(now));
             self.notify_applications(now, host);
             self.collect_output(now, host, None);
         }
@@ -157,16 +157,17 @@ impl Simulation<'_> {
         let (workload, share) = (&self.plan.traffic[planned.traffic].workload, self.plan.share(planned));
         let [sender, receiver] = flow.ends.each_ref().map(|end| end.host);
         let host = &mut self.hosts[sender as usize];
+        let local = host.clock.reading(now);
         let name = match workload.carrier() {
             Carrier::Stream => {
-                let Some(connection) = host.endpoint.open(now, flow.path, &host.config) else { return };
+                let Some(connection) = host.endpoint.open(local, flow.path, &host.config) else { return };
                 flow.ends[End::Sender as usize].connection = Some(connection);
                 host.set_flow(connection, index);
                 host.endpoint.share(connection, share);
                 host.endpoint.flow(connection)
             }
             Carrier::Datagrams(size) => {
-                let name = host.endpoint.open_datagrams(now, flow.path, size.as_u64() as u16, &host.config);
+                let name = host.endpoint.open_datagrams(local, flow.path, size.as_u64() as u16, &host.config);
                 host.endpoint.share_datagrams(name, share);
                 flow.datagrams = Some(name);
                 host.datagram_flow = index;
@@ -179,8 +180,8 @@ impl Simulation<'_> {
         let mut path = Path::default();
         if let Some(name) = name.filter(|_| workload.uses_share()) {
             host.by_name.insert(name, index);
-            host.endpoint.watch(now, name, Thresholds::default());
-            path = path_of(now, name, &host.endpoint);
+            host.endpoint.watch(local, name, Thresholds::default());
+            path = path_of(local, name, &host.endpoint);
         }
         if planned.bytes.is_some() {
             flow.pending = true;
@@ -202,12 +203,13 @@ impl Simulation<'_> {
         self.pending -= usize::from(std::mem::take(&mut flow.pending));
         let sender = flow.sender().host;
         let host = &mut self.hosts[sender as usize];
+        let local = host.clock.reading(now);
         if let Some(name) = flow.datagrams.take() {
-            flow.sent_datagrams = host.endpoint.close_datagrams(now, name);
+            flow.sent_datagrams = host.endpoint.close_datagrams(local, name);
             host.by_name.remove(&name);
             self.notify_applications(now, sender);
         } else if let Some(connection) = flow.sender().connection {
-            host.endpoint.finish_early(now, connection);
+            host.endpoint.finish_early(local, connection);
         } else {
             return;
         }
@@ -237,20 +239,21 @@ impl Simulation<'_> {
         let flow = &mut self.flows[index as usize];
         let this = &flow.ends[end as usize];
         let host = &mut self.hosts[this.host as usize];
+        let local = host.clock.reading(now);
         if let Some(connection) = this.connection {
             if reply.write > 0 {
-                host.endpoint.write(now, connection, reply.write);
+                host.endpoint.write(local, connection, reply.write);
             }
             if reply.finish {
-                host.endpoint.finish(now, connection);
+                host.endpoint.finish(local, connection);
             }
         }
         if let Some(name) = flow.datagrams {
             if reply.queue_datagrams > 0 {
-                host.endpoint.queue_datagrams(now, name, reply.queue_datagrams);
+                host.endpoint.queue_datagrams(local, name, reply.queue_datagrams);
             }
             if reply.send_datagram {
-                host.endpoint.send_datagram_now(now, name);
+                host.endpoint.send_datagram_now(local, name);
             }
         }
         if reply.complete && flow.fct.is_none() {
@@ -289,14 +292,15 @@ impl Simulation<'_> {
 
     pub(crate) fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
         let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
-        let endpoint = &mut self.hosts[host as usize].endpoint;
+        let Host { endpoint, clock, .. } = &mut self.hosts[host as usize];
+        let local = clock.reading(now);
         let delivered = if packet.write_header(&mut self.header) {
-            endpoint.receive(now, from, &self.header, packet.ecn(), now);
+            endpoint.receive(local, from, &self.header, packet.ecn(), local);
             false
         } else {
             match &packet.take_content() {
                 Content::Message(message) => {
-                    endpoint.receive_message(now, from, message, payload, packet.ecn()).is_some()
+                    endpoint.receive_message(local, from, message, payload, packet.ecn()).is_some()
                 }
                 Content::Bare => true,
             }
@@ -319,11 +323,11 @@ impl Simulation<'_> {
     fn read(&mut self, now: Time, index: u32, end: End) {
         let this = &mut self.flows[index as usize].ends[end as usize];
         let Some(id) = this.connection else { return };
-        let endpoint = &mut self.hosts[this.host as usize].endpoint;
+        let Host { endpoint, clock, .. } = &mut self.hosts[this.host as usize];
         let Some(connection) = endpoint.connection(id) else { return };
         let (total, ended) = (Bytes::new(connection.arrived()), connection.is_received());
         if total > this.read {
-            endpoint.consume(now, id, (total - this.read).as_u64());
+            endpoint.consume(clock.reading(now), id, (total - this.read).as_u64());
             this.read = total;
         }
         self.notify(now, index, end, &Event::Read { total, ended });
@@ -342,7 +346,8 @@ impl Simulation<'_> {
             self.notify_applications(now, host);
             self.send_messages(now, host);
         }
-        while let Some(envelope) = &self.hosts[host as usize].endpoint.write_next(now, &mut self.header) {
+        let local = self.hosts[host as usize].clock.reading(now);
+        while let Some(envelope) = &self.hosts[host as usize].endpoint.write_next(local, &mut self.header) {
             let this = &mut self.hosts[host as usize];
             // The first packet of an accepted connection answers the Syn that created it.
             if let (Kind::SynAck, Some(flow)) = (self.header.kind, answering) {
@@ -388,7 +393,8 @@ impl Simulation<'_> {
                 let index = this.flow(connection);
                 let workload = &self.plan.traffic[self.plan.flows[index as usize].traffic].workload;
                 let name = this.endpoint.flow(connection).filter(|_| workload.uses_share());
-                let path = name.map_or_else(Path::default, |name| path_of(now, name, &this.endpoint));
+                let local = this.clock.reading(now);
+                let path = name.map_or_else(Path::default, |name| path_of(local, name, &this.endpoint));
                 self.notify(now, index, End::Sender, &Event::Opened(path));
             }
             TransportEvent::Accepted(connection, _) => {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, Reordering};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Duration, Ecn, Rate, Time};
+use rampmeter_units::{Duration, Ecn, Rate, Stream, Time};
 
 use super::{File, RateSpec, no_duplicates};
 use crate::document::{Item, Lines, Place, Section, Settings};
@@ -66,8 +66,17 @@ pub(crate) struct HostsSpec {
     /// The delays of the first and the last host of the group.
     pub(crate) delay: (Duration, Duration),
     pub(crate) router: RouterSpec,
-    pub(crate) clock: Clock,
+    pub(crate) clock: ClockSpec,
     pub(crate) stalls: Option<Stalls>,
+}
+
+/// The clocks of a group of hosts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClockSpec {
+    /// What they have in common.
+    common: Clock,
+    /// Each has a further random offset of up to this.
+    max_offset: Duration,
 }
 
 /// The end of a run, up to which a link's `changes` apply.
@@ -314,7 +323,7 @@ impl HostsSpec {
             rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
             router: section.or("router", RouterSpec::unlimited(), RouterSpec::read)?,
-            clock: section.or("clock", Clock::default(), clock)?,
+            clock: section.or("clock", ClockSpec::default(), ClockSpec::read)?,
             stalls: section.optional("stalls", stalls)?,
         })
     }
@@ -326,13 +335,29 @@ impl HostsSpec {
     }
 }
 
-fn clock(item: &Item<'_>) -> Result<Clock> {
-    let section = item.section("`clock`")?;
-    section.keys(&["offset", "drift_ppm", "jitter"])?;
-    let span = |key| section.or(key, Duration::ZERO, Item::quantity);
-    let expected = "parts per million, up to 100000; negative is slow";
-    let drift_ppm = section.or("drift_ppm", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
-    Ok(Clock { offset: span("offset")?, drift_ppm: drift_ppm.round() as i32, jitter: span("jitter")? })
+impl ClockSpec {
+    fn read(item: &Item<'_>) -> Result<Self> {
+        let section = item.section("`clock`")?;
+        section.keys(&["offset", "drift_ppm", "jitter"])?;
+        let expected = "parts per million, up to 100000; negative is slow";
+        let drift_ppm = section.or("drift_ppm", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
+        let jitter = section.or("jitter", Duration::ZERO, Item::quantity)?;
+        let (offset, max_offset) = match section.get("offset") {
+            None => (Duration::ZERO, Duration::ZERO),
+            Some(item) if item.is_table() => {
+                let section = item.section("`offset`")?;
+                section.keys(&["max"])?;
+                (Duration::ZERO, section.need("max", "max = \"10 s\"")?.quantity()?)
+            }
+            Some(item) => (item.quantity()?, Duration::ZERO),
+        };
+        Ok(Self { common: Clock { offset, drift_ppm: drift_ppm.round() as i32, jitter }, max_offset })
+    }
+
+    /// The clock of the host with these random numbers.
+    pub(crate) fn of_host(self, mut random: Stream) -> Clock {
+        Clock { offset: self.common.offset + self.max_offset.scale(random.uniform()), ..self.common }
+    }
 }
 
 fn stalls(item: &Item<'_>) -> Result<Stalls> {
