@@ -13,7 +13,8 @@
 //! If that is shorter than ten round trips, the period is the first of 2, 4, 8, ... times `drain_after` that is not.
 //! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. (50 flows that
 //! each counted from the last empty queue competed for ever.) The moments are common to the flows of one run, and to
-//! hosts whose clocks agree within half a round trip.
+//! hosts whose clocks agree within half a round trip. Flows whose clocks differ leave the mode by their losses
+//! (`competitive`).
 //!
 //! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for a drain by
 //! other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the

@@ -61,7 +61,7 @@ impl ExcessLoss {
         is_excessive
     }
 
-    /// Whether so many packets are lost that no probe should be sent.
+    /// Whether more than this share is lost: with the setting `max_loss`, no probe should be sent.
     pub(super) fn is_lossy(&self, max_loss: f64) -> bool {
         self.loss_rate > max_loss
     }

@@ -27,8 +27,9 @@ fn observation(wait: f64) -> QueueObservation {
     let min_wait = Duration::from_secs_f64(wait / 1e3);
     let (target, odd_wait) = (Duration::from_millis(2), Duration::from_millis(10));
     let capacity = Some(BASE.scale(10.0));
-    let (wait_before_drain, drain_failed) = (None, false);
-    QueueObservation { min_wait, target, odd_wait, base: BASE, capacity, rtt: RTT, wait_before_drain, drain_failed }
+    let (wait_before_drain, drain_failed, is_lossy) = (None, false, false);
+    let (base, rtt) = (BASE, RTT);
+    QueueObservation { min_wait, target, odd_wait, base, capacity, rtt, wait_before_drain, drain_failed, is_lossy }
 }
 
 fn ms(n: u64) -> Time {
@@ -212,4 +213,19 @@ fn growing_delays_end_slow_start_before_a_loss() {
         !cubic.window.in_slow_start()
     };
     assert!(ends(5) && !ends(3), "RFC 9406: from 4 ms on");
+}
+
+/// A lossy round trip each time, but for the one with number `without`. Returns the round trips until the flow exits.
+fn exited_after(without: u64) -> Option<u64> {
+    let mut competitive = entered();
+    (1..=30).find(|&round| {
+        let observation = QueueObservation { is_lossy: round != without, ..observation(11.0) };
+        competitive.observe(ms(120 + 20 * round), &observation) == Change::Exited
+    })
+}
+
+#[test]
+fn lasting_excess_loss_ends_competitive_mode() {
+    assert_eq!(exited_after(0), Some(12));
+    assert_eq!(exited_after(12), Some(24), "a round trip without it starts the count again");
 }
