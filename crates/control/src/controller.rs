@@ -96,7 +96,7 @@ pub struct Ack<'a> {
     /// The application, not the controller, limits the bytes in flight, or did so within the last round trip: the window
     /// must not grow (RFC 9002 section 7.8).
     pub app_limited: bool,
-    /// No flow has data to send at this moment.
+    /// The application limits the bytes in flight at this moment: the window has space, and no flow waits to send.
     pub nothing_to_send: bool,
 }
 
@@ -214,7 +214,8 @@ pub trait Controller: Debug {
     /// A packet could have been sent, but no flow had data to send.
     fn on_app_limited(&mut self, _now: Time) {}
 
-    /// The last reported loss was spurious: packets were reordered (CM section 4.2.2).
+    /// The last reported loss was spurious: packets were reordered (CM section 4.2.2), or the path became longer than the
+    /// retransmission timeout, or was blocked (RFC 3522). Of repeated timeouts all were spurious.
     fn on_spurious_loss(&mut self, _now: Time) {}
 
     /// This host stalled from `since` until now although it had work to do: its thread, or a whole virtual machine, got

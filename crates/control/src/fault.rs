@@ -1,4 +1,4 @@
-//! Values of a controller that are errors in it, and would stop its flow without a word.
+//! Values that are errors in a controller, and would stop its flow without any message.
 //!
 //! Outputs are whole numbers. A calculation whose result is NaN becomes zero on the way to them (`as u64`,
 //! [`Rate::from_bps_f64`]), and so does a division that is not checked.
@@ -24,8 +24,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What is wrong with the values of `controller`, where packets have `packet` bytes. To be called after an
-    /// acknowledgement that leaves nothing in flight: with such values the next one does.
+    /// What is wrong with the values of `controller`, where packets have `packet` bytes. Call it after an acknowledgement
+    /// that leaves nothing in flight: with a wrong value at most one packet is in flight, so soon one does.
     #[inline]
     pub fn of(controller: &impl Controller, packet: Bytes) -> Option<Self> {
         let window = controller.window();

@@ -312,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn spurious_timeouts_restore_the_window_before_the_first_one() {
+        let mut flow = flow(40, 80);
+        for repeated_timeout in [false, true] {
+            flow.on_loss(ms(0), &Loss { repeated_timeout, ..loss(LossKind::Persistent, 3, 20) });
+        }
+        assert_eq!(flow.window, 1.0);
+        flow.on_spurious_loss(ms(1));
+        assert_eq!(flow.window, 40.0);
+        flow.on_loss(ms(2), &loss(LossKind::Transient, 4, 21));
+        assert_eq!(flow.window, 20.0, "a loss of the packets in flight");
+    }
+
+    #[test]
     fn a_drift_of_the_receivers_clock_is_not_a_queue() {
         // 200 ppm, with acknowledgements every 20 ms, and every 4 us, in which the clock drifts by 0.8 ns.
         for (spacing, count) in [(20_000_000, 1000), (4000, 1_000_000)] {

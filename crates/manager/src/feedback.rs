@@ -164,7 +164,8 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Adds `bytes` that were removed to the flow's bytes in flight again: they are in flight, or were until now.
+    /// Adds `bytes` that were removed to the flow's bytes in flight again: they are in flight, or were until now. So their
+    /// time in flight counts from the flow's last change on.
     pub fn restore_in_flight(&mut self, flow: FlowId, bytes: Bytes) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         f.in_flight += bytes;

@@ -104,9 +104,9 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
-    /// The controller was called for that.
+    /// The controller knows of it ([`Controller::on_app_limited`]).
     app_limited_reported: bool,
-    /// The last time of which that is true, unless the window was full since.
+    /// When the application last limited the bytes in flight, unless the window was full since.
     app_limited_at: Option<Time>,
     /// The round trip that is assumed until this macroflow has measured one.
     pub(crate) assumed_rtt: Option<RoundTrip>,

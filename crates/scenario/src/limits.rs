@@ -7,11 +7,11 @@ use crate::{Degraded, FlowOutcome, Outcome, Plan, Sender};
 
 /// A limit of less than half of the busy time leaves most of the result to the controller. Slow start with a full
 /// window, or a single outage, takes less.
-const MOST: f64 = 0.5;
+const MAX_SHARE: f64 = 0.5;
 
 /// The PCP of the paper rejects a train that lacks an arrival time. At 20 Mb/s and 40 ms it has all of its goodput where
 /// a tenth of the acknowledgements is lost, 75% where a fifth is, and nothing where half is.
-const FEW_WITHOUT_RECEIPT: f64 = 0.1;
+const MAX_WITHOUT_RECEIPT: f64 = 0.1;
 
 /// Shorter flows are not reported: a lost packet at the end of a short transfer takes most of its time, which its
 /// completion time shows.
@@ -29,14 +29,14 @@ fn reasons(plan: &Plan, flow: &FlowOutcome) -> [Option<String>; 3] {
     let exceeds = |share: Option<f64>, bound: f64| share.is_some_and(|share| share > bound);
     let limits = &flow.limits;
     let sender = &plan.schemes[flow.scheme].sender;
-    let window = exceeds(limits.receive_window_share(), MOST).then(|| window_reason(sender));
-    let timeouts = exceeds(limits.timeout_share(), MOST).then(|| {
+    let window = exceeds(limits.receive_window_share(), MAX_SHARE).then(|| window_reason(sender));
+    let timeouts = exceeds(limits.timeout_share(), MAX_SHARE).then(|| {
         "it waited for retransmission timeouts for more than half of its time; the path carried nothing, or the window \
          was too small for losses to be detected without a timeout"
             .to_owned()
     });
     let needs = plan.schemes[flow.scheme].ours().and_then(|scheme| scheme.needs_receipts);
-    let receipts = needs.filter(|_| exceeds(limits.without_receipt_share(), FEW_WITHOUT_RECEIPT)).map(|needs| {
+    let receipts = needs.filter(|_| exceeds(limits.without_receipt_share(), MAX_WITHOUT_RECEIPT)).map(|needs| {
         format!(
             "more than a tenth of its packets were reported without their arrival times, because acknowledgements were \
              lost; the controller {needs}"

@@ -48,7 +48,7 @@ fn a_pause_shorter_than_the_timeout_keeps_the_window() {
     }
 }
 
-/// The link carries nothing for ten seconds, and is as before afterwards: the packets in its queue arrive, so that the
+/// The link carries nothing for 1, 10 or 60 s, and is as before afterwards: the packets in its queue arrive, so that the
 /// timeouts turn out to be spurious. PCP starts over with a third of its rate and tests the rest (PCP section 3.4).
 #[test]
 fn flows_recover_within_seconds_of_an_outage() {

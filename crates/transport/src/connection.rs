@@ -346,8 +346,7 @@ impl Connection {
         self.state == State::Open && self.sender.wants_to_send()
     }
 
-    /// Measures what the connection waits for until something happens again, after it was asked whether it
-    /// `wants_to_send`.
+    /// Records what the connection waits for from `now` on. `wants_to_send` is its answer to that question.
     #[inline]
     pub(crate) fn measure(&mut self, now: Time, wants_to_send: bool) {
         let (sender, scoreboard) = (&self.sender, &self.sender.scoreboard);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scoreboard::Change;
 
-/// How long, and of how many bytes.
+/// How long a connection was kept from sending, and how many bytes were delivered without receipts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// The time with bytes to send or in flight.
@@ -29,17 +29,17 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// [`Limits::receive_window`] as a part of the busy time.
+    /// [`Limits::receive_window`] as a part of the busy time, 0 to 1; `None` if it was never busy.
     pub fn receive_window_share(&self) -> Option<f64> {
         share(self.receive_window.as_secs_f64(), self.busy.as_secs_f64())
     }
 
-    /// [`Limits::timeouts`] as a part of the busy time.
+    /// [`Limits::timeouts`] as a part of the busy time, 0 to 1; `None` if it was never busy.
     pub fn timeout_share(&self) -> Option<f64> {
         share(self.timeouts.as_secs_f64(), self.busy.as_secs_f64())
     }
 
-    /// The part of the delivered bytes without a receipt.
+    /// The part of the delivered bytes without a receipt, 0 to 1; `None` if nothing was delivered.
     pub fn without_receipt_share(&self) -> Option<f64> {
         share(self.delivered.saturating_sub(self.with_receipt).as_f64(), self.delivered.as_f64())
     }

@@ -270,8 +270,8 @@ impl Scoreboard {
                 let held = self.sacked.containing(segment.start).is_some_and(|(_, held)| held >= segment.end());
                 if held && !segment.sacked {
                     self.arrived(&segment, receipts, change);
-                    self.segments[index].sacked = true;
-                    self.segments[index].in_flight = false;
+                    let segment = &mut self.segments[index];
+                    (segment.sacked, segment.in_flight, segment.timed_out) = (true, false, false);
                     self.sacked_above += u64::from(self.base + index as u64 >= self.frontier);
                 }
                 index += 1;

@@ -110,6 +110,23 @@ fn the_first_arrival_shows_whether_timeouts_were_spurious() {
     }
 }
 
+/// The receipt of a packet that a timeout counted as lost comes twice, as of a packet that the network duplicates.
+#[test]
+fn a_timed_out_packet_is_spurious_only_once() {
+    let mut test = timed_out_twice(Recovery::Sack);
+    let mut packet = Packet { acknowledgement: u32::from(PAYLOAD), window: 1 << 20, ..Packet::default() };
+    packet.sacks.push(Sack { start: 5 * u32::from(PAYLOAD), end: 6 * u32::from(PAYLOAD) });
+    for number in [11, 5] {
+        packet.receipts.push(Receipt { number, ..Receipt::default() }); // the last retransmission, so the timeout was right
+    }
+    let spurious = [(); 2].map(|()| {
+        let mut feedback = PacketFeedback::default();
+        assert!(test.sender.on_packet(test.now, &packet, test.now, &mut feedback));
+        feedback.change.spurious
+    });
+    assert_eq!(spurious, [1, 0]);
+}
+
 #[test]
 fn three_packets_leave_beyond_the_window_after_a_resumption() {
     let mut test = timed_out_twice(Recovery::Sack);

@@ -34,7 +34,7 @@ const SUGGESTIONS: usize = 6;
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = format!("The file of a claim gives its status: `holds`, or `open` with a note. Without --strict a claim \
-                        that fails is only reported.\n\n{EXIT_CODES}")
+                        that fails is only reported.\n\n{EXIT_CODES} With --strict 1 also where a claim fails.")
 )]
 pub(crate) struct Args {
     /// The claims of one paper, by the name of its directory in `studies`, such as pcp or rfc9743 [default: all]

@@ -72,9 +72,8 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
 }
 
 /// The exit codes of commands that run points.
-const EXIT_CODES: &str = "Exit codes: 0 success; 1 the command failed, or no run has a result; 2 the input is invalid; 3 \
-                          some runs failed, one line for each on standard error, and the others have results; 130 \
-                          interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 the command failed; 2 the input is invalid; 3 runs failed, one line \
+                          for each on standard error, and the others have results; 130 interrupted.";
 
 /// Prints a line for each run that failed, and returns the exit code: `otherwise` if there is none.
 fn report_failed<'a>(failed: impl IntoIterator<Item = &'a Unfinished>, otherwise: ExitCode) -> ExitCode {

@@ -27,8 +27,8 @@ const MAX_NAMED: usize = 3;
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = format!("A condition runs with one flow from left to right: `--set scheme=cubic,bbr` names its \
-    controllers.\n\n{EXIT_CODES}\n\nExamples:\n  rampmeter run studies/pcp/quick_start.toml\n  rampmeter run lte-walking \
-    --set scheme=cubic,bbr,pcp")
+    controllers.\n\n{EXIT_CODES} 1 also where no run has a result.\n\nExamples:\n  rampmeter run \
+    studies/pcp/quick_start.toml\n  rampmeter run lte-walking --set scheme=cubic,bbr,pcp")
 )]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)

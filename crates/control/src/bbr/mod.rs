@@ -39,7 +39,7 @@
 //!   and they end no cycle.
 //!
 //! And an idle time ends an interval of `extra_acked` with its bytes, as in Linux. With the draft's rule each pause adds the
-//! bytes of one more interval: after 20 s of frames, 2 Mb/s over 20 Mb/s, the window was 3400 packets. Two
+//! bytes of one more interval: after 20 s of frames, 2 Mb/s over 20 Mb/s, the window is 3400 packets. Two
 //! bandwidth-delay products are 133.
 //!
 //! *Other deviations*: bytes are those of whole IP packets, with headers; each packet leaves at its own time, so a send

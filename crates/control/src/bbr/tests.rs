@@ -251,8 +251,8 @@ fn a_fall_of_the_rate_leaves_no_lasting_queue_in_any_buffer() {
             let what = format!("{megabits} Mb/s, {factor}, {buffer}");
             assert!(flow.bandwidth_share() < 1.1, "{what}: {}", flow.bandwidth_share());
             let (lost, span) = (flow.lost, flow.now + seconds(10));
-            let most = flow.rate.bytes_in(RTT).scale(2.0).max(PACKET * 4) + PACKET * 6; // and the send quantum
-            flow.run_until(span, |flow| flow.in_flight > most);
+            let max = flow.rate.bytes_in(RTT).scale(2.0).max(PACKET * 4) + PACKET * 6; // and the send quantum
+            flow.run_until(span, |flow| flow.in_flight > max);
             assert!(flow.now >= span && flow.lost == lost, "{what}: {} in flight at {:?}", flow.in_flight, flow.now);
         }
     }

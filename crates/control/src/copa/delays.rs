@@ -98,8 +98,8 @@ impl Delays {
         self.standing().saturating_sub(self.min())
     }
 
-    /// Whether the queue was nearly empty in the last `EMPTY_WITHIN` round trips, or nobody knows: after a pause it may have
-    /// been.
+    /// Whether the queue was nearly empty in the last `EMPTY_WITHIN` round trips, or may have been: in a pause nothing
+    /// measures it.
     pub(super) fn was_nearly_empty(&self, smoothed_rtt: Duration) -> bool {
         if self.last.since(self.since) < smoothed_rtt * EMPTY_WITHIN {
             return true;

@@ -24,8 +24,8 @@
 //! *Deviation*: a flow that has the link to itself (`share.rs`) stays in the default mode, or returns to it. The model of
 //! section 3 does not hold where a bandwidth-delay product is a few packets: at least two packets are in flight, and as
 //! nearly all of the round trip is the queue, `W` against the target rate is a signal without delay. The queue then does not
-//! oscillate and is never empty: over 100 Mb/s and 0.2 ms a lone flow competed with nobody and had 591 packets there. It
-//! now has 2.5. After a pause of ten round trips the queue counts as empty until as many have been measured.
+//! oscillate and is never empty: over 100 Mb/s and 0.2 ms a lone flow that competes has 591 packets there, and with this
+//! rule 2.5. After a pause of ten round trips the queue counts as empty until as many have been measured.
 //!
 //! *Deviations* that the authors' code has, too. `ccp_copa`: the queue must be nearly empty once in ten round trips, in the
 //! paper once in five. Whole packets, and flows that do not oscillate together, empty the queue more rarely than the model

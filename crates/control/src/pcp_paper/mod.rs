@@ -9,7 +9,7 @@
 //! rate compensation       base -= base * (gap + delay), at most half in a round trip  3.2       compensation
 //! periodic probes         one per round trip                                          3.3       mod
 //! binary search           accepted: test *= 2, rejected: test /= 2                    3.3       pcp/search
-//! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs 3.3       pcp/search
+//! exponential backoff     rejected at 1% of base: at random in 2, 4, ... 100 RTTs     3.3       pcp/search
 //! history                 first test = remembered rate / 3 * trust                    3.4       history
 //! tit for tat             cuts / 10 while they have no effect                         3.5       tit_for_tat
 //! ```

@@ -148,6 +148,17 @@ fn a_timeout_halves_the_base_rate_unless_few_packets_left() {
 }
 
 #[test]
+fn after_spurious_timeouts_a_flow_probes_for_a_third() {
+    let mut world = World::established();
+    let base = world.sender.base.unwrap();
+    let sent = world.send(9);
+    (0..2).for_each(|_| world.lose(LossKind::Persistent, sent[0].1));
+    assert_eq!(world.sender.base, Some(base.scale(0.25)));
+    world.sender.on_spurious_loss(world.now);
+    assert_eq!((world.sender.base, world.sender.rate()), (None, Some(base.scale(1.0 / 3.0))));
+}
+
+#[test]
 fn after_an_idle_time_a_flow_probes_for_a_third_of_its_rate() {
     let mut world = World::established();
     let base = world.sender.base.unwrap();

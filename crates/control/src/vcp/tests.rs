@@ -212,6 +212,28 @@ fn after_a_timeout_slow_start_up_to_half_precedes_mi() {
 }
 
 #[test]
+fn spurious_timeouts_restore_the_window_before_the_first_one() {
+    let mut vcp = with_window(64);
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    vcp.on_loss(ms(1), &Loss { repeated_timeout: true, ..loss(LossKind::Persistent) });
+    assert_eq!(vcp.window(), PACKET);
+    vcp.on_spurious_loss(ms(2));
+    assert_eq!((vcp.window(), vcp.threshold), (PACKET * 64, f64::INFINITY));
+    vcp.on_loss(ms(3), &loss(LossKind::Transient));
+    assert_eq!(vcp.window(), PACKET * 32, "a loss of the packets in flight");
+}
+
+#[test]
+fn a_code_after_a_timeout_is_not_undone() {
+    let mut vcp = with_window(64);
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    acknowledge(&mut vcp, ms(1), 200, &[Ecn::Ce]);
+    let window = vcp.window();
+    vcp.on_spurious_loss(ms(2));
+    assert_eq!(vcp.window(), window);
+}
+
+#[test]
 fn high_load_ends_slow_start() {
     let mut vcp = with_window(64);
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));

@@ -119,7 +119,7 @@ impl Scoreboard {
     /// their number.
     pub(crate) fn restore_timed_out(&mut self, change: &mut Change) -> u64 {
         let mut restored = 0;
-        for segment in self.segments.iter_mut().filter(|segment| segment.timed_out && !segment.sacked) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.timed_out) {
             (segment.timed_out, segment.lost, segment.in_flight) = (false, false, true);
             change.restored += Bytes::new(segment.bytes.into());
             restored += 1;
