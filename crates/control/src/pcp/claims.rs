@@ -66,7 +66,7 @@ fn ten_flows_share_a_link_although_their_clocks_differ() {
 }
 
 #[test]
-fn fifty_flows_leave_competitive_mode_although_their_clocks_differ() {
+fn fifty_flows_whose_clocks_differ_exit_competitive_mode() {
     // They do not drain together. Excess loss that lasts ends the mode; without that rule they fill the buffer of 100
     // packets, and lose a sixth of all that they send.
     let (used, jain, queue, loss) = long_flows_with_clocks(&Config::default(), Duration::from_secs(10), 50, 1);
