@@ -351,4 +351,5 @@ impl Answer {
 }
 
 #[cfg(test)]
+#[path = "protocol/tests.rs"]
 mod tests;
