@@ -101,6 +101,7 @@ async fn a_tunnels_server_reaches_only_what_its_client_names() {
         local: Vec::new(),
         remote: vec![format!("0:{}", named.local_addr().unwrap()).parse().unwrap()],
         socks: Vec::new(),
+        exit_on_forward_failure: false,
         max_connections: 8,
         on_event: Arc::new(|_| {}),
     });

@@ -166,22 +166,22 @@ fn a_session_that_floods_with_openers_locks_nobody_out() {
     });
 }
 
-/// Each of the large checks takes a second or more. They wait for each other, and not for another network's.
+/// Each of the large checks takes half a minute or more. They wait for each other, and not for another network's.
 #[test]
 fn hashing_for_one_network_leaves_a_place_for_others() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::File::create(from.path().join("f")).unwrap().set_len(4 << 30).unwrap();
+    fs::File::create(from.path().join("f")).unwrap().set_len(64 << 30).unwrap();
     fs::write(from.path().join("small"), noise(1_000_000, 1)).unwrap();
     fs::write(to.path().join("small.part"), noise(900_000, 1)).unwrap();
     let server = TestServer::start(from.path(), |_| {});
     let mut greedy = RawClient::new(server.address);
-    let check = [&b"RMF4\0\x01\0\x01f"[..], &(4u64 << 30).to_be_bytes(), &[7; 32]].concat();
+    let check = [&b"RMF4\0\x01\0\x01f"[..], &(64u64 << 30).to_be_bytes(), &[7; 32]].concat();
     let large = [(); 8].map(|()| greedy.open(&check));
     greedy.run(Duration::from_millis(500));
     let relay = Relay::start_at("127.0.1.1", server.address, RelayMode::Forward);
     let report = fetch(relay.address, "small", to.path()).unwrap();
     assert_eq!(report.resumed_from, 900_000);
-    assert!(report.seconds < 3.0, "{} s", report.seconds);
+    assert!(report.seconds < 8.0, "{} s", report.seconds);
     // A welcome and the note that the server is busy.
     assert!(large.into_iter().all(|id| greedy.read(id).len() < 20), "these are not checked yet");
 }

@@ -103,7 +103,7 @@ pub enum NetError {
     #[error("{0} is being written by another download: wait for it, or give another path")]
     PartInUse(PathBuf),
     /// The output, or its part file, is something that a download neither follows nor writes to.
-    #[error("{0} {1}: delete it, or give another path")]
+    #[error("{0} {1}: give another path (`-` is standard output), or delete it")]
     NotOwnFile(PathBuf, &'static str),
     /// The output cannot be written.
     #[error("{0}: {1}; {advice}", advice = path_advice(.1))]
