@@ -37,7 +37,6 @@ def crowd(arguments: argparse.Namespace, home: Path, network: Namespace) -> dict
     content = random.Random(1).randbytes(megabytes * 1_000_000)
     (home / "files/large").write_bytes(content)
     options: list[str] = ["--threads", str(arguments.threads)] if arguments.threads else []
-    options += ["--client-rate", arguments.rate] if arguments.rate else []
     addresses = [f"10.80.0.{number + 1}" for number in range(arguments.addresses)]
     for address in addresses:
         network.run("ip", "address", "add", f"{address}/32", "dev", "lo")
@@ -101,7 +100,6 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200, help="(%(default)s)")
     parser.add_argument("--megabytes", type=int, default=20, help="the size of the file (%(default)s)")
     parser.add_argument("--threads", type=int, help="threads of the server (as many as there are cores)")
-    parser.add_argument("--rate", help="the rate of each address, such as '200 Mb/s' (no limit)")
     parser.add_argument(
         "--addresses", type=int, default=0, help="addresses of clients, at most 250, as root (127.0.0.1)"
     )

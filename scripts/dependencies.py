@@ -38,7 +38,6 @@ LICENCES = {
 DUPLICATES = {
     "cpufeatures 0.2": "sha2 0.10 and snow 0.10 use it, blake3 a newer one; bench/wire: aes-gcm of the peers",
     "getrandom 0.2": "ring 0.17 uses it",
-    "hashbrown 0.16": "rusqlite 0.39 uses it by hashlink",
     "rand 0.9": "bench/wire: rand_xoshiro 0.7, as in the workspace, uses it; the peers use a newer one",
     "rand_core 0.9": "bench/wire: rand 0.9 uses it",
     "syn 2": "delegate, smart-default and the macros of curve25519-dalek and zerocopy use it; runs only during builds",

@@ -4,7 +4,7 @@
     make memory MEMORY="--idle 200 --busy 20"
 
 The idle connections are in sessions of their own and send keep-alives. The busy ones are downloads of a large file by
-one process each, first at a limited rate, then as fast as all of them can. The figures are differences of the server's
+one process each, as fast as all of them can. The figures are differences of the server's
 resident memory, divided by the number of connections.
 """
 
@@ -44,12 +44,11 @@ def main() -> int:
         (files / "large").touch()
         os.truncate(files / "large", 100 << 30)  # it takes no space
         clients = max(arguments.idle, arguments.busy) * 2
-        for name, count, options in (
-            ("idle", arguments.idle, ()),
-            ("busy, 1 Mb/s each", arguments.busy, ("--client-rate", "1 Mb/s")),
-            ("busy, as fast as they can", arguments.busy, ()),
+        for name, count in (
+            ("idle", arguments.idle),
+            ("busy", arguments.busy),
         ):
-            server = Server(arguments.rampmeter, files, Path(home), clients, options)
+            server = Server(arguments.rampmeter, files, Path(home), clients)
             stack.callback(server.kill)
             # The first connections also allocate what all of them share.
             with opened(name, arguments, server, Path(home), 10):

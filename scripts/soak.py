@@ -3,8 +3,8 @@
     make soak
     make soak SOAK="--minutes 2 --clients 20"
 
-Clients fetch, upload and synchronize files at two servers, and open connections through tunnels, again and again
-(soak_jobs.py, soak_tunnels.py). The paths lose, reorder and duplicate packets and give clients new addresses
+Clients fetch files from two servers, and open connections through tunnels, again and again (soak_jobs.py,
+soak_tunnels.py). The paths lose, reorder and duplicate packets and give clients new addresses
 (bad_path.py). Some clients are killed and run again, as one file server is, and the tunnels' clients. The other file
 server and the tunnels' server are never killed. Halfway and at the end all clients pause for a while: what these
 servers then use must not grow (soak_memory.py), and their descriptors must all be closed at the end. A file that
@@ -97,11 +97,9 @@ def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
     program, clients, seed = arguments.rampmeter, arguments.clients, arguments.seed
     os.environ["XDG_CONFIG_HOME"] = str(home)
     served = home / "files"
-    (served / "uploads").mkdir(parents=True)
-    (served / "trees").mkdir()
+    served.mkdir()
     hashes = make_files(served, seed)
-    options = ("--list", "--writers", "anyone", "--overwrite")
-    servers = [Server(program, served, home, 2 * clients + 16, options) for _ in range(2)]
+    servers = [Server(program, served, home, 2 * clients + 16) for _ in range(2)]
     for server in servers:
         stack.callback(server.kill)
     service = Service(CONNECTION_LIMIT)
@@ -118,7 +116,7 @@ def soak(arguments: argparse.Namespace, home: Path, stack: ExitStack) -> Result:
     tunnels = [TunnelClient(program, home, tunnel_url, tunnel_server.client_key, service.port) for _ in range(count)]
     for tunnel in tunnels:
         stack.callback(tunnel.kill)
-    group = Clients(Site(program, home, served, urls, hashes, service, tunnels, arguments.kinds), clients)
+    group = Clients(Site(program, home, urls, hashes, service, tunnels, arguments.kinds), clients)
     for half, end in ((1, group.pause), (2, group.stop)):
         run_for(30 * arguments.minutes, group, servers[1], tunnels, watched, seed + half)
         end()

@@ -1,4 +1,4 @@
-"""What each client of soak.py does, again and again: it fetches, uploads or synchronizes files, or uses a tunnel.
+"""What each client of soak.py does, again and again: it fetches a file, or uses a tunnel.
 
 A job is repeated until it is complete, for `MAX_WAIT` at most. Some of its commands are killed before; then the same
 command is run again, and goes on where the last one stopped. What arrives is compared with what was sent.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -23,10 +22,7 @@ from soak_tunnels import End, Service, draw_exchange, is_as_demanded
 
 MAX_WAIT = 120.0  # seconds in which each job must be complete, with kills and restarts
 KILLED = 0.1  # the share of commands that are killed
-PUT_SIZES = [0, 1, 1_000, 30_000, 300_000, 300_000, 3_000_000]
-TREE_SIZES = [0, 1, 1_000, 1_000, 30_000, 200_000]
-TREE_NAMES = [f"{directory}file-{n}" for directory in ("", "a/", "a/b/", "c/") for n in range(4)]
-KINDS = {"get": 65, "put": 13, "sync": 9, "tunnel": 13}  # and their weights
+KINDS = {"get": 65, "tunnel": 35}  # and their weights
 
 
 @dataclass
@@ -61,7 +57,6 @@ class Site:
 
     program: Path
     home: Path
-    served: Path  # the directory of the file servers
     urls: list[str]  # of the file servers through their paths, with NAME in them
     hashes: dict[str, str]  # of the files to fetch
     service: Service  # behind the tunnels
@@ -133,15 +128,14 @@ class Clients:
 
 
 class Client:
-    """One client, with a file server, files and a tree of its own."""
+    """One client, with a file server and a directory of its own."""
 
     def __init__(self, site: Site, number: int) -> None:
         """Make its directory."""
-        self._site, self._number, self._draw = site, number, random.Random(number)
+        self._site, self._draw = site, random.Random(number)
         self._url = site.urls[number % len(site.urls)]
         self._home = site.home / f"client-{number}"
-        self._tree = self._home / "tree"
-        self._tree.mkdir(parents=True)
+        self._home.mkdir(parents=True)
         self._deadline = 0.0
         self._tally = Tally()
 
@@ -149,7 +143,7 @@ class Client:
         """Draw a job and do it; return its kind and what happened."""
         job = self._draw.choices(self._site.kinds, [KINDS[kind] for kind in self._site.kinds])[0]
         run: dict[str, Callable[[], bool]]
-        run = {"get": self._get, "put": self._put, "sync": self._sync, "tunnel": self._connect}
+        run = {"get": self._get, "tunnel": self._connect}
         self._tally = Tally(jobs=1)
         started_at = time.monotonic()
         self._deadline = started_at + MAX_WAIT
@@ -159,51 +153,11 @@ class Client:
 
     def _get(self) -> bool:
         name, out = self._draw.choice(sorted(self._site.hashes)), self._home / "download"
-        is_complete = self._repeat("get", self._named(name), "--out", str(out))
+        is_complete = self._repeat("get", self._url.replace("NAME", name), "--out", str(out))
         if is_complete:
             self._compare(out, self._site.hashes[name])
         out.unlink(missing_ok=True)
         return is_complete
-
-    def _put(self) -> bool:
-        """Upload a file; if that is interrupted, sometimes another one under the same name."""
-        name, source = f"uploads/client-{self._number}", self._home / "upload"
-        hashes: list[str] = []
-
-        def write() -> None:
-            if not hashes or self._draw.random() < 0.3:
-                content = self._draw.randbytes(self._draw.choice(PUT_SIZES))
-                source.write_bytes(content)
-                hashes.append(hashlib.sha256(content).hexdigest())
-
-        is_complete = self._repeat("put", str(source), self._named(name), "--overwrite", before=write)
-        stored = self._site.served / name
-        if is_complete:
-            self._compare(stored, hashes[-1])
-        if self._draw.random() < 0.5:  # otherwise the next one replaces it
-            stored.unlink(missing_ok=True)
-        return is_complete
-
-    def _sync(self) -> bool:
-        """Change some files of the tree and upload it; sometimes download it to another directory, too."""
-        for name in TREE_NAMES:
-            if self._draw.random() < 0.3:
-                change(self._tree / name, self._draw)
-        name = f"trees/client-{self._number}"
-        if not self._repeat("sync", str(self._tree), self._named(f"{name}/"), "--delete"):
-            return False
-        expected = tree_hashes(self._tree)
-        found = tree_hashes(self._site.served / name)
-        self._tally.bytes += sum((self._tree / each).stat().st_size for each in expected)
-        self._tally.wrong += found != expected
-        if expected and self._draw.random() < 0.5:  # a directory without files is not at the server
-            copy = self._home / "copy"
-            if not self._repeat("sync", self._named(f"{name}/"), str(copy), "--delete"):
-                return False
-            self._tally.wrong += tree_hashes(copy) != expected
-            if self._draw.random() < 0.2:
-                shutil.rmtree(copy, ignore_errors=True)
-        return True
 
     def _connect(self) -> bool:
         """Open a connection through a tunnel; if the tunnel is killed meanwhile, open it again."""
@@ -229,18 +183,14 @@ class Client:
             exchange = draw_exchange(self._draw)
         return False
 
-    def _named(self, name: str) -> str:
-        return self._url.replace("NAME", name)
-
     def _compare(self, path: Path, expected: str) -> None:
         content = path.read_bytes() if path.exists() else b""
         self._tally.bytes += len(content)
         self._tally.wrong += hashlib.sha256(content).hexdigest() != expected
 
-    def _repeat(self, *command: str, before: Callable[[], None] = lambda: None) -> bool:
-        """Run a command, each time after `before`, until it succeeds; return whether it did in time."""
+    def _repeat(self, *command: str) -> bool:
+        """Run a command until it succeeds; return whether it did in time."""
         while (left := self._deadline - time.monotonic()) > 0:
-            before()
             is_killed = self._draw.random() < KILLED
             if self._run(command, self._draw.uniform(0.02, 1.0) if is_killed else left):
                 return True
@@ -264,25 +214,3 @@ class Client:
         self._tally.reasons[f"{command[0]}: " + re.sub(r"\d[\d.:]*", "N", line)] += 1
         time.sleep(self._draw.uniform(0.1, 0.5))
         return False
-
-
-def change(path: Path, draw: random.Random) -> None:
-    """Delete a file, or write one: sometimes one of the same size, or one that begins as before."""
-    before = path.read_bytes() if path.exists() else b""
-    kind = draw.choice(["delete", "same size", "append", "other", "other"])
-    if kind == "delete":
-        path.unlink(missing_ok=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "same size":
-        path.write_bytes(draw.randbytes(len(before)))
-    elif kind == "append" and len(before) < max(TREE_SIZES):
-        path.write_bytes(before + draw.randbytes(1_000))
-    else:
-        path.write_bytes(draw.randbytes(draw.choice(TREE_SIZES)))
-
-
-def tree_hashes(directory: Path) -> dict[str, str]:
-    """Return the hashes of all files but hidden ones, such as `.NAME.part`, by their names below `directory`."""
-    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and not path.name.startswith(".")]
-    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -139,7 +139,7 @@ struct Host {
 }
 
 fuzz_target!(|story: Story| {
-    let config = AgentConfig { sequenced: story.sequenced };
+    let config = AgentConfig { sequenced: story.sequenced, ..AgentConfig::default() };
     let mut host = Host {
         now: Time::from_nanos(1_000_000_000),
         agent: Agent::with_min_timeout(config, Duration::from_millis(story.min_timeout.into())),

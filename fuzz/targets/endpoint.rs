@@ -24,7 +24,7 @@ use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, U
 #[path = "../../crates/net/src/files/server/controller_policy.rs"]
 mod controller_policy;
 #[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../crates/net/src/files/protocol/mod.rs"]
+#[path = "../../crates/net/src/files/protocol.rs"]
 mod protocol;
 
 use controller_policy::ControllerPolicy;

@@ -1,7 +1,8 @@
-//! Rows of a history file, which another program may have written. The module is private to its crate, so its file is
-//! compiled into this target.
+//! The contents of a history file, which another program may have written. The module is private to its crate, so its
+//! file is compiled into this target.
 //!
-//! A decoded row is encoded as itself, and any controller that uses histories starts with it.
+//! What was read is read again from its encoding; a decoded row is encoded as itself, and any controller that uses
+//! histories starts with it.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -9,31 +10,49 @@ use libfuzzer_sys::fuzz_target;
 use rampmeter_control::{Controller, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 
-#[path = "../../crates/net/src/history/row.rs"]
-mod row;
+#[allow(unreachable_pub)]
+#[path = "../../crates/net/src/history/contents.rs"]
+mod contents;
 
-use row::Row;
+use contents::Row;
 
 const PACKET: Bytes = Bytes::new(1250);
 
 #[derive(Debug, Arbitrary)]
 struct Input<'a> {
-    rates: [i64; 3],
+    rates: [u64; 3],
     trust: f64,
     competing_traffic: f64,
-    host_jitter: i64,
-    min_rtt: i64,
+    host_jitter_ns: u64,
+    min_rtt_ns: u64,
+    learnt_s: u64,
     rtt_us: u32,
     idle_us: Option<u32>,
     is_paper: bool,
-    destination: &'a [u8],
+    destination: u128,
+    text: &'a [u8],
 }
 
 fuzz_target!(|input: Input<'_>| {
-    let Input { rates, trust, competing_traffic, host_jitter, min_rtt, rtt_us, idle_us, is_paper, destination } = input;
-    let row = Row { destination, rates, trust, competing_traffic, host_jitter, min_rtt };
-    let Some((destination, history)) = row.decode() else { return };
-    assert_eq!(Row::encode(&destination.0.to_be_bytes(), &history), row);
+    if let Ok(histories) = contents::parse(input.text) {
+        let encoded = contents::encode(&histories).expect("all values are numbers");
+        assert_eq!(contents::parse(&encoded).map(|again| again.len()), Ok(histories.len()));
+    }
+    let Input { rates: [base_rate_bps, capacity_bps, deviation_bps], rtt_us, idle_us, is_paper, .. } = input;
+    let row = Row {
+        destination: format!("{:032x}", input.destination),
+        base_rate_bps,
+        capacity_bps,
+        deviation_bps,
+        trust: input.trust,
+        competing_traffic: input.competing_traffic,
+        host_jitter_ns: input.host_jitter_ns,
+        min_rtt_ns: input.min_rtt_ns,
+        learnt_s: input.learnt_s,
+    };
+    let Some((destination, learnt)) = row.decode() else { return };
+    assert_eq!(Row::encode(destination, &learnt), row);
+    let (history, _) = learnt;
 
     let name = if is_paper { "pcp-paper" } else { "pcp" };
     let factory = Registry::default().factory(name, &toml::Table::new()).expect("it is in the registry");

@@ -1,9 +1,12 @@
-//! The tunnel: messages between its ends, and what programs send to its SOCKS port. The modules are private to their
+//! The tunnel: messages between its ends, and what programs send to its port of SOCKS5 and HTTP. The modules are private to their
 //! crate, so their files are compiled into this target.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
+#[allow(dead_code)]
+#[path = "../../crates/net/src/tunnel/http.rs"]
+mod http;
 #[allow(dead_code)]
 #[path = "../../crates/net/src/tunnel/protocol.rs"]
 mod protocol;
@@ -28,6 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Ok(None) => assert!(bytes.len() < socks::MAX_REQUEST, "a full buffer is decided on"),
         Err(_) => {}
+    }
+    match http::request(bytes) {
+        Ok(Some((to, len))) => assert!(len <= bytes.len() && len <= http::MAX_REQUEST && is_host(&to.host)),
+        Ok(None) => assert!(bytes.len() < http::MAX_REQUEST, "a full buffer is decided on"),
+        Err(answer) => assert!(answer.starts_with(b"HTTP/1.1 400 ")),
     }
 });
 

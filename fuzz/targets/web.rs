@@ -6,6 +6,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
+#[allow(dead_code)]
+#[path = "../../crates/apps/src/web/priority.rs"]
+mod priority;
 #[path = "../../crates/apps/src/web/range.rs"]
 mod range;
 #[path = "../../crates/apps/src/web/request.rs"]

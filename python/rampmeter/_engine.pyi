@@ -3,7 +3,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from rampmeter.running import Value
-from rampmeter.transfers import Report
 
 __version__: str
 BUILD: str
@@ -77,10 +76,9 @@ class TransferError(OSError):
         "other_content",
         "too_large",
         "in_use",
+        "not_own_file",
         "protocol",
-        "some_failed",
     ]
-    report: Report
 
 class Operation:
     def wait(self, timeout: float | None) -> tuple[bool, Any]: ...

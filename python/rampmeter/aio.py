@@ -201,7 +201,7 @@ async def get(
     timeout: float = 10.0,
     progress: Progress | None = None,
 ) -> Report:
-    """Get a file or a directory, as `rampmeter.get` does. If the task is cancelled, the next call resumes."""
+    """Get a file, as `rampmeter.get` does. If the task is cancelled, the next call resumes."""
     transfer = begin(url, path, key, identity, blake3, controller, max_size, resume, retry, timeout)
     operation = transfer.report()
     try:
@@ -210,7 +210,7 @@ async def get(
             if progress:
                 progress(*transfer.progress())
             if done:
-                return report(result, url, path)
+                return report(result)
     except BaseException:
         transfer.stop()
         with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has ended

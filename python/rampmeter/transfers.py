@@ -1,4 +1,4 @@
-"""Files and directories of servers (`rampmeter serve`)."""
+"""Files of servers (`rampmeter serve`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from rampmeter import _engine
-from rampmeter._engine import TransferError
 
 Progress: TypeAlias = Callable[[int, int | None], object]
-"""Called with the bytes so far, those of earlier transfers included, and the size of all files if it is known."""
+"""Called with the bytes so far, those of earlier transfers included, and the file's size if it is known."""
 
 INTERVAL = 0.05
 """Seconds from one report of progress to the next."""
@@ -30,16 +29,14 @@ class File:
     """Its name at the server."""
     path: Path
     """Its path here."""
-    result: Literal["complete", "unchanged", "failed"]
-    """Whether it was received, was here already, or could not be received."""
     bytes: int
     """Its size."""
     resumed_from: int
     """Bytes that an earlier transfer had moved."""
     blake3: str
-    """The BLAKE3 hash of a complete file; empty otherwise."""
+    """Its BLAKE3 hash."""
     error: str | None
-    """Why it failed."""
+    """`None`: a file that fails is an exception."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +44,17 @@ class Report:
     """A transfer: the fields of `rampmeter get --json`, and `path`."""
 
     path: Path
-    """The file, or the directory that the files are in."""
+    """The file."""
     files: list[File]
-    """All files."""
+    """The same, with its hash."""
     bytes: int
-    """The sizes of all complete files."""
+    """Its size."""
     resumed_from: int
-    """Bytes of them that earlier transfers had moved."""
+    """Bytes of it that earlier transfers had moved."""
     complete: int
-    """The number of complete files."""
-    unchanged: int
-    """The number of files that were here already."""
+    """1."""
     failed: int
-    """The number of files that failed."""
-    skipped: int
-    """Files that the server cannot serve, such as links and devices."""
+    """0."""
     server: str
     """The server's address."""
     server_key: str
@@ -73,7 +66,7 @@ class Report:
     seconds: float
     """The time from the first packet to the last byte."""
     goodput_bps: float
-    """Moved bits of files per second over that time."""
+    """Moved bits of the file per second over that time."""
     handshake_s: float
     """The round-trip time of the handshake."""
     min_rtt_s: float
@@ -98,31 +91,29 @@ def get(
     timeout: float = 10.0,
     progress: Progress | None = None,
 ) -> Report:
-    """Get a file, HOST:PORT/NAME, or a directory and all below it, HOST:PORT/NAME/, as `rampmeter get` does.
+    """Get a file, HOST:PORT/NAME, as `rampmeter get` does.
 
-    A file gets its name when it is complete and its hash is right; one that is there is replaced. What arrives of a
-    transfer that ends early stays in a part file, and the next call resumes from there. Files of a directory that are
-    here already, with the same size and time, are not transferred again.
+    The file gets its name when it is complete and its hash is right; one that is there is replaced, and keeps its
+    permissions. What arrives of a transfer that ends early stays in a part file, and the next call resumes from there.
 
     Args:
         url: the address, with `?key=KEY` for a server whose public key is known.
-        path: the file or directory to write; by default the name, in the current directory. A file that is written to a
-            directory keeps its name. The files of a directory go into `path`, by default a directory of its name,
-            and those of the server's own directory, which has no name, into the current directory.
+        path: the file or directory to write to; by default the name, in the current directory. In a directory the file
+            keeps its name.
         key: the server's public key; by default the one in the file of known servers, to which a new server is added.
         identity: the file of this client's secret key, for servers that serve only listed keys.
         blake3: the hash that the file must have, in hexadecimal digits.
-        controller: the congestion controller that the server should use, such as `pcp`.
+        controller: the congestion controller that the server should use, such as `cubic`.
         max_size: the size of the largest file that is accepted, in bytes.
-        resume: go on with part files of earlier calls, and skip files of directories that are here already.
+        resume: go on with part files of earlier calls.
         retry: how often to try again if the server does not answer, stops or is busy, after 1, 2, 4 ... seconds.
         timeout: seconds without an answer after which the server counts as unreachable.
         progress: called in this thread, up to 20 times a second and at the end. An exception there stops the transfer.
 
     Raises:
         ContactError: the server cannot be contacted, or is not the expected one.
-        TransferError: a file was not received; if that is some of several, `report` has all of them.
-        OSError: a file cannot be written here.
+        TransferError: the file was not received.
+        OSError: the file cannot be written here.
         ValueError: an argument is invalid.
 
     """
@@ -134,7 +125,7 @@ def get(
             if progress:
                 progress(*transfer.progress())
             if done:
-                return report(result, url, path)
+                return report(result)
     except BaseException:
         transfer.stop()
         with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has ended
@@ -160,15 +151,7 @@ def begin(
     return _engine.Transfer(url, out, key, identity, blake3, controller, max_size, resume, retry, timeout)
 
 
-def report(result: dict[str, Any], url: str, path: str | os.PathLike[str] | None) -> Report:
-    """Make the report of a transfer; raise the error if some of several files failed."""
+def report(result: dict[str, Any]) -> Report:
+    """Make the report of a transfer."""
     files = [File(**file) for file in result.pop("files")]
-    is_directory = url.split("?key=")[0].endswith("/")
-    place = Path("." if path is None else path) if is_directory else files[0].path
-    found = Report(path=place, files=files, **result)
-    if found.failed:
-        failed = [file for file in files if file.result == "failed"]
-        error = TransferError(f"{len(failed)} of {len(files)} files failed: {failed[0].name}: {failed[0].error}")
-        error.kind, error.report = "some_failed", found
-        raise error
-    return found
+    return Report(path=files[0].path, files=files, **result)

@@ -46,15 +46,15 @@ def test_each_example_is_run() -> None:
 
 
 def test_the_examples_of_files(rampmeter_command: Path, tmp_path: Path, keys: Path) -> None:
-    (tmp_path / "there/many").mkdir(parents=True)
+    (tmp_path / "there").mkdir()
     (tmp_path / "there/data.bin").write_bytes(noise(50_000))
-    (tmp_path / "there/many/one").write_bytes(noise(10))
-    with served(rampmeter_command, tmp_path / "there", "--list") as server:
+    (tmp_path / "there/other.bin").write_bytes(noise(10))
+    with served(rampmeter_command, tmp_path / "there") as server:
         address, key = server.split("/NAME?key=")
         texts = [run(block.replace("192.0.2.7:7267", address).replace("KEY", key), tmp_path) for block in FILES]
     assert "/data.bin 50000 bytes, " in texts[0]
     assert texts[1].rstrip().endswith("10 of 10 bytes")
-    assert (tmp_path / "copy/one").read_bytes() == noise(10)
+    assert (tmp_path / "other.bin").read_bytes() == noise(10)
 
 
 @pytest.mark.parametrize("example", range(2))

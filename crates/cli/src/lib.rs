@@ -38,8 +38,7 @@ use crate::failure::Failure;
 const EXAMPLES: &str =
     "  rampmeter serve DIR                                               serve files over UDP, encrypted
   rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
-  rampmeter get 127.0.0.1:7267/NAME/ --controller pcp               fetch a directory with PCP
-  rampmeter sync DIR 127.0.0.1:7267/NAME/                           upload what changed in a directory
+  rampmeter get 127.0.0.1:7267/NAME --controller cubic              fetch it with CUBIC
   rampmeter tunnel 'HOST:7268?key=KEY' --socks 1080                 carry other programs' TCP over UDP, encrypted
   rampmeter cm daemon                                               start the Congestion Manager daemon
   rampmeter cm web DIR                                              serve files over HTTP, paced by the daemon";
@@ -58,12 +57,8 @@ enum Command {
     Studies(studies::Command),
     /// Serve the files of a directory over UDP
     Serve(files::ServeArgs),
-    /// Fetch files and directories from `rampmeter serve`
+    /// Fetch files by name from `rampmeter serve`
     Get(files::GetArgs),
-    /// Upload files and directories to `rampmeter serve`
-    Put(files::PutArgs),
-    /// Make a directory the same as another one, here or at `rampmeter serve`
-    Sync(files::SyncArgs),
     /// Carry TCP connections of other programs over UDP, encrypted
     #[cfg(feature = "tunnel")]
     Tunnel(tunnel::TunnelArgs),
@@ -108,8 +103,6 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Studies(command) => studies::execute(command, registries),
         Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args, &registries.controllers),
-        Command::Put(args) => files::put(args, &registries.controllers),
-        Command::Sync(args) => files::sync(args, &registries.controllers),
         #[cfg(feature = "tunnel")]
         Command::Tunnel(args) => tunnel::tunnel(args, &registries.controllers),
         Command::Key(args) => files::key(args),

@@ -43,9 +43,16 @@ pub(crate) struct TunnelArgs {
     /// Forward connections to a port of the server to a host that this machine reaches
     #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT[,weight=N]", conflicts_with = "listen")]
     remote: Vec<Forward>,
-    /// Serve SOCKS5 on a port of this machine; any program here may use it
+    /// Serve SOCKS5 and HTTP CONNECT on a port of this machine; any program here may use it
     #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, conflicts_with = "listen")]
     socks: Vec<Target>,
+    /// Connect standard input and output to a host that the server reaches, and end with the connection; for ssh's
+    /// ProxyCommand
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["listen", "local", "remote", "socks"])]
+    stdio: Option<Target>,
+    /// End if a port of -R cannot be opened at the server, as with one of -L or --socks here
+    #[arg(long, requires = "server")]
+    exit_on_forward_failure: bool,
     /// The server's public key [default: the one in the file of known servers; a new server's is added there]
     #[arg(long, value_name = "KEY", requires = "server", allow_hyphen_values = true)]
     // a key may begin with a hyphen
@@ -90,14 +97,16 @@ pub(crate) fn tunnel(args: &TunnelArgs, registry: &Registry) -> Result<ExitCode,
     let threads = if args.listen.is_some() { args.threads.unwrap_or_else(default_threads) } else { 1 };
     let runtime = runtime(threads).map_err(Failure::failed)?;
     let stop = stop_flag();
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         match (&args.server, &args.listen) {
             (Some(server), _) => client(args, server, registry, &stop).await,
             (None, Some(listen)) => serve(args, listen.resolve()?, threads, registry, &stop).await,
             (None, None) => Err(Failure::input("write a server's address, or --listen")),
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// What runs the TCP side of all connections, beside the threads of the sessions.
@@ -120,9 +129,21 @@ fn print_events() -> OnEvent {
     Arc::new(|event: &Event| log(io::stderr(), format_args!("rampmeter: {event}")))
 }
 
+/// Prints events of which the user of another program should know.
+fn print_problems() -> OnEvent {
+    let print = print_events();
+    Arc::new(move |event: &Event| {
+        // The first is no problem, and the second one is the error with which the command ends.
+        if !matches!(event, Event::Connected { is_new: false, .. } | Event::NotCarried { .. }) {
+            print(event);
+        }
+    })
+}
+
 async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &AtomicBool) -> Result<(), Failure> {
-    if args.local.is_empty() && args.remote.is_empty() && args.socks.is_empty() {
-        return Err(Failure::input("nothing to forward: write -L, -R or --socks, for example --socks 1080"));
+    if args.local.is_empty() && args.remote.is_empty() && args.socks.is_empty() && args.stdio.is_none() {
+        let problem = "nothing to forward: write -L, -R, --socks or --stdio, for example --socks 1080";
+        return Err(Failure::input(problem));
     }
     let (identity, is_new) = identity(args)?;
     if is_new {
@@ -148,12 +169,17 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
         local: args.local.clone(),
         remote: args.remote.clone(),
         socks: args.socks.clone(),
+        exit_on_forward_failure: args.exit_on_forward_failure,
         max_connections: args.connections.into(),
-        on_event: print_events(),
+        on_event: if args.stdio.is_some() { print_problems() } else { print_events() },
     })
     .await?;
+    if let Some(to) = &args.stdio {
+        return Ok(tunnel.carry(to.clone(), tokio::io::stdin(), tokio::io::stdout(), stopped(stop)).await?);
+    }
     let forwards = args.local.iter().map(|forward| format!("for {}", forward.to));
-    for (at, what) in tunnel.addresses().iter().zip(forwards.chain(args.socks.iter().map(|_| "for SOCKS5".to_owned())))
+    for (at, what) in
+        tunnel.addresses().iter().zip(forwards.chain(args.socks.iter().map(|_| "for SOCKS5 and HTTP".to_owned())))
     {
         println!("listening on {at} {what}");
     }

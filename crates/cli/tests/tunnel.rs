@@ -136,6 +136,48 @@ fn programs_connect_through_a_port_and_through_socks() {
     assert_eq!((client.interrupt(), server.interrupt()), (Some(0), Some(0)));
 }
 
+/// As ssh does with ProxyCommand.
+#[test]
+fn a_program_connects_through_standard_input_and_output() {
+    let workspace = Workspace::new("tunnel_stdio");
+    let echo = echo();
+    let (_server, address) = start_server(&workspace, &echo.to_string());
+    let start = |to: &str| {
+        let mut command = workspace.command(&["tunnel", &address, "--identity", "client", "--stdio", to]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut client = start(&echo.to_string());
+    let bytes: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
+    let mut input = client.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            input.write_all(&bytes).unwrap();
+            drop(input);
+        });
+        let output = client.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+        assert!(output.stdout == bytes, "{} bytes", output.stdout.len());
+    });
+    // Its standard input stays open.
+    let mut refused = start("127.0.0.1:1");
+    let code = refused.wait().unwrap().code();
+    let mut message = String::new();
+    refused.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert_eq!((code, message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.contains("no connection to 127.0.0.1:1: ") && message.contains("--allow"), "{message}");
+}
+
+#[test]
+fn a_client_ends_if_a_port_cannot_be_opened() {
+    let workspace = Workspace::new("tunnel_forward_failure");
+    let (_server, address) = start_server(&workspace, "127.0.0.1:1");
+    let forward = ["--identity", "client", "-R", "127.0.0.2:0:127.0.0.1:1", "--exit-on-forward-failure"];
+    let output = workspace.rampmeter(&[&["tunnel", &address], &forward[..]].concat());
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cannot forward -R 127.0.0.2:0: the server allows no listening there"), "{message}");
+}
+
 /// Not a test: the process of another user, which uses both ports of a tunnel.
 #[test]
 #[ignore = "started by another test, as a separate process"]
@@ -194,7 +236,9 @@ fn a_wrong_tunnel_is_refused_with_one_line() {
     let taken = taken.local_addr().unwrap().port().to_string();
     let server = |allow| ["--listen", "127.0.0.1:0", "--authorized", "list", "--allow", allow];
     for (arguments, code, expected) in [
-        (&["127.0.0.1:9"][..], 2, "write -L, -R or --socks"),
+        (&["127.0.0.1:9"][..], 2, "write -L, -R, --socks or --stdio"),
+        (&["127.0.0.1:9", "--stdio", "nowhere"], 2, "write HOST:PORT"),
+        (&["127.0.0.1:9", "--stdio", "a:1", "--socks", "0"], 2, "cannot be used with"),
         (&["127.0.0.1", "--socks", "0"], 2, "write HOST:PORT"),
         (&["127.0.0.1:9", "--socks", "0", "--controller", "tpc"], 2, "no controller is called `tpc`"),
         (&["127.0.0.1:9", "--socks", &taken], 1, "a free port"),

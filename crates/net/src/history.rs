@@ -1,38 +1,29 @@
 //! The histories of destinations in a file, so that a process starts with what earlier processes learnt (PCP section
 //! 3.4).
 //!
-//! The file is an `SQLite` database with a row for each destination. Several processes may use it at once; the last one
-//! to write a destination's history wins. Every transaction takes the write lock at its start: a transaction that asks
-//! for it only after reading fails at once if another process holds it, because both could otherwise wait for each
-//! other. The file holds no more destinations than the manager keeps, and none older than a month. Disks are slow, so a
-//! separate thread writes, and histories that arrive faster than it can write are dropped: a history saves one or two
-//! round trips, which is not worth a wait.
-//!
-//! A damaged file is renamed and a new one is made. A file of another program is refused and not changed.
+//! The file is JSON. Each change reads it under a lock, adds what was learnt, and renames a complete new file over it; so
+//! several processes may use it at once, the last one to write a destination's history wins, and a crash leaves the old
+//! file or the new one. The file holds no more destinations than the manager keeps, and none older than a month. Disks
+//! are slow, so a separate thread writes every few seconds, and histories that arrive faster than it can write are
+//! dropped: a history saves one or two round trips, which is not worth a wait.
 
-mod row;
+mod contents;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration as StdDuration, Instant, SystemTime, UNIX_EPOCH};
 
-use nix::errno::Errno;
-use nix::sys::stat::{Mode, SFlag, mknod};
 use rampmeter_control::History;
 use rampmeter_manager::{Destination, MAX_DESTINATIONS};
-use row::Row;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use thiserror::Error;
 
-/// The application id in the file's header: "Ramp".
-const APPLICATION: u32 = 0x5261_6d70;
-
-/// The first bytes of an `SQLite` file, and the offset of the application id.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-const APPLICATION_AT: usize = 68;
+use self::contents::Learnt;
+use crate::locked::{IfLocked, open_locked};
 
 /// The maximum age of a history in seconds: an older path may have changed.
 const MAX_AGE: u64 = 30 * 24 * 3600;
@@ -40,84 +31,48 @@ const MAX_AGE: u64 = 30 * 24 * 3600;
 /// The maximum number of histories that wait to be written.
 const MAX_PENDING: usize = 1024;
 
-/// The maximum time to wait for the locks of other processes.
-const BUSY_TIMEOUT: StdDuration = StdDuration::from_secs(5);
+/// The maximum size of a file: more than that of the maximum number of histories.
+const MAX_BYTES: u64 = 512 * MAX_DESTINATIONS as u64;
 
-/// The version of the table. A file with another version is emptied: histories save only one or two round trips.
-const VERSION: i64 = 3;
-
-const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
-    destination BLOB PRIMARY KEY,
-    base_rate INTEGER NOT NULL,
-    capacity INTEGER NOT NULL,
-    deviation INTEGER NOT NULL,
-    trust REAL NOT NULL,
-    competing_traffic REAL NOT NULL,
-    host_jitter INTEGER NOT NULL,
-    min_rtt INTEGER NOT NULL,
-    learnt INTEGER NOT NULL
-) WITHOUT ROWID, STRICT";
+/// The time between two writes.
+const INTERVAL: StdDuration = StdDuration::from_secs(5);
 
 /// Why a file cannot store histories.
 #[derive(Debug, Error)]
 pub enum HistoryError {
-    /// It is a file of another program.
-    #[error("{0}: is not a history file; give another path with --history")]
-    Foreign(PathBuf),
-    /// The operating system or the database refused it.
-    #[error("{0}: {1}; give a writable path with --history")]
-    Refused(PathBuf, String),
+    /// It has other contents.
+    #[error("{0}: is not a history file of this version ({1}); delete it, or give another path with --history")]
+    Unreadable(PathBuf, String),
+    /// The operating system refused it.
+    #[error("{0}: {1}; give the path of a file in a writable directory with --history")]
+    Refused(PathBuf, io::Error),
 }
 
 /// An open history file.
 #[derive(Debug)]
 pub struct HistoryFile {
-    learnt: Option<SyncSender<(Destination, History)>>,
+    learnt: Option<SyncSender<(Destination, Learnt)>>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// The contents of a history file.
-#[derive(Debug)]
-pub struct Remembered {
-    /// Each destination's history.
-    pub histories: Vec<(Destination, History)>,
-    /// The new path of the file, if it was damaged and renamed.
-    pub renamed: Option<PathBuf>,
-}
-
 impl HistoryFile {
-    /// Opens the file at `path`, or creates it.
-    pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
-        let mut renamed = None;
-        let refused = |reason: String| HistoryError::Refused(path.to_owned(), reason);
-        create(path).map_err(|error| refused(error.to_string()))?;
-        let mut read = load(path);
-        if read.as_ref().is_err_and(is_damaged) {
-            if !has_our_id(path).map_err(|error| refused(error.to_string()))? {
-                return Err(HistoryError::Foreign(path.to_owned()));
-            }
-            let new_path = with_suffix(path, ".damaged");
-            std::fs::rename(path, &new_path).map_err(|error| refused(error.to_string()))?;
-            // The journal of an interrupted write must not be applied to the new file.
-            let _ = std::fs::remove_file(with_suffix(path, "-journal"));
-            renamed = Some(new_path);
-            create(path).map_err(|error| refused(error.to_string()))?;
-            read = load(path);
-        }
-        let (database, histories) = read.map_err(|error| refused(error.to_string()))?;
+    /// Opens the file at `path`, or creates it. Returns the histories in it.
+    pub fn open(path: &Path) -> Result<(Self, Vec<(Destination, History)>), HistoryError> {
+        let histories = update(path, &BTreeMap::new())?;
+        let histories = histories.into_iter().map(|(destination, (history, _))| (destination, history)).collect();
         let (learnt, pending) = sync_channel(MAX_PENDING);
+        let own_path = path.to_owned();
         let writer = std::thread::Builder::new()
             .name("histories".into())
-            .spawn(move || write(database, &pending))
-            .map_err(|error| refused(error.to_string()))?;
-        let file = Self { learnt: Some(learnt), writer: Some(writer) };
-        Ok((file, Remembered { histories, renamed }))
+            .spawn(move || write(&own_path, &pending))
+            .map_err(|error| HistoryError::Refused(path.to_owned(), error))?;
+        Ok((Self { learnt: Some(learnt), writer: Some(writer) }, histories))
     }
 
     /// Stores the history of `destination`; never waits.
     pub fn keep(&self, destination: Destination, history: History) {
         if let Some(learnt) = &self.learnt {
-            let _ = learnt.try_send((destination, history));
+            let _ = learnt.try_send((destination, (history, seconds())));
         }
     }
 }
@@ -132,131 +87,93 @@ impl Drop for HistoryFile {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Creates an empty file at `path` that only its owner may read, unless it exists. The file is never opened: closing it
-/// would release all locks of this process on it, and another thread may use them.
-fn create(path: &Path) -> io::Result<()> {
-    match mknod(path, SFlag::S_IFREG, Mode::S_IRUSR | Mode::S_IWUSR, 0) {
-        Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Whether the file at `path`, which the database cannot read, has this program's application id. Only for such a file:
-/// closing it releases all locks of this process on it.
-fn has_our_id(path: &Path) -> io::Result<bool> {
-    let mut header = Vec::new();
-    File::open(path)?.take(100).read_to_end(&mut header)?;
-    let id = header.get(APPLICATION_AT..APPLICATION_AT + 4);
-    Ok(header.starts_with(MAGIC) && id == Some(&APPLICATION.to_be_bytes()[..]))
-}
-
-fn is_damaged(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
-}
-
-fn damaged(what: String) -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(what))
-}
-
-/// Opens the database at `path`, updates its table, and reads it.
-fn load(path: &Path) -> rusqlite::Result<(Connection, Vec<(Destination, History)>)> {
-    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    database.busy_timeout(BUSY_TIMEOUT)?;
-    // A power failure may damage the file; a crash of the process loses at most the last rows.
-    database.pragma_update(None, "synchronous", "normal")?;
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    prepare(&transaction)?;
-    delete_old(&transaction)?;
-    let histories = {
-        let mut all = transaction.prepare("SELECT * FROM history")?;
-        all.query_map([], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?
-    };
-    transaction.commit()?;
-    Ok((database, histories.into_iter().flatten().collect()))
-}
-
-/// Checks that `database` is this program's, undamaged, and of this version.
-fn prepare(database: &Connection) -> rusqlite::Result<()> {
-    let number = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
-    if number("PRAGMA application_id")? != i64::from(APPLICATION) {
-        if number("SELECT count(*) FROM sqlite_schema")? != 0 {
-            return Err(damaged("the tables of another program".into()));
+/// Writes histories until the sender is closed. After an error, the next write tries again.
+fn write(path: &Path, pending: &Receiver<(Destination, Learnt)>) {
+    let mut learnt = BTreeMap::new();
+    let (mut is_open, mut due) = (true, Instant::now());
+    while is_open {
+        let first = pending.recv();
+        is_open = first.is_ok();
+        learnt.extend(first);
+        while is_open && Instant::now() < due {
+            match pending.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok((destination, history)) => drop(learnt.insert(destination, history)),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => is_open = false,
+            }
         }
-        database.pragma_update(None, "application_id", APPLICATION)?;
+        learnt.extend(pending.try_iter());
+        if !learnt.is_empty() {
+            match update(path, &learnt) {
+                Ok(_) => learnt.clear(),
+                Err(error) => {
+                    tracing::warn!(%error, "histories not written");
+                    keep_newest(&mut learnt);
+                }
+            }
+            due = Instant::now() + INTERVAL;
+        }
     }
-    let is_valid: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    if is_valid != "ok" {
-        return Err(damaged(is_valid));
+}
+
+/// Adds what was `learnt` to the file at `path`. Returns its histories.
+fn update(path: &Path, learnt: &BTreeMap<Destination, Learnt>) -> Result<BTreeMap<Destination, Learnt>, HistoryError> {
+    let refused = |error| HistoryError::Refused(path.to_owned(), error);
+    let unreadable = |reason| HistoryError::Unreadable(path.to_owned(), reason);
+    let open = || {
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
+    };
+    // The lock ends with the file.
+    let file = open_locked(path, IfLocked::Wait, open).map_err(refused)?;
+    let mut bytes = Vec::new();
+    (&*file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(refused)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(unreadable(format!("it is larger than {MAX_BYTES} bytes")));
     }
-    if number("PRAGMA user_version")? != VERSION {
-        database.execute_batch("DROP TABLE IF EXISTS history")?;
-        database.pragma_update(None, "user_version", VERSION)?;
+    let mut histories = if bytes.is_empty() { BTreeMap::new() } else { contents::parse(&bytes).map_err(unreadable)? };
+    histories.extend(learnt.iter().map(|(&destination, &learnt)| (destination, learnt)));
+    keep_newest(&mut histories);
+    let new = contents::encode(&histories).map_err(|error| refused(error.into()))?;
+    if new != bytes {
+        replace(path, &new).map_err(refused)?;
     }
-    database.execute_batch(SCHEMA)
+    Ok(histories)
 }
 
 /// Deletes old histories, and the oldest of the others beyond the maximum number.
-fn delete_old(database: &Connection) -> rusqlite::Result<()> {
-    database.execute("DELETE FROM history WHERE learnt < ?1", [seconds().saturating_sub(MAX_AGE) as i64])?;
-    let excess = "DELETE FROM history WHERE destination IN (SELECT destination FROM history
-                ORDER BY learnt DESC LIMIT -1 OFFSET ?1)";
-    database.execute(excess, [MAX_DESTINATIONS as i64]).map(drop)
+fn keep_newest(histories: &mut BTreeMap<Destination, Learnt>) {
+    let mut oldest = seconds().saturating_sub(MAX_AGE);
+    if histories.len() > MAX_DESTINATIONS {
+        let mut times: Vec<u64> = histories.values().map(|(_, learnt)| *learnt).collect();
+        times.sort_unstable();
+        oldest = oldest.max(times[times.len() - MAX_DESTINATIONS]);
+    }
+    histories.retain(|_, (_, learnt)| *learnt >= oldest);
+    while histories.len() > MAX_DESTINATIONS {
+        histories.pop_first(); // more than the maximum are of one second
+    }
 }
 
-/// Reads a row; `None` if its values are invalid.
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
-    let destination: Vec<u8> = row.get(0)?;
-    let row = Row {
-        destination: &destination,
-        rates: [row.get(1)?, row.get(2)?, row.get(3)?],
-        trust: row.get(4)?,
-        competing_traffic: row.get(5)?,
-        host_jitter: row.get(6)?,
-        min_rtt: row.get(7)?,
+/// Writes a new file, and gives it this name once it is on the disk. Only its owner may read it.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    // What an interrupted write has left; nobody else writes it now.
+    let _ = fs::remove_file(&new);
+    let write = || {
+        let mut how = OpenOptions::new();
+        let mut file = how.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     };
-    Ok(row.decode())
-}
-
-/// Writes histories until the sender is closed. Errors are ignored: the next process learns the history again.
-fn write(mut database: Connection, pending: &Receiver<(Destination, History)>) {
-    while let Ok(first) = pending.recv() {
-        let _ = write_all(&mut database, std::iter::once(first).chain(pending.try_iter()));
-    }
-    let _ = database
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .and_then(|transaction| delete_old(&transaction).and_then(|()| transaction.commit()));
-}
-
-fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destination, History)>) -> rusqlite::Result<()> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    {
-        let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        let mut insert = transaction.prepare_cached(sql)?;
-        for (Destination(destination), history) in learnt {
-            let destination = destination.to_be_bytes();
-            let row = Row::encode(&destination, &history);
-            let [base_rate, capacity, deviation] = row.rates;
-            insert.execute(params![
-                row.destination,
-                base_rate,
-                capacity,
-                deviation,
-                row.trust,
-                row.competing_traffic,
-                row.host_jitter,
-                row.min_rtt,
-                seconds() as i64,
-            ])?;
-        }
-    }
-    transaction.commit()
+    write().inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 /// Seconds since 1970, by the wall clock: histories outlive processes.
@@ -266,10 +183,8 @@ fn seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use rampmeter_units::{Duration, Rate};
-    use tempfile::tempdir;
+    use tempfile::{TempDir, tempdir};
 
     use super::*;
 
@@ -286,29 +201,35 @@ mod tests {
         }
     }
 
+    /// A path in a new directory, which is deleted with it.
+    fn path() -> (TempDir, PathBuf) {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
+        (directory, path)
+    }
+
     fn write(path: &Path, rows: impl IntoIterator<Item = (u128, u64)>) {
         let (file, _) = HistoryFile::open(path).unwrap();
         rows.into_iter().for_each(|(destination, mbps)| file.keep(Destination(destination), history(mbps)));
     }
 
     fn read(path: &Path) -> Vec<(Destination, History)> {
-        HistoryFile::open(path).unwrap().1.histories
+        HistoryFile::open(path).unwrap().1
     }
 
     #[test]
     fn the_next_process_reads_the_histories_of_the_last() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
+        let (directory, path) = path();
         assert_eq!(read(&path), []);
         write(&path, [(1, 10), (u128::MAX, 20)]);
         write(&path, [(1, 30)]);
         assert_eq!(read(&path), [(Destination(1), history(30)), (Destination(u128::MAX), history(20))]);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no other file is left");
     }
 
     #[test]
     fn processes_may_share_a_file() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
+        let (_directory, path) = path();
         std::thread::scope(|scope| {
             for part in 0..4 {
                 let path = &path;
@@ -320,71 +241,53 @@ mod tests {
 
     #[test]
     fn the_number_and_age_of_histories_are_bounded() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
-        drop(HistoryFile::open(&path).unwrap());
-        let (mut database, _) = load(&path).unwrap();
-        let many = (0..MAX_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
-        write_all(&mut database, many).unwrap();
-        assert_eq!(read(&path).len(), MAX_DESTINATIONS);
-        database.execute("UPDATE history SET learnt = 1", []).unwrap();
-        assert_eq!(read(&path), [], "older than a month");
+        let (_directory, path) = path();
+        let now = seconds();
+        let many = 0..MAX_DESTINATIONS as u128 + 50;
+        let many = many.map(|n| (Destination(n), (history(1), now - u64::from(n < 40)))).collect();
+        let kept = update(&path, &many).unwrap();
+        assert_eq!(kept.len(), MAX_DESTINATIONS);
+        assert!(kept.keys().all(|&destination| destination >= Destination(40)), "the oldest ones are not kept");
+        assert!(fs::metadata(&path).unwrap().len() < MAX_BYTES);
+        let old = BTreeMap::from([(Destination(1), (history(1), now - MAX_AGE - 10))]);
+        assert!(!update(&path, &old).unwrap().contains_key(&Destination(1)), "older than a month");
     }
 
     #[test]
-    fn a_damaged_file_is_renamed_and_a_foreign_one_refused() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
-        write(&path, (0..500).map(|n| (n, 10)));
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[100..].iter_mut().for_each(|byte| *byte ^= 0x5a);
-        fs::write(&path, &bytes).unwrap();
-        let (_, found) = HistoryFile::open(&path).unwrap();
-        assert_eq!(found.histories, []);
-        assert!(fs::read(found.renamed.unwrap()).unwrap()[100..] == bytes[100..]);
-
-        let foreign = directory.path().join("foreign");
-        fs::write(&foreign, "Dear reader,").unwrap();
-        let error = HistoryFile::open(&foreign).unwrap_err().to_string();
-        assert!(error.ends_with("foreign: is not a history file; give another path with --history"));
-        assert_eq!(fs::read(&foreign).unwrap(), b"Dear reader,");
-        assert!(matches!(HistoryFile::open(directory.path()), Err(HistoryError::Refused { .. })));
+    fn an_unreadable_file_is_an_error_and_stays() {
+        let (directory, path) = path();
+        write(&path, [(1, 10)]);
+        let cut = fs::read(&path).unwrap().split_last().unwrap().1.to_vec();
+        let large = vec![b' '; MAX_BYTES as usize + 1];
+        for bytes in [&b"SQLite format 3\0"[..], &cut, &large] {
+            fs::write(&path, bytes).unwrap();
+            let error = HistoryFile::open(&path).unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, HistoryError::Unreadable(..)) && text.contains("histories: is not"), "{text}");
+            assert!(text.ends_with("delete it, or give another path with --history") && !text.contains('\n'), "{text}");
+            assert!(fs::read(&path).unwrap() == bytes);
+        }
+        assert!(matches!(HistoryFile::open(directory.path()), Err(HistoryError::Refused(..))));
     }
 
     #[test]
-    fn an_invalid_row_is_skipped() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
-        write(&path, [(1, 10), (2, 20), (3, 30)]);
-        let database = Connection::open(&path).unwrap();
-        database.execute("UPDATE history SET trust = 7.0 WHERE base_rate = 10000000", []).unwrap();
-        database.execute("UPDATE history SET destination = x'00' WHERE base_rate = 20000000", []).unwrap();
-        assert_eq!(read(&path), [(Destination(3), history(30))]);
+    fn a_link_is_not_followed_and_the_remains_of_a_crash_do_no_harm() {
+        let (directory, path) = path();
+        let [mine, new] = ["mine", "histories.new"].map(|name| directory.path().join(name));
+        fs::write(&mine, "dear").unwrap();
+        std::os::unix::fs::symlink(&mine, &new).unwrap();
+        write(&path, [(1, 10)]);
+        assert_eq!((read(&path).len(), fs::read(&mine).unwrap()), (1, b"dear".to_vec()));
+        std::os::unix::fs::symlink(&mine, &new).unwrap();
+        assert!(matches!(HistoryFile::open(&new), Err(HistoryError::Refused(..))));
+        assert_eq!(fs::read(&mine).unwrap(), b"dear");
     }
 
     #[test]
     fn only_the_owner_may_read_the_file() {
         use std::os::unix::fs::PermissionsExt;
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
+        let (_directory, path) = path();
         write(&path, [(1, 10)]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
-    }
-
-    #[test]
-    fn a_file_of_another_version_is_emptied() {
-        let directory = tempdir().unwrap();
-        let path = directory.path().join("histories");
-        drop(HistoryFile::open(&path).unwrap());
-        let database = Connection::open(&path).unwrap();
-        let old = "DROP TABLE history; CREATE TABLE history (destination BLOB, base_rate INTEGER, learnt INTEGER);
-            INSERT INTO history VALUES (x'01', 1, 1); PRAGMA user_version = 1;";
-        database.execute_batch(old).unwrap();
-        drop(database);
-        let (file, remembered) = HistoryFile::open(&path).unwrap();
-        assert!(remembered.histories.is_empty() && remembered.renamed.is_none());
-        file.keep(Destination(1), history(10));
-        drop(file);
-        assert_eq!(HistoryFile::open(&path).unwrap().1.histories, [(Destination(1), history(10))]);
     }
 }

@@ -29,7 +29,7 @@ use rampmeter_control::Controller;
 use rampmeter_manager::Share;
 use rampmeter_session::{PublicKey, SessionId, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, Event as TransportEvent};
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use send::Acks;
 use sessions::SESSION_SWEEP;
 
@@ -46,6 +46,9 @@ const MIN_SEND_BUFFER: usize = 4096;
 /// Packets that are due less than half of this apart may leave together, for this long at their rate: from 120 Mb/s on
 /// in packets of 1500 bytes. To space them one by one takes more time than everything else that a sender does.
 const BUNCH: Duration = Duration::from_micros(200);
+
+/// The largest receive window, and the largest send buffer: 1 Gb/s over 130 ms.
+pub(crate) const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

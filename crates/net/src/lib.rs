@@ -1,7 +1,7 @@
 //! The real network: the connections and controllers of the simulator, over UDP sockets and real time. For Linux.
 //!
 //! ```text
-//! files      an application: serves a directory, downloads files
+//! files      an application: serves the files of a directory, downloads them by name
 //! streams    streams of bytes for asynchronous programs (feature `async`)
 //! tunnel     an application: TCP connections of other programs over streams (feature `tunnel`)
 //! driver     EventLoop: many hosts in one thread; events
@@ -11,6 +11,7 @@
 //! tcp_info   the kernel's statistics of its TCP connections
 //! contact    the first contact of two hosts: addresses, trust, errors
 //! keys       files of keys                peer       the other host of a connection
+//! locked     a file under a lock
 //! socket     batches of packets with ECN codes and receive timestamps, over layout
 //! steering   several sockets on one port, one for each thread
 //! receive_window  grows as far as the path needs it
@@ -27,15 +28,16 @@ mod driver;
 pub mod files;
 #[cfg(test)]
 mod fuzz_seed;
-#[cfg_attr(not(feature = "history"), path = "no_history.rs")]
 mod history;
 mod host;
 pub mod keys;
 mod layout;
+mod locked;
 mod memory;
 pub mod monitor;
 mod peer;
 mod ready;
+#[cfg(feature = "async")]
 mod receive_window;
 mod socket;
 mod steering;
@@ -49,7 +51,7 @@ pub mod tunnel;
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
 pub use contact::{ContactError, KeyChanged, KeyOrigin, Trust};
 pub use driver::{Alarm, EventLoop, HostId};
-pub use history::{HistoryError, HistoryFile, Remembered};
+pub use history::{HistoryError, HistoryFile};
 pub use host::{EndReason, Event, Host, Limits, LineLimit, SessionEnd};
 pub use memory::return_memory;
 pub use peer::Peer;

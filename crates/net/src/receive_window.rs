@@ -5,8 +5,7 @@
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// The largest window, and the largest send buffer: 1 Gb/s over 130 ms.
-pub(crate) const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
+use crate::host::MAX_WINDOW;
 
 /// The shortest time over which reading is measured.
 const MIN_ELAPSED: Duration = Duration::from_micros(100);

@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use rampmeter_net::files::{
-    ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
+    ClientOptions, DEFAULT_CONTROLLER, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal,
+    ServeOptions, Server, get,
 };
 use rampmeter_net::{ContactError, HistoryFile, Limits};
 
@@ -53,7 +54,7 @@ fn files_of_any_size_arrive_complete() {
         assert_eq!(fs::metadata(to.path().join(name)).unwrap().modified().unwrap(), then, "{name}");
         assert_eq!((report.bytes, report.resumed_from), (len as u64, 0));
         assert_eq!(report.files[0].blake3, blake3::hash(&bytes).to_hex().to_string());
-        assert_eq!(report.controller, "newreno");
+        assert_eq!(report.controller, DEFAULT_CONTROLLER);
         assert!(report.seconds > 0.0 && report.rtt_s > 0.0 && report.handshake_s > 0.0);
         assert!(!to.path().join(format!("{name}.part")).exists());
         let served = server.next_served();
@@ -80,7 +81,7 @@ fn a_server_is_warned_once_of_a_path_that_clears_ecn_codes() {
     assert_eq!(reports.try_recv().ok(), None, "loopback keeps codes");
 
     let relay = Relay::start(server.address, RelayMode::Forward);
-    // Four connections of one session.
+    // Four files in one session.
     let name = |number| format!("{}/some-{number}", relay.address);
     let urls: Vec<_> = (0..4).map(name).collect();
     (0..4).for_each(|number| drop(fs::copy(from.path().join("some"), from.path().join(format!("some-{number}")))));
@@ -120,8 +121,8 @@ fn a_paths_history_is_stored_for_the_next_server() {
         fetch(server.address, "f", to.path()).unwrap();
         server.next_served();
         drop(server);
-        let (_, remembered) = HistoryFile::open(&path).unwrap();
-        let [(destination, history)] = remembered.histories[..] else { panic!("{remembered:?}") };
+        let (_, histories) = HistoryFile::open(&path).unwrap();
+        let [(destination, history)] = histories[..] else { panic!("{histories:?}") };
         assert_eq!(destination.0, Ipv4Addr::LOCALHOST.to_ipv6_mapped().to_bits());
         assert!(history.base_rate.as_bps() > 0 && history.min_rtt > rampmeter_units::Duration::ZERO, "{history:?}");
     }
@@ -175,6 +176,54 @@ fn unknown_and_unresponsive_controllers_are_refused() {
     }
     assert!(fs::read_dir(to.path()).unwrap().next().is_none(), "nothing is left behind");
     assert!(fetch(server.address, "f", to.path()).is_ok(), "the server lives");
+}
+
+#[test]
+fn many_files_arrive_in_one_session() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(from.path().join("below")).unwrap();
+    let names: Vec<String> = (0..700).map(|n| format!("{}{n}", ["", "below/"][n % 2])).collect();
+    for (n, name) in names.iter().enumerate() {
+        fs::write(from.path().join(name), noise(n * 20, n as u64)).unwrap();
+    }
+    let server = TestServer::start(from.path(), |_| {});
+    let urls = names.iter().map(|name| format!("{}/{name}", server.address)).collect();
+    let out = to.path().join("new");
+    let report = get(&GetOptions { urls, ..options(server.address, "", &out) }).unwrap();
+    assert_eq!((report.complete, report.failed, report.files.len()), (700, 0, 700));
+    for (n, name) in names.iter().enumerate() {
+        let last = name.rsplit('/').next().unwrap();
+        assert!(fs::read(out.join(last)).unwrap() == noise(n * 20, n as u64), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_fails_does_not_stop_the_others() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["a", "c", "d"] {
+        fs::write(from.path().join(name), noise(50_000, 1)).unwrap();
+    }
+    fs::create_dir(to.path().join("c")).unwrap();
+    fs::write(to.path().join("d.part"), noise(20_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    let of = |names: &[&str]| GetOptions {
+        urls: names.iter().map(|name| format!("{}/{name}", server.address)).collect(),
+        ..options(server.address, "", to.path())
+    };
+    let report = get(&of(&["a", "b", "c", "d"])).unwrap();
+    assert_eq!((report.complete, report.failed, report.resumed_from), (2, 2, 20_000));
+    let errors: Vec<_> = report.files.iter().map(|file| file.error.as_deref().unwrap_or_default()).collect();
+    assert!(errors[0].is_empty() && errors[1].contains("no such file") && errors[3].is_empty(), "{errors:?}");
+    assert!(errors[2].contains("delete this directory"), "{errors:?}");
+    for (options, words) in [
+        (of(&["a", "below/a"]), "several files would be"),
+        (GetOptions { out: Some("-".into()), ..of(&["a", "d"]) }, "standard output"),
+        (GetOptions { blake3: Some([7; 32]), ..of(&["a", "d"]) }, "for one file"),
+        (of(&[]), "there is no address"),
+    ] {
+        let error = get(&options).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains(words), "{error}");
+    }
 }
 
 #[test]

@@ -10,7 +10,6 @@ mod files;
 mod hosts;
 mod keys;
 mod limits;
-mod many;
 mod parts;
 #[cfg(feature = "tunnel")]
 mod services;

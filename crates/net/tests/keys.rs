@@ -146,13 +146,12 @@ fn a_transfer_survives_a_change_of_its_clients_address() {
 
 #[test]
 fn a_client_keeps_its_controller_at_a_new_address() {
-    let (from, to) = directories(20_000_000);
+    let (from, to) = directories(200_000_000);
     let monitor = Monitor::new("serve");
     let server = TestServer::start(from.path(), |options| {
-        options.client_rate = Some(rampmeter_units::Rate::from_bps(16_000_000));
         options.monitor = Some(monitor.clone());
     });
-    let relay = Relay::start(server.address, RelayMode::Forward);
+    let relay = Relay::start(server.address, RelayMode::Delay); // so that the transfer takes a while
     let (part, stop) = (to.path().join("f.part"), Arc::new(AtomicBool::new(false)));
     let getting = std::thread::spawn({
         let client = ClientOptions { controller: Some("cubic".into()), stop: Arc::clone(&stop), ..client() };

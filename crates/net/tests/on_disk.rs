@@ -1,7 +1,7 @@
 //! What a command reports as complete is on the disk, and a file is there before it replaces another one.
 //!
-//! This program has `fsync` and `syncfs` of its own, which the standard library and `nix` call in place of libc's. They
-//! write nothing, and note what was to be written and which names there were.
+//! This program has an `fsync` of its own, which the standard library calls in place of libc's. It writes nothing, and
+//! notes what was to be written and which names there were.
 
 mod common;
 
@@ -9,8 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use common::{TestServer, client, fetch, noise, options};
-use rampmeter_net::files::{PutOptions, Writers, get, put};
+use common::{TestServer, fetch, noise};
 
 /// A file or a directory that was written to the disk, and the names in the directory at that time.
 type Synced = (PathBuf, Vec<String>);
@@ -33,11 +32,6 @@ fn note(fd: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn fsync(fd: i32) -> i32 {
-    note(fd)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn syncfs(fd: i32) -> i32 {
     note(fd)
 }
 
@@ -64,38 +58,4 @@ fn a_download_and_its_name_are_on_the_disk_when_it_ends() {
     fs::write(&out, "before").unwrap();
     fetch(server.address, "f", &out).unwrap();
     assert_eq!(synced(to.path())[2..], [is("f.part", &["f", "f.part"]), is("", &["f"])]);
-}
-
-#[test]
-fn a_directory_is_on_the_disk_when_its_download_ends() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for name in ["a", "b", "c"] {
-        fs::write(from.path().join(name), name).unwrap();
-    }
-    let server = TestServer::start(from.path(), |options| options.lists = true);
-    get(&options(server.address, "", to.path())).unwrap();
-    assert_eq!(synced(to.path()).last(), Some(&is("", &["a", "b", "c"])));
-}
-
-#[test]
-fn an_upload_is_on_the_servers_disk_when_it_ends() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let source = from.path().join("f");
-    fs::write(&source, noise(100_000, 1)).unwrap();
-    let server = TestServer::start(to.path(), |options| {
-        options.writers = Writers::Anyone;
-        options.overwrite = true;
-    });
-    let options = PutOptions {
-        sources: vec![source],
-        url: format!("{}/", server.address),
-        client: client(),
-        overwrite: true,
-        ..PutOptions::default()
-    };
-    put(&options).unwrap();
-    assert_eq!(synced(to.path()), [is("", &["f"])]);
-    fs::write(to.path().join("f"), "before").unwrap();
-    put(&options).unwrap();
-    assert_eq!(synced(to.path())[1..], [is(".f.part", &[".f.part", "f"]), is("", &["f"])]);
 }

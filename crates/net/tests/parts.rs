@@ -1,10 +1,13 @@
-//! The outputs of a download: a part file that the next download resumes from, a pipe, a link.
+//! The outputs of a download: a part file that the next download resumes from, a pipe; and what is neither followed nor
+//! written to.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::sys::stat::Mode;
 use rampmeter_net::files::{ClientOptions, GetOptions, NetError, Received, get};
 
 use crate::common::{TestServer, at_fixed_rate, client, fetch, fetch_with, noise, options};
@@ -113,37 +116,86 @@ fn only_one_download_at_a_time_writes_a_part() {
 }
 
 #[test]
-fn pipes_and_links_are_not_replaced() {
-    use nix::sys::stat::Mode;
-    use std::os::unix::fs::{FileTypeExt, symlink};
+fn a_pipe_receives_the_bytes_and_stays() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(300_000, 12);
     fs::write(from.path().join("f"), &bytes).unwrap();
     let server = TestServer::start(from.path(), |_| {});
-    let at = |name: &str| to.path().join(name);
-
-    nix::unistd::mkfifo(&at("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
+    let pipe = to.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o600)).unwrap();
     let reader = std::thread::spawn({
-        let pipe = at("pipe");
+        let pipe = pipe.clone();
         move || fs::read(pipe).unwrap()
     });
-    assert_eq!(fetch(server.address, "f", &at("pipe")).unwrap().bytes, bytes.len() as u64);
-    assert!(reader.join().unwrap() == bytes && !at("pipe.part").exists());
-    assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
+    assert_eq!(fetch(server.address, "f", &pipe).unwrap().bytes, bytes.len() as u64);
+    assert!(reader.join().unwrap() == bytes && !to.path().join("pipe.part").exists());
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+}
 
-    fs::write(at("real"), "old").unwrap();
-    symlink("real", at("link")).unwrap();
-    fetch(server.address, "f", &at("link")).unwrap();
-    assert!(fs::read(at("real")).unwrap() == bytes && at("link").is_symlink());
+#[test]
+fn a_file_that_is_replaced_keeps_its_permissions() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(10_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    let (target, part) = (to.path().join("f"), to.path().join("f.part"));
+    for (before, after) in [(0o600, 0o600), (0o751, 0o751), (0o4755, 0o755)] {
+        fs::write(&target, "old").unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(before)).unwrap();
+        fs::write(&part, &noise(10_000, 1)[..5000]).unwrap();
+        assert_eq!(fetch(server.address, "f", &target).unwrap().resumed_from, 5000);
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, after, "{before:o}");
+        assert!(fs::read(&target).unwrap() == noise(10_000, 1));
+    }
+}
 
-    // A link that another user put at the path of a part file.
+/// Nobody else can read the part of a file that is its owner's only.
+#[test]
+fn the_part_of_a_private_file_is_private() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 1)).unwrap();
+    let server = TestServer::start(from.path(), at_fixed_rate("40 Mb/s"));
+    fs::write(to.path().join("f"), "old").unwrap();
+    fs::set_permissions(to.path().join("f"), Permissions::from_mode(0o640)).unwrap();
+    stop_midway(&server, to.path(), 100_000);
+    assert_eq!(fs::metadata(to.path().join("f.part")).unwrap().mode() & 0o777, 0o600);
+}
+
+/// Each is what another user with access to the directory could put there.
+#[test]
+fn nothing_but_an_own_part_file_is_written_to() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(10_000, 12)).unwrap();
+    let server = TestServer::start(from.path(), |_| {});
+    let at = |name: &str| to.path().join(name);
     fs::write(at("mine"), "dear").unwrap();
-    symlink("mine", at("new.part")).unwrap();
-    assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File(..))));
+    symlink("mine", at("link")).unwrap();
+    symlink("none", at("dangling")).unwrap();
+    symlink("mine", at("a.part")).unwrap();
+    symlink("none", at("b.part")).unwrap();
+    nix::unistd::mkfifo(&at("c.part"), Mode::from_bits_truncate(0o600)).unwrap();
+    fs::hard_link(at("mine"), at("d.part")).unwrap();
+    fs::write(at("e.part"), "").unwrap();
+    let mut expected = vec![
+        ("link", "link is a symbolic link"),
+        ("dangling", "dangling is a symbolic link"),
+        ("a", "a.part is a symbolic link"),
+        ("b", "b.part is a symbolic link"),
+        ("c", "c.part is not a regular file"),
+        ("d", "d.part has another name"),
+    ];
+    match chown(at("e.part"), Some(65_534), None) {
+        Ok(()) => expected.push(("e", "e.part belongs to another user")),
+        Err(error) => eprintln!("skipped: a file of another user needs root ({error})"),
+    }
+    for (name, problem) in expected {
+        for fresh in [false, true] {
+            let error = get(&GetOptions { fresh, ..options(server.address, "f", &at(name)) }).unwrap_err();
+            assert!(matches!(error, NetError::NotOwnFile(..)), "{name}: {error}");
+            assert!(error.to_string().contains(problem), "{name}: {error}");
+        }
+    }
     assert_eq!(fs::read(at("mine")).unwrap(), b"dear");
-    nix::unistd::mkfifo(&at("odd.part"), Mode::from_bits_truncate(0o600)).unwrap();
-    let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
-    assert!(error.contains("odd.part: is not a regular file"), "{error}");
+    assert!(at("link").is_symlink() && !at("none").exists());
 }
 
 #[test]

@@ -24,6 +24,7 @@ async fn a_tunnel_to_a_server_of_files_ends_with_the_reason() {
         local: vec!["0:127.0.0.1:1".parse().unwrap()],
         remote: Vec::new(),
         socks: Vec::new(),
+        exit_on_forward_failure: false,
         max_connections: 4,
         on_event: Arc::new(|_| {}),
     });

@@ -8,8 +8,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use rampmeter_net::files::{ClientOptions, GetOptions, PutOptions, ServeOptions, TransferReport, Writers, get, put};
-use rampmeter_units::{Bytes, Rate};
+use rampmeter_net::files::{ClientOptions, GetOptions, ServeOptions, TransferReport, get};
+#[cfg(feature = "async")]
+use rampmeter_units::Bytes;
 
 use crate::common::{Relay, RelayMode, TestServer, at_fixed_rate, client, fetch, noise, options};
 
@@ -151,46 +152,6 @@ fn all_of_many_clients_of_all_threads_end_with_two_places() {
         }
     });
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 16);
-}
-
-#[test]
-fn a_rate_is_that_of_all_threads() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(1_000_000, 1)).unwrap();
-    fs::write(from.path().join("small"), "s").unwrap();
-    let (server, served) = start(from.path(), |options| options.rate = Some(Rate::from_bps(8_000_000)));
-    let places = addresses(server.address, &served, to.path());
-    let began = Instant::now();
-    thread::scope(|scope| {
-        for (address, _) in &places {
-            let (server, to) = (server.address, to.path().join(address));
-            scope.spawn(move || {
-                let relay = Relay::start_at(address, server, RelayMode::Forward);
-                fetch(relay.address, "f", &to).unwrap()
-            });
-        }
-    });
-    let took = began.elapsed().as_secs_f64();
-    assert!(took > 1.6, "2 MB at 1 MB/s in {took} s");
-}
-
-#[test]
-fn a_quota_is_that_of_all_threads() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(to.path().join("small"), "s").unwrap();
-    let (server, served) = start(to.path(), |options| {
-        (options.writers, options.quota) = (Writers::Anyone, Some(Bytes::new(150_000)));
-    });
-    let places = addresses(server.address, &served, from.path());
-    let results = places.map(|(address, _)| {
-        let source = from.path().join(&address);
-        fs::write(&source, noise(100_000, 3)).unwrap();
-        let relay = Relay::start_at(&address, server.address, RelayMode::Forward);
-        let url = format!("{}/", relay.address);
-        put(&PutOptions { sources: vec![source], url, client: client(), ..PutOptions::default() })
-    });
-    assert!(results[0].is_ok());
-    assert!(results[1].as_ref().unwrap_err().to_string().contains("quota"), "{:?}", results[1]);
 }
 
 /// The relay stands for an address that a restarted server has again.

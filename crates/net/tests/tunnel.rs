@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rampmeter_net::tunnel::{
-    Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
+    Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelError, TunnelOptions, TunnelServer, TunnelServerOptions,
 };
 use rampmeter_net::{ClientOptions, ServerOptions};
 use rampmeter_session::{Clients, KeyPair, PublicKey};
@@ -113,6 +113,7 @@ async fn client(server: SocketAddr, change: impl FnOnce(&mut TunnelOptions)) -> 
         local: Vec::new(),
         remote: Vec::new(),
         socks: Vec::new(),
+        exit_on_forward_failure: false,
         max_connections: 64,
         on_event,
     };
@@ -254,10 +255,130 @@ async fn socks_connects_by_address_and_by_name() {
     tunnel.reports("no connection to 127.0.0.2").await;
     let udp = socks(tunnel.address(), &[5, 3, 0, 1, 127, 0, 0, 1, 0, 1]).await.1;
     assert_eq!(udp[1], 7, "UDP is not carried");
-    // A browser that takes the port for an HTTP proxy.
-    let mut http = TcpStream::connect(tunnel.address()).await.unwrap();
-    http.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    assert_eq!(timeout(SECONDS, http.read(&mut [0; 9])).await.unwrap().unwrap_or(0), 0);
+}
+
+/// What a program gets that sends `request` to the port, without what follows.
+async fn http(at: SocketAddr, request: &str) -> (TcpStream, String) {
+    let mut tcp = TcpStream::connect(at).await.unwrap();
+    tcp.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(timeout(SECONDS, tcp.read_u8()).await.unwrap().unwrap());
+    }
+    (tcp, String::from_utf8(answer).unwrap())
+}
+
+#[tokio::test]
+async fn the_port_of_socks_understands_http_connect() {
+    let echo = echo().await;
+    let server = any_server(&["127.0.0.1:*", "localhost:*"]);
+    let tunnel =
+        client(server.address(), |options| options.socks = vec![Target { host: "127.0.0.1".into(), port: 0 }]).await;
+    let connect = |to: &str| format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
+    for host in ["127.0.0.1", "localhost"] {
+        let early = format!("{}early", connect(&format!("{host}:{}", echo.port())));
+        let (mut tcp, answer) = http(tunnel.address(), &early).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let mut back = [0; 5];
+        timeout(SECONDS, tcp.read_exact(&mut back)).await.unwrap().unwrap();
+        assert_eq!(&back, b"early", "what follows the request at once is carried");
+        exchange(&mut tcp, &noise(100_000, 5)).await;
+    }
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for (request, status, reason) in [
+        (connect(&unused.to_string()), "502 Bad Gateway", "refuses"),
+        (connect(&format!("127.0.0.2:{}", echo.port())), "403 Forbidden", "--allow"),
+        (connect("nowhere"), "400 Bad Request", "HOST:PORT"),
+        ("GET / HTTP/1.1\r\n\r\n".into(), "400 Bad Request", "only CONNECT"),
+    ] {
+        let (mut tcp, answer) = http(tunnel.address(), &request).await;
+        let mut body = String::new();
+        timeout(SECONDS, tcp.read_to_string(&mut body)).await.unwrap().unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{request}: {answer}");
+        assert!(body.contains(reason) && body.lines().count() == 1, "{request}: {body}");
+    }
+}
+
+/// A client that carries one connection to `to`: what the program writes and reads, and how it ends.
+async fn carrying(
+    server: SocketAddr,
+    to: SocketAddr,
+) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<Result<(), TunnelError>>) {
+    let (_, on_event) = recorder();
+    let options = TunnelOptions {
+        server: format!("{server}?key={}", server_key()),
+        client: ClientOptions { identity: Some(key(CLIENT)), ..ClientOptions::default() },
+        server_controller: None,
+        local: Vec::new(),
+        remote: Vec::new(),
+        socks: Vec::new(),
+        exit_on_forward_failure: false,
+        max_connections: 1,
+        on_event,
+    };
+    let client = TunnelClient::bind(options).await.unwrap();
+    let (program, tunnel) = tokio::io::duplex(1 << 16);
+    let (input, output) = tokio::io::split(tunnel);
+    let to = to.to_string().parse().unwrap();
+    (program, tokio::spawn(client.carry(to, input, output, std::future::pending())))
+}
+
+#[tokio::test]
+async fn one_connection_is_carried_and_its_end_ends_the_client() {
+    let echo = echo().await;
+    let server = any_server(&["127.0.0.1:*"]);
+    let (program, ended) = carrying(server.address(), echo).await;
+    let (mut from, mut to) = tokio::io::split(program);
+    let (sent, mut back) = (noise(300_000, 6), Vec::new());
+    let writing = async {
+        to.write_all(&sent).await?;
+        to.shutdown().await // the destination still sends
+    };
+    timeout(SECONDS, async { tokio::try_join!(writing, from.read_to_end(&mut back)) }).await.unwrap().unwrap();
+    assert!(back == sent);
+    timeout(SECONDS, ended).await.unwrap().unwrap().unwrap();
+
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for (to, reason) in [(unused, "refuses"), (SocketAddr::from(([127, 0, 0, 2], echo.port())), "--allow")] {
+        let (_program, ended) = carrying(server.address(), to).await;
+        let error = timeout(SECONDS, ended).await.unwrap().unwrap().unwrap_err();
+        assert!(matches!(error, TunnelError::NoConnection(..)) && error.to_string().contains(reason), "{error}");
+    }
+    // A destination that resets its connection.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (mut program, ended) = carrying(server.address(), listener.local_addr().unwrap()).await;
+    program.write_all(b"hello").await.unwrap();
+    let (mut tcp, _) = timeout(SECONDS, listener.accept()).await.unwrap().unwrap();
+    tcp.read_exact(&mut [0; 5]).await.unwrap();
+    tcp.set_zero_linger().unwrap();
+    drop(tcp);
+    let error = timeout(SECONDS, ended).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, TunnelError::NoConnection(..)), "what has arrived must not look complete: {error}");
+}
+
+#[tokio::test]
+async fn a_client_may_end_if_the_server_does_not_listen() {
+    let at = "127.0.0.1:0".parse().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let _taken = TcpListener::bind(taken).await.unwrap();
+    let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
+    let server = server(at, &["public:443"], |options| options.allow_listen = allowed);
+    for listen in [taken.to_string(), "127.0.0.2:0".to_owned()] {
+        for exits in [true, false] {
+            let forward: Forward = format!("{listen}:127.0.0.1:9").parse().unwrap();
+            let tunnel = client(server.address(), |options| {
+                options.remote = vec![forward];
+                options.exit_on_forward_failure = exits;
+            });
+            let mut tunnel = tunnel.await;
+            if exits {
+                timeout(SECONDS, tunnel.task.take().unwrap()).await.unwrap().unwrap();
+            } else {
+                tunnel.reports(&format!("-R {listen}: ")).await;
+                assert!(!tunnel.task.as_ref().unwrap().is_finished());
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -412,6 +533,7 @@ async fn only_listed_keys_are_served() {
         local: vec!["0:127.0.0.1:1".parse().unwrap()],
         remote: Vec::new(),
         socks: Vec::new(),
+        exit_on_forward_failure: false,
         max_connections: 4,
         on_event,
     };
@@ -433,6 +555,7 @@ async fn a_controller_that_is_not_lent_is_refused() {
             local: Vec::new(),
             remote: Vec::new(),
             socks: Vec::new(),
+            exit_on_forward_failure: false,
             max_connections: 4,
             on_event,
         });

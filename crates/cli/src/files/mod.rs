@@ -1,7 +1,7 @@
-//! Files over UDP, with one of Rampmeter's controllers: `rampmeter serve`, `get`, `put`, `sync` and `key`.
+//! Files over UDP, with one of Rampmeter's controllers: `rampmeter serve`, `get` and `key`.
 
 mod bar;
-mod client;
+mod get;
 mod print;
 mod serve;
 
@@ -17,7 +17,7 @@ use rampmeter_net::keys::{self, KeyError};
 
 use crate::failure::Failure;
 
-pub(crate) use client::{GetArgs, PutArgs, SyncArgs, get, put, sync};
+pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
 pub(crate) use serve::{ServeArgs, serve};
 

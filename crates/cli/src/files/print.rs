@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rampmeter_net::files::{FileReport, FileResult, Report};
+use rampmeter_net::files::{FileReport, Report};
 use rampmeter_units::{Bytes, Rate};
 
 /// Formats an amount of data, its time and its rate.
@@ -43,21 +43,8 @@ pub(super) fn many_files(report: &Report, place: &Path) -> String {
         let moved = amount(report.bytes - report.resumed_from, report.seconds, report.goodput_bps);
         parts.push(format!("{} file{plural}, {moved}", report.complete));
     }
-    let count = |result| report.files.iter().filter(|file| file.result == result).count();
-    for (count, what) in [
-        (report.unchanged, "unchanged"),
-        (count(FileResult::Deleted), "deleted"),
-        (count(FileResult::WouldTransfer), "to transfer"),
-        (count(FileResult::WouldDelete), "to delete"),
-        (report.failed, "failed"),
-        (report.skipped as usize, "skipped: links, devices or invalid names"),
-    ] {
-        if count > 0 {
-            parts.push(format!("{count} {what}"));
-        }
-    }
-    if parts.is_empty() {
-        parts.push("no files".to_owned());
+    if report.failed > 0 {
+        parts.push(format!("{} failed", report.failed));
     }
     if report.resumed_from > 0 {
         parts.push(format!("{} resumed from an earlier transfer", size(report.resumed_from)));

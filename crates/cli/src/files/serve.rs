@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{ServeOptions, Server, TransferReport, Writers, default_threads};
+use rampmeter_net::files::{DEFAULT_CONTROLLER, ServeOptions, Server, TransferReport, default_threads};
 use rampmeter_net::{Clock, LineLimit, keys};
 use rampmeter_session::Clients;
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Duration, Time};
 
 use super::print::amount;
 use super::{HostPort, key_file, reached_at};
@@ -23,13 +23,10 @@ use crate::{log, stop_flag};
 /// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
 const LINES_A_SECOND: u32 = 100;
 
-/// What `--writers` takes instead of a file.
-const ANYONE: &str = "anyone";
-
 /// The arguments of `rampmeter serve`.
 #[derive(Debug, Args)]
-#[command(after_help = "Everything is encrypted. By default anyone who reaches the address can fetch the files, and \
-                        nobody can change them: --authorized limits who is served, --writers allows uploads.")]
+#[command(after_help = "Everything is encrypted. By default anyone who reaches the address can fetch the files; \
+                        --authorized limits who is served. Nobody can change them.")]
 pub(crate) struct ServeArgs {
     /// The directory whose regular files to serve
     directory: PathBuf,
@@ -42,18 +39,6 @@ pub(crate) struct ServeArgs {
     /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
-    /// Take new files from clients whose public key is in this file, or from all with the word `anyone`
-    #[arg(long, value_name = "FILE|anyone")]
-    writers: Option<PathBuf>,
-    /// Let writers replace and delete files, too
-    #[arg(long, requires = "writers")]
-    overwrite: bool,
-    /// The size of the largest file that is taken
-    #[arg(long, value_name = "SIZE", requires = "writers")]
-    max_size: Option<Bytes>,
-    /// Take no more once all files in the directory have this size together
-    #[arg(long, value_name = "SIZE", requires = "writers")]
-    quota: Option<Bytes>,
     /// The maximum number of connections that are served at once; one network has at most four fifths of these places,
     /// and further connections wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
@@ -62,26 +47,14 @@ pub(crate) struct ServeArgs {
     /// [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// The rate of all clients together, such as `100 Mb/s`
-    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
-    rate: Option<Rate>,
-    /// The rate of each client: of one IPv4 address, or of one IPv6 network of 64 bits
-    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
-    client_rate: Option<Rate>,
-    /// The rate of each network, all its clients together: of 24 bits of IPv4, or 48 of IPv6
-    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
-    network_rate: Option<Rate>,
-    /// Disconnect a client that takes and sends no bytes for this time
+    /// Disconnect a client that takes no bytes for this time
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = timeout)]
     timeout: Duration,
     /// Serve hidden files, too: those with a part of their name that begins with a dot
     #[arg(long)]
     hidden: bool,
-    /// List directories, so that clients can fetch and synchronize them; otherwise clients must know the names of files
-    #[arg(long)]
-    list: bool,
     /// The congestion controller of transfers for which `get` names none (`rampmeter controllers` lists them)
-    #[arg(long, value_name = "NAME", default_value = "newreno")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTROLLER)]
     controller: String,
     /// Keep measurements of clients' paths in this file for later transfers; several servers may share one file
     #[arg(long, value_name = "FILE")]
@@ -94,12 +67,6 @@ pub(crate) struct ServeArgs {
 fn clients(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
     number.ok_or_else(|| "write 1 to 10000".to_owned())
-}
-
-/// Parses a rate.
-fn rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
-    if rate < Rate::from_bps(8000) { Err("write 8 kb/s or more".to_owned()) } else { Ok(rate) }
 }
 
 /// Parses a timeout.
@@ -124,11 +91,6 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         }
         None => Clients::Anyone,
     };
-    let writers = match &args.writers {
-        None => Writers::None,
-        Some(word) if word.as_os_str() == ANYONE => Writers::Anyone,
-        Some(path) => Writers::Listed(keys::read_authorized_keys(path)?),
-    };
     let (monitor, _socket) = args.operate.start("serve")?;
     let limit = || Mutex::new(LineLimit::new(LINES_A_SECOND));
     let (clock, lines, warnings) = (Clock::start(), limit(), limit());
@@ -139,14 +101,6 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         identity,
         clients,
         hidden: args.hidden,
-        lists: args.list,
-        writers,
-        overwrite: args.overwrite,
-        max_size: args.max_size,
-        quota: args.quota,
-        rate: args.rate,
-        client_rate: args.client_rate,
-        network_rate: args.network_rate,
         max_idle: args.timeout,
         max_clients: args.clients,
         threads: args.threads.unwrap_or_else(default_threads),
@@ -175,19 +129,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     println!("serving {} on {address} with {}", args.directory.display(), args.controller);
     let address = reached_at(address);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
-    if args.list {
-        println!("all of it:  rampmeter get '{address}/?key={key}' --out DIR");
-    }
-    if args.writers.is_some() {
-        println!("put with:   rampmeter put FILE '{address}/?key={key}'");
-    }
     print_refused_threads(server.refused_threads());
-    if let Some(renamed_to) = server.renamed_history() {
-        eprintln!(
-            "rampmeter: the history file was damaged: renamed it to {} and created a new one",
-            renamed_to.display()
-        );
-    }
     server.run()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -306,9 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_units() {
-        assert_eq!(rate("8 Mb/s"), Ok(Rate::from_bps(8_000_000)));
-        assert!(rate("1 b/s").unwrap_err().contains("8 kb/s"));
+    fn a_timeout_has_a_unit() {
         assert_eq!(timeout("2 s"), Ok(Duration::from_secs(2)));
         assert!(timeout("0 s").unwrap_err().contains("`1 s`") && timeout("2").is_err());
     }

@@ -12,15 +12,12 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sys::stat::Mode;
 
-use super::protocol::{Refusal, check_directory_name, check_name};
-
-/// The end of a part file's name, which begins with a dot.
-pub(crate) const PART_SUFFIX: &str = ".part";
+use super::protocol::{Refusal, check_name};
 
 /// A directory whose files are served.
 #[derive(Debug)]
 pub struct Directory {
-    pub(super) directory: OwnedFd,
+    directory: OwnedFd,
     /// Whether hidden files are served, too: those with a part of their name that begins with a dot.
     hidden: bool,
 }
@@ -32,22 +29,12 @@ impl Directory {
         Ok(Self { directory: open(path, flags, Mode::empty())?, hidden })
     }
 
-    /// Whether a file or directory with this last part of its name may be seen: it is no part file, and not hidden.
-    pub(crate) fn shows(&self, part: &str) -> bool {
-        let is_hidden = part.starts_with('.');
-        !(is_hidden && (!self.hidden || part.ends_with(PART_SUFFIX)))
-    }
-
-    /// Refuses names out of the directory, hidden ones and those of part files.
-    pub(crate) fn check(&self, name: &str) -> Result<(), Refusal> {
-        check_directory_name(name).map_err(|_| Refusal::BadName)?;
-        if name.split('/').all(|part| self.shows(part)) { Ok(()) } else { Err(Refusal::NoSuchFile) }
-    }
-
     /// Opens the file called `name`.
     pub fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
         check_name(name).map_err(|_| Refusal::BadName)?;
-        self.check(name)?;
+        if !self.hidden && name.split('/').any(|part| part.starts_with('.')) {
+            return Err(Refusal::NoSuchFile);
+        }
         // Opening a pipe would block, and a terminal could become the controlling terminal.
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;

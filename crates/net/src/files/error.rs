@@ -56,7 +56,7 @@ pub enum NetError {
     #[error("{0} aborted the transfer after {1}")]
     Aborted(SocketAddr, Received),
     /// The server refused the request.
-    #[error("{address} refuses {}: {reason}", quoted(.name))]
+    #[error("{address} refuses `{name}`: {reason}")]
     Refused {
         /// The server.
         address: SocketAddr,
@@ -89,9 +89,6 @@ pub enum NetError {
     /// The disk is full.
     #[error("no space left for {0}: make room, and repeat the transfer to resume")]
     DiskFull(PathBuf),
-    /// A file of this machine cannot be read.
-    #[error("{0}: {1}; give a regular file that you may read")]
-    Unreadable(PathBuf, io::Error),
     /// A file is larger than this client accepts.
     #[error("`{name}` has {}, more than {}: allow a larger size", Bytes::new(*.size), Bytes::new(*.max))]
     TooLarge {
@@ -105,6 +102,9 @@ pub enum NetError {
     /// Another download writes the same part file.
     #[error("{0} is being written by another download: wait for it, or give another path")]
     PartInUse(PathBuf),
+    /// The output, or its part file, is something that a download neither follows nor writes to.
+    #[error("{0} {1}: give another path (`-` is standard output), or delete it")]
+    NotOwnFile(PathBuf, &'static str),
     /// The output cannot be written.
     #[error("{0}: {1}; {advice}", advice = path_advice(.1))]
     File(PathBuf, io::Error),
@@ -126,11 +126,6 @@ fn path_advice(reason: &io::Error) -> &'static str {
     }
 }
 
-/// A name at a server, whose own directory has an empty one.
-fn quoted(name: &str) -> String {
-    if name.is_empty() { "its directory".to_owned() } else { format!("`{name}`") }
-}
-
 impl<E: Into<ContactError>> From<E> for NetError {
     fn from(error: E) -> Self {
         Self::Contact(error.into())
@@ -138,12 +133,12 @@ impl<E: Into<ContactError>> From<E> for NetError {
 }
 
 impl NetError {
-    /// Whether the error is in the request itself: an invalid address, option or controller, or a file or directory
-    /// that it names and that cannot be read.
+    /// Whether the error is in the request itself: an invalid address, option or controller, or a directory that
+    /// cannot be served.
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Contact(error) => error.is_usage(),
-            Self::BadOption(_) | Self::BadDirectory { .. } | Self::Unreadable(..) => true,
+            Self::BadOption(_) | Self::BadDirectory(..) => true,
             Self::Refused { reason, .. } => {
                 matches!(reason, Refusal::NoSuchController | Refusal::ControllerNotAllowed)
             }
@@ -156,7 +151,7 @@ impl NetError {
         match self {
             Self::Contact(error) => error.is_temporary(),
             Self::PeerTimeout(..) | Self::Aborted(..) | Self::Restarted(..) | Self::Corrupt { .. } => true,
-            Self::Refused { reason, .. } => reason.is_temporary(),
+            Self::Refused { reason, .. } => *reason == Refusal::Changed,
             _ => false,
         }
     }
@@ -204,10 +199,7 @@ mod tests {
                 NetError::Refused { address, name: "a".into(), reason: Refusal::NoSuchFile },
                 ["no such file", "below the directory"],
             ),
-            (
-                NetError::Refused { address, name: String::new(), reason: Refusal::NotListed },
-                ["refuses its directory: ", "serve --list"],
-            ),
+            (NetError::NotOwnFile("x.part".into(), "is a symbolic link"), ["x.part is a symbolic link", "delete it"]),
         ] {
             let text = error.to_string();
             assert!(words.iter().all(|word| text.contains(word)) && !text.contains('\n'), "{text}");

@@ -20,7 +20,7 @@ type Job<R> = Box<dyn FnOnce() -> R + Send>;
 pub(crate) enum Class {
     /// Another host waits for bytes.
     Urgent,
-    /// Work whose amount a client chooses with a short request: hashes, lists, writing all changes to the disk.
+    /// Hashing: a client chooses its amount with a short request.
     Background,
 }
 
@@ -125,11 +125,6 @@ impl<K: Send + 'static, R: Send + 'static> Pool<K, R> {
         drop(queues);
         // A helper may wait for jobs of the other class.
         if has_helpers { self.shared.changed.notify_all() } else { self.shared.changed.notify_one() }
-    }
-
-    /// The alarm of its loop.
-    pub(crate) fn alarm(&self) -> &Alarm {
-        &self.shared.alarm
     }
 
     /// The next result.

@@ -68,11 +68,6 @@ impl Source {
         self.known = self.shared.as_ref().and_then(|shared| shared.hashes.find(&shared.state));
     }
 
-    /// The hash of the whole file, if it is known before the file is read.
-    pub(crate) fn known_hash(&self) -> Option<Hash> {
-        self.known
-    }
-
     /// The length of the next piece, which ends at `end` at the latest.
     fn piece_until(&self, end: u64) -> usize {
         end.saturating_sub(self.at).min(PIECE as u64) as usize
@@ -189,7 +184,7 @@ mod tests {
         hashes.insert(FileState::of(&metadata), [1; 32]); // none that hashing gives
         let open = || Source::of_whole(file.reopen().unwrap(), &file.as_file().metadata().unwrap(), &hashes);
         let mut source = open();
-        assert_eq!(source.known_hash(), Some([1; 32]));
+        assert_eq!(source.known, Some([1; 32]));
         assert_eq!((read_all(&mut source), source.was_unchanged), ([1; 32], true));
 
         let mut source = open();
@@ -199,7 +194,7 @@ mod tests {
         read_all(&mut source);
         assert!(!source.was_unchanged);
         let mut source = open();
-        assert_eq!((source.known_hash(), read_all(&mut source)), (None, *blake3::hash(&vec![7; 2 * PIECE]).as_bytes()));
+        assert_eq!((source.known, read_all(&mut source)), (None, *blake3::hash(&vec![7; 2 * PIECE]).as_bytes()));
     }
 
     #[test]

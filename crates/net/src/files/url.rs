@@ -1,21 +1,16 @@
-//! Addresses of files, `rampmeter://HOST:PORT/NAME?key=KEY`, and of directories, whose names end with `/`. The scheme
-//! and the key may be omitted, and with the scheme the port.
+//! Addresses of files, `rampmeter://HOST:PORT/NAME?key=KEY`. The scheme and the key may be omitted, and with the scheme
+//! the port.
 
 use std::net::SocketAddr;
 
 use super::DEFAULT_PORT;
-use super::protocol::check_directory_name;
+use super::protocol::check_name;
 use crate::contact::{ContactError, ServerAddress};
 
 /// How the address of a file is written.
 const FORM: &str = "HOST:PORT/NAME or HOST:PORT/NAME?key=KEY, for example 127.0.0.1:7267/data.bin";
 
-/// The name in an address, of which nothing else is checked.
-pub(crate) fn name(url: &str) -> Option<&str> {
-    ServerAddress::read_with_rest(url, FORM, DEFAULT_PORT).ok()?.1
-}
-
-/// The address of a file, or of a directory if the name ends with `/` or is empty.
+/// The address of a file.
 #[derive(Debug)]
 pub(crate) struct Url {
     pub(crate) server: ServerAddress,
@@ -29,9 +24,13 @@ impl Url {
     pub(crate) fn read(url: &str) -> Result<Self, ContactError> {
         let (server, name) = ServerAddress::read_with_rest(url, FORM, DEFAULT_PORT)?;
         let name = name.ok_or_else(|| Self::bad(url, "it has no `/` before the file's name"))?;
-        // A `/` at the end is a directory's.
-        check_directory_name(name.strip_suffix('/').unwrap_or(name))
-            .map_err(|reason| Self::bad(url, &format!("the name is wrong: {reason}")))?;
+        if name.is_empty() || name.ends_with('/') {
+            return Err(Self::bad(
+                url,
+                "it is a directory's: write a file's; rsync through a tunnel copies directories",
+            ));
+        }
+        check_name(name).map_err(|reason| Self::bad(url, &format!("the name is wrong: {reason}")))?;
         Ok(Self { addresses: server.resolve()?, server, name: name.to_owned() })
     }
 
@@ -51,6 +50,8 @@ mod tests {
             "",
             "host",
             "host/name",
+            "127.0.0.1:1/",
+            "127.0.0.1:1/a/",
             ":1/x",
             "127.0.0.1:/x",
             "127.0.0.1:0/x",

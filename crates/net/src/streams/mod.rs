@@ -72,9 +72,8 @@ pub use stream::Stream;
 
 use crate::contact::ContactError;
 use crate::files::{fresh_seed, os_random};
-use crate::host::Limits;
+use crate::host::{Limits, MAX_WINDOW};
 use crate::peer::Peer;
-use crate::receive_window::MAX_WINDOW;
 
 /// The default port of servers of streams.
 pub const DEFAULT_PORT: u16 = crate::contact::STREAMS_PORT;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::Rng;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
-use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, report_degraded, socks};
+use super::relay::{self, Answered, CONNECT_TIMEOUT, connect, no_answer, prepare, read_message, relay, reset};
+use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, http, report_degraded, socks};
 use crate::contact::{ContactError, ServerAddress};
 use crate::files::os_random;
 use crate::streams::{Client, ClientOptions, Session, Stream, StreamError};
@@ -33,8 +33,8 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The time after which a server is asked again for a listener that it could not bind.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
-/// The maximum time for what a program says to the SOCKS port.
-const SOCKS_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum time for what a program says to the port of SOCKS5 and HTTP.
+const PROXY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Streams that are opened in advance: a browser opens about as many at once.
 const SPARE: usize = 8;
@@ -51,8 +51,10 @@ pub struct TunnelOptions {
     pub local: Vec<Forward>,
     /// Listeners at the server, for destinations that this host reaches.
     pub remote: Vec<Forward>,
-    /// Listeners here for SOCKS5.
+    /// Listeners here for SOCKS5 and HTTP `CONNECT`.
     pub socks: Vec<Target>,
+    /// Whether the client ends if the server cannot listen for one of `remote`.
+    pub exit_on_forward_failure: bool,
     /// The maximum number of connections of programs; further ones wait.
     pub max_connections: usize,
     /// Called for each event.
@@ -81,7 +83,7 @@ impl fmt::Debug for TunnelClient {
 #[derive(Debug, Clone)]
 enum Way {
     To(Target, Weight),
-    Socks,
+    Proxy,
 }
 
 /// What all connections share.
@@ -95,7 +97,7 @@ impl TunnelClient {
     pub async fn bind(options: TunnelOptions) -> Result<Self, TunnelError> {
         ServerAddress::read(&options.server)?;
         let local = options.local.iter().map(|f| (&f.listen, Way::To(f.to.clone(), f.weight)));
-        let socks = options.socks.iter().map(|at| (at, Way::Socks));
+        let socks = options.socks.iter().map(|at| (at, Way::Proxy));
         let mut listeners = Vec::new();
         for (at, way) in local.chain(socks) {
             let failed = |error| TunnelError::CannotListen(at.clone(), error);
@@ -112,6 +114,27 @@ impl TunnelClient {
 
     /// Forwards until `stop` is ready, or the server refuses this client for good.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), TunnelError> {
+        self.run_with(stop, |_| pending()).await
+    }
+
+    /// The same, and carries one connection: what `input` has goes to `to`, and what that sends to `output`. Ends when
+    /// the destination has ended, with an error if that was not reached or did not end regularly.
+    pub async fn carry(
+        self,
+        to: Target,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), TunnelError> {
+        self.run_with(stop, |shared| async move { shared.carry(to, input, output).await }).await
+    }
+
+    /// Forwards until `stop` or what `main` makes is ready, or the server refuses this client for good.
+    async fn run_with<M: Future<Output = Result<(), TunnelError>>>(
+        self,
+        stop: impl Future<Output = ()>,
+        main: impl FnOnce(Arc<Shared>) -> M,
+    ) -> Result<(), TunnelError> {
         let (sender, session) = watch::channel(None);
         let ended = Mutex::new(None);
         let shared = Arc::new(Shared { session, on_event: Arc::clone(&self.options.on_event) });
@@ -122,6 +145,7 @@ impl TunnelClient {
         }
         let result = tokio::select! {
             () = stop => Ok(()),
+            result = main(shared) => result,
             error = keep(&self.options, &sender, &ended) => Err(error),
         };
         tasks.shutdown().await;
@@ -201,6 +225,9 @@ async fn use_session(
                         Err(Refusal::CannotListen) => refused.insert(forward, Instant::now() + LISTEN_AGAIN).is_some(),
                         _ => refused.remove(&forward).is_some(),
                     };
+                    if let (true, Err(refusal)) = (options.exit_on_forward_failure, port) {
+                        return TunnelError::CannotForward(wanted.listen.clone(), refusal);
+                    }
                     if !(was_refused && port == Err(Refusal::CannotListen)) {
                         (options.on_event)(&Event::Listening { forward: wanted.clone(), port });
                     }
@@ -286,7 +313,7 @@ async fn accept(listener: TcpListener, way: Way, shared: Arc<Shared>, places: Ar
                     prepare(&tcp);
                     match way {
                         Way::To(to, weight) => shared.forward(tcp, to, weight).await,
-                        Way::Socks => shared.socks(tcp).await,
+                        Way::Proxy => shared.proxy(tcp).await,
                     }
                 });
             }
@@ -333,60 +360,114 @@ impl Shared {
         }
     }
 
-    async fn socks(&self, mut tcp: TcpStream) {
-        let asked = timeout(SOCKS_TIMEOUT, socks_request(&mut tcp)).await;
-        let Some((request, rest)) = asked.ok().flatten() else { return };
-        let to = Target { host: request.host, port: request.port };
+    async fn carry(
+        &self,
+        to: Target,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) -> Result<(), TunnelError> {
         let Some(mut stream) = self.open(to.clone(), Weight::default()).await else {
-            let _ = tcp.write_all(&socks::answer(socks::FAILURE)).await;
+            return Err(TunnelError::NoConnection(to, no_answer()));
+        };
+        let carried = relay::carry(input, output, &mut stream).await;
+        carried.map_err(|error| TunnelError::NoConnection(to, error.to_string()))
+    }
+
+    /// A connection of a program that names its destination, by SOCKS5 or HTTP.
+    async fn proxy(&self, mut tcp: TcpStream) {
+        let asked = timeout(PROXY_TIMEOUT, proxy_request(&mut tcp)).await;
+        let Some(Asked { by, to, rest }) = asked.ok().flatten() else { return };
+        let Some(mut stream) = self.open(to.clone(), Weight::default()).await else {
+            let _ = tcp.write_all(&by.refusal(None)).await;
             return;
         };
-        let code = match stream.answer().await {
-            Ok(Ok(())) => socks::SUCCEEDED,
-            Ok(Err(refusal)) => {
-                self.report(to, refusal);
-                match refusal {
-                    Refusal::NotAllowed => socks::NOT_ALLOWED,
-                    Refusal::Unreachable => socks::NETWORK_UNREACHABLE,
-                    Refusal::UnknownHost | Refusal::TimedOut => socks::HOST_UNREACHABLE,
-                    Refusal::ConnectionRefused => socks::CONNECTION_REFUSED,
-                    _ => socks::FAILURE,
+        match stream.answer().await {
+            Ok(Ok(())) => {
+                if tcp.write_all(&by.success()).await.is_ok() && stream.write_all(&rest).await.is_ok() {
+                    let _ = relay(&mut tcp, &mut stream).await; // how it ends is the business of both programs
                 }
             }
-            Err(_) => socks::FAILURE,
-        };
-        let answered = tcp.write_all(&socks::answer(code)).await;
-        if answered.is_ok() && code == socks::SUCCEEDED && stream.write_all(&rest).await.is_ok() {
-            let _ = relay(&mut tcp, &mut stream).await; // how it ends is the business of both programs
+            Ok(Err(refusal)) => {
+                self.report(to, refusal);
+                let _ = tcp.write_all(&by.refusal(Some(refusal))).await;
+            }
+            Err(_) => drop(tcp.write_all(&by.refusal(None)).await),
         }
     }
 }
 
-/// Reads what a program asks the SOCKS port for, and what it has sent after it. `None` if it left, or was refused.
-async fn socks_request(tcp: &mut TcpStream) -> Option<(socks::Request, Vec<u8>)> {
+/// How a program names its destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proxy {
+    Socks,
+    Http,
+}
+
+impl Proxy {
+    /// The answer once the destination is reached.
+    fn success(self) -> Vec<u8> {
+        match self {
+            Self::Socks => socks::answer(socks::SUCCEEDED).to_vec(),
+            Self::Http => http::ESTABLISHED.to_vec(),
+        }
+    }
+
+    /// The answer if it is not; without a reason, the server did not answer.
+    fn refusal(self, refusal: Option<Refusal>) -> Vec<u8> {
+        if self == Self::Http {
+            let status = if refusal == Some(Refusal::NotAllowed) { http::FORBIDDEN } else { http::BAD_GATEWAY };
+            return http::refusal(status, &refusal.map_or_else(no_answer, |refusal| refusal.to_string()));
+        }
+        let code = match refusal {
+            Some(Refusal::NotAllowed) => socks::NOT_ALLOWED,
+            Some(Refusal::Unreachable) => socks::NETWORK_UNREACHABLE,
+            Some(Refusal::UnknownHost | Refusal::TimedOut) => socks::HOST_UNREACHABLE,
+            Some(Refusal::ConnectionRefused) => socks::CONNECTION_REFUSED,
+            _ => socks::FAILURE,
+        };
+        socks::answer(code).to_vec()
+    }
+}
+
+/// What a program asks for, and what it has sent after it.
+struct Asked {
+    by: Proxy,
+    to: Target,
+    rest: Vec<u8>,
+}
+
+/// Reads what a program asks for. `None` if it left, or was refused.
+async fn proxy_request(tcp: &mut TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
+    read_some(tcp, &mut bytes, socks::MAX_GREETING).await?;
+    if http::is_first(bytes[0]) {
+        loop {
+            match http::request(&bytes) {
+                Ok(Some((to, len))) => return Some(Asked { by: Proxy::Http, to, rest: bytes.split_off(len) }),
+                Ok(None) => read_some(tcp, &mut bytes, http::MAX_REQUEST).await?,
+                Err(answer) => return refuse(tcp, &answer).await,
+            }
+        }
+    }
     let greeting = loop {
         match socks::greeting(&bytes) {
             Ok(Some(len)) => break len,
             Ok(None) => read_some(tcp, &mut bytes, socks::MAX_GREETING).await?,
-            Err(error) => return refuse(tcp, error).await,
+            Err(error) => return refuse(tcp, error.0).await,
         }
     };
     bytes.drain(..greeting);
     tcp.write_all(&socks::NO_AUTHENTICATION).await.ok()?;
     loop {
         match socks::request(&bytes) {
-            Ok(Some((request, len))) => {
-                bytes.drain(..len);
-                return Some((request, bytes));
-            }
+            Ok(Some((to, len))) => return Some(Asked { by: Proxy::Socks, to, rest: bytes.split_off(len) }),
             Ok(None) => read_some(tcp, &mut bytes, socks::MAX_REQUEST).await?,
-            Err(error) => return refuse(tcp, error).await,
+            Err(error) => return refuse(tcp, error.0).await,
         }
     }
 }
 
-async fn refuse<T>(tcp: &mut TcpStream, socks::SocksError(answer): socks::SocksError) -> Option<T> {
+async fn refuse<T>(tcp: &mut TcpStream, answer: &[u8]) -> Option<T> {
     let _ = tcp.write_all(answer).await;
     None
 }

@@ -37,6 +37,7 @@
 //!     local: vec![format!("0:{destination}").parse()?],
 //!     remote: Vec::new(),
 //!     socks: Vec::new(),
+//!     exit_on_forward_failure: false,
 //!     max_connections: 16,
 //!     on_event: Arc::new(|event| println!("{event:?}")),
 //! })
@@ -59,6 +60,7 @@
 mod allow;
 mod client;
 mod forward;
+mod http;
 mod protocol;
 mod relay;
 mod server;
@@ -164,11 +166,7 @@ impl fmt::Display for Event {
                 let of = client.map_or_else(String::new, |key| format!(" for {key}"));
                 write!(f, "{controller}{of} is degraded: {reason}")
             }
-            Self::NotCarried { to } => write!(
-                f,
-                "no connection to {to}: the tunnel's server has not answered for {} s",
-                relay::CONNECT_TIMEOUT.as_secs()
-            ),
+            Self::NotCarried { to } => write!(f, "no connection to {to}: {}", relay::no_answer()),
             Self::Listening { forward, port: Ok(port) } => {
                 write!(
                     f,
@@ -199,6 +197,12 @@ pub enum TunnelError {
     /// The server refuses this client.
     #[error("the tunnel's server refuses: {0}")]
     Refused(Refusal),
+    /// The server does not listen for this client, and the client is to end then.
+    #[error("cannot forward -R {0}: {1}")]
+    CannotForward(Target, Refusal),
+    /// The one connection that a client carries was not made, or did not end regularly.
+    #[error("no connection to {0}: {1}")]
+    NoConnection(Target, String),
     /// A listener cannot be bound.
     #[error("cannot listen on {0}: {1}; write an address of this machine and a free port that is allowed")]
     CannotListen(Target, io::Error),
@@ -210,7 +214,7 @@ impl TunnelError {
         match self {
             Self::Contact(error) => error.is_permanent(),
             Self::Stream(_) => false,
-            Self::Refused(_) | Self::CannotListen(..) => true,
+            Self::Refused(_) | Self::CannotListen(..) | Self::CannotForward(..) | Self::NoConnection(..) => true,
         }
     }
 
@@ -219,7 +223,7 @@ impl TunnelError {
         match self {
             Self::Contact(error) => error.is_usage(),
             Self::Refused(refusal) => matches!(refusal, Refusal::NoSuchController | Refusal::ControllerNotAllowed),
-            Self::Stream(_) | Self::CannotListen(..) => false,
+            Self::Stream(_) | Self::CannotListen(..) | Self::CannotForward(..) | Self::NoConnection(..) => false,
         }
     }
 }

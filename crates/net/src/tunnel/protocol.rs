@@ -13,6 +13,7 @@
 //! ```
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The version of this protocol.
 pub(crate) const VERSION: u8 = 1;
@@ -117,6 +118,22 @@ impl fmt::Display for Target {
             write!(f, "[{}]:{}", self.host, self.port)
         } else {
             write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = &'static str;
+
+    /// Reads HOST:PORT. An IPv6 address is in brackets, and anything else may be.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (host, port) = text.rsplit_once(':').unwrap_or_default();
+        let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = inside.unwrap_or(host);
+        let is_valid = is_host(host) && (inside.is_some() || !host.contains(':'));
+        match port.parse() {
+            Ok(port) if port > 0 && is_valid => Ok(Self { host: host.to_owned(), port }),
+            _ => Err("write HOST:PORT, for example db.example.org:5432 or [fd00::1]:22"),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The end of one direction is carried alone, so that a half-closed connection goes on in the other one. A reset of
 //! either TCP connection resets the stream, and a reset of the stream resets the TCP connections.
 
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -12,7 +13,9 @@ use std::time::Duration;
 use nix::libc::linger;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{KeepAlive, Linger, TcpKeepCount, TcpKeepIdle, TcpKeepInterval};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf, copy_bidirectional_with_sizes, copy_buf,
+};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -28,6 +31,11 @@ const KEEP_ALIVE: u32 = 60;
 
 /// The bytes of a direction that are read at once.
 const PIECE: usize = 64 * 1024;
+
+/// Why a connection that has waited for so long is refused.
+pub(super) fn no_answer() -> String {
+    format!("the tunnel's server has not answered for {} s", CONNECT_TIMEOUT.as_secs())
+}
 
 /// Reads a message.
 pub(super) async fn read_message(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
@@ -48,6 +56,30 @@ pub(super) async fn relay(tcp: &mut TcpStream, stream: &mut (impl AsyncRead + As
     // It fails only where the connection has ended already.
     let _ = setsockopt(tcp, Linger, &linger { l_onoff: 0, l_linger: 0 });
     Ok(())
+}
+
+/// Carries what `input` has to a destination, and what that sends to `output`, until the destination has ended. The end of
+/// `input` is carried alone.
+pub(super) async fn carry(
+    input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+) -> io::Result<()> {
+    let (from, mut to) = tokio::io::split(stream);
+    let (mut input, mut from) = (BufReader::with_capacity(PIECE, input), BufReader::with_capacity(PIECE, from));
+    let sending = async {
+        copy_buf(&mut input, &mut to).await?;
+        to.shutdown().await?;
+        pending().await
+    };
+    let receiving = async {
+        copy_buf(&mut from, &mut output).await?;
+        output.flush().await
+    };
+    tokio::select! {
+        ended = receiving => ended,
+        failed = sending => failed,
+    }
 }
 
 /// Prepares a TCP connection: small writes leave at once, and a silent peer is asked for a sign of life, so that one that

@@ -6,6 +6,8 @@
 //! answer    version 5, method 0 (none)             version, code, 0, 0.0.0.0, 0
 //! ```
 
+use super::protocol::{Target, is_host};
+
 /// The program has sent something that cannot be served, and gets this answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocksError(pub(crate) &'static [u8]);
@@ -39,25 +41,17 @@ pub(crate) fn greeting(bytes: &[u8]) -> Result<Option<usize>, SocksError> {
             let Some(methods) = rest.get(..count) else { return Ok(None) };
             if methods.contains(&0) { Ok(Some(2 + count)) } else { Err(SocksError(&[5, 0xff])) }
         }
-        // SOCKS4, HTTP or something else: silence, as its answers are not known.
+        // SOCKS4 or something else: silence, as its answers are not known.
         _ => Err(SocksError(&[])),
     }
-}
-
-/// Where a program wants to connect to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// A name or an address.
-    pub(crate) host: String,
-    pub(crate) port: u16,
 }
 
 const GENERAL: [u8; 10] = answer(FAILURE);
 const BAD_COMMAND: [u8; 10] = answer(7);
 const BAD_ADDRESS: [u8; 10] = answer(8);
 
-/// Reads a request, and returns its length; `None` if it is incomplete.
-pub(crate) fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, SocksError> {
+/// Reads where a program wants to connect to, and returns the request's length; `None` if it is incomplete.
+pub(crate) fn request(bytes: &[u8]) -> Result<Option<(Target, usize)>, SocksError> {
     match bytes {
         [] | [5] | [5, _] => return Ok(None),
         [5, 1, 0, ..] => {}
@@ -84,10 +78,10 @@ pub(crate) fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, SocksErr
         _ => return Err(SocksError(&BAD_ADDRESS)),
     };
     let Some(port) = rest.get(used..).and_then(|rest| rest.first_chunk::<2>()) else { return Ok(None) };
-    if !super::protocol::is_host(&host) {
+    if !is_host(&host) {
         return Err(SocksError(&BAD_ADDRESS));
     }
-    Ok(Some((Request { host, port: u16::from_be_bytes(*port) }, 4 + used + 2)))
+    Ok(Some((Target { host, port: u16::from_be_bytes(*port) }, 4 + used + 2)))
 }
 
 #[cfg(test)]

@@ -15,12 +15,7 @@ pyo3::create_exception!(
     PyOSError,
     "A server cannot be contacted, or an address cannot be listened on. `kind` says why."
 );
-pyo3::create_exception!(
-    rampmeter,
-    TransferError,
-    PyOSError,
-    "A file was not transferred. `kind` says why; `report` has what was done, if some of several files failed."
-);
+pyo3::create_exception!(rampmeter, TransferError, PyOSError, "A file was not transferred. `kind` says why.");
 
 /// An exception of the type `E` whose attribute `kind` says what it is.
 fn of_kind<E: pyo3::PyTypeInfo>(kind: &'static str, message: String) -> PyErr {
@@ -66,9 +61,7 @@ pub(super) fn of_transfer(error: NetError) -> PyErr {
             return of_contact(error);
         }
         NetError::BadOption(_) => return PyValueError::new_err(error.to_string()),
-        NetError::BadDirectory(path, reason) | NetError::Unreadable(path, reason) | NetError::File(path, reason) => {
-            return of_file(path, reason);
-        }
+        NetError::BadDirectory(path, reason) | NetError::File(path, reason) => return of_file(path, reason),
         NetError::DiskFull(path) => return of_file(path, &io::Error::from_raw_os_error(libc::ENOSPC)),
         NetError::Interrupted(_) => "stopped",
         NetError::PeerTimeout(..) => "timed_out",
@@ -80,6 +73,7 @@ pub(super) fn of_transfer(error: NetError) -> PyErr {
         NetError::OtherContent { .. } => "other_content",
         NetError::TooLarge { .. } => "too_large",
         NetError::PartInUse(_) => "in_use",
+        NetError::NotOwnFile(..) => "not_own_file",
         _ => "protocol",
     };
     of_kind::<TransferError>(kind, error.to_string())

@@ -9,9 +9,7 @@ use std::thread;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use rampmeter_net::files::{
-    self, ClientOptions, FileReport, FileResult, GetOptions, NetError, Progress, ProgressHandler, Report,
-};
+use rampmeter_net::files::{self, ClientOptions, FileReport, GetOptions, NetError, Progress, ProgressHandler, Report};
 use rampmeter_units::{Bytes, Duration};
 
 use super::errors::of_transfer;
@@ -89,7 +87,7 @@ impl Transfer {
         Ok(Self { stop, progress, shared })
     }
 
-    /// The bytes so far, and the size of all files if it is known.
+    /// The bytes so far, and the file's size if it is known.
     fn progress(&self) -> (u64, Option<u64>) {
         *lock(&self.progress)
     }
@@ -130,9 +128,7 @@ fn report<'py>(python: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDi
     into.set_item("bytes", report.bytes)?;
     into.set_item("resumed_from", report.resumed_from)?;
     into.set_item("complete", report.complete)?;
-    into.set_item("unchanged", report.unchanged)?;
     into.set_item("failed", report.failed)?;
-    into.set_item("skipped", report.skipped)?;
     into.set_item("seconds", report.seconds)?;
     into.set_item("goodput_bps", report.goodput_bps)?;
     into.set_item("handshake_s", report.handshake_s)?;
@@ -147,14 +143,6 @@ fn file_report<'py>(python: Python<'py>, file: &FileReport) -> PyResult<Bound<'p
     let into = PyDict::new(python);
     into.set_item("name", &file.name)?;
     into.set_item("path", &file.path)?;
-    into.set_item(
-        "result",
-        match file.result {
-            FileResult::Complete => "complete",
-            FileResult::Unchanged => "unchanged",
-            _ => "failed",
-        },
-    )?;
     into.set_item("bytes", file.bytes)?;
     into.set_item("resumed_from", file.resumed_from)?;
     into.set_item("blake3", &file.blake3)?;

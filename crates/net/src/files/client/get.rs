@@ -1,37 +1,33 @@
-//! Gets files and whole directories.
+//! Gets files by their names.
 
 use std::collections::BTreeSet;
-use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use rampmeter_session::PublicKey;
 use rampmeter_units::Bytes;
+use serde::Serialize;
 
 use super::ClientOptions;
 use super::engine::Engine;
+use super::lane::{Complete, Download};
 use super::link::check_options;
-use super::lists::join;
-use super::output::Target;
-use super::report::{FileReport, FileResult, Report};
-use super::task::{Done, GetTask, Task, TaskResult};
-use crate::contact::{ContactError, ServerAddress, Trusted};
-use crate::files::directory::Directory;
+use crate::contact::Trusted;
 use crate::files::error::NetError;
-use crate::files::part::{Part, STANDARD_OUTPUT};
-use crate::files::url::{self, Url};
+use crate::files::part::{Part, STANDARD_OUTPUT, part_path};
+use crate::files::url::Url;
 
 /// The options of a download.
 #[derive(Debug, Default)]
 pub struct GetOptions {
-    /// Names at one server: HOST:PORT/NAME for a file, HOST:PORT/NAME/ for a directory and all below it. The key in
-    /// HOST:PORT/NAME?key=KEY counts instead of the file of known servers.
+    /// Files at one server: HOST:PORT/NAME. The key in HOST:PORT/NAME?key=KEY counts instead of the file of known
+    /// servers.
     pub urls: Vec<String>,
     /// The output. For one file: a file, which is replaced if it exists; a directory; a device or a pipe, written to as
-    /// the bytes arrive; or standard output for [`STANDARD_OUTPUT`]. Without it, the last part of the file's name, in
-    /// the current directory. For a directory or several names: a directory, which is made if it does not exist
-    /// ([`GetOptions::directory`]).
+    /// the bytes arrive; or standard output for [`STANDARD_OUTPUT`]. For several files: a directory, which is made if it
+    /// does not exist. Without it, each file has the last part of its name, in the current directory.
     pub out: Option<PathBuf>,
-    /// Do not resume from parts of earlier downloads, and get files of directories that are here already.
+    /// Do not resume from parts of earlier downloads.
     pub fresh: bool,
     /// The BLAKE3 hash that the file must have.
     pub blake3: Option<[u8; 32]>,
@@ -41,83 +37,61 @@ pub struct GetOptions {
     pub client: ClientOptions,
 }
 
-impl GetOptions {
-    /// Where the files of a directory or of several names go. Without an output, a directory keeps its name. The
-    /// server's own directory has none, and several names are made below the current directory.
-    pub fn directory(&self) -> PathBuf {
-        let own_name = || match &self.urls[..] {
-            [url] => url::name(url).map(|name| last(name.trim_end_matches('/'))).filter(|name| !name.is_empty()),
-            _ => None,
-        };
-        self.out.clone().unwrap_or_else(|| own_name().unwrap_or(".").into())
-    }
+/// One file.
+#[derive(Debug, Clone, Serialize)]
+pub struct FileReport {
+    /// Its name at the server.
+    pub name: String,
+    /// Its path on this machine.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that an earlier transfer had moved.
+    pub resumed_from: u64,
+    /// The verified BLAKE3 hash of a complete file; empty otherwise.
+    pub blake3: String,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// The report of a client.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The server's address.
+    pub server: SocketAddr,
+    /// The server's public key.
+    pub server_key: String,
+    /// Whether this was the first contact, and its key was stored.
+    pub is_new_server: bool,
+    /// The controller that sent the files, as the server reports.
+    pub controller: String,
+    /// The sizes of all complete files.
+    pub bytes: u64,
+    /// Bytes of them that earlier transfers had moved.
+    pub resumed_from: u64,
+    /// The number of complete files.
+    pub complete: usize,
+    /// The number of files that failed.
+    pub failed: usize,
+    /// The time from the first packet to the last byte.
+    pub seconds: f64,
+    /// Moved bits of files per second over that time.
+    pub goodput_bps: f64,
+    /// The round-trip time of the handshake.
+    pub handshake_s: f64,
+    /// The minimum round-trip time.
+    pub min_rtt_s: f64,
+    /// The smoothed round-trip time at the end.
+    pub rtt_s: f64,
+    /// The fraction of the server's packets that did not arrive.
+    pub loss: f64,
+    /// The files.
+    pub files: Vec<FileReport>,
 }
 
 /// A BLAKE3 hash from its 64 hexadecimal digits; `None` for other text.
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     blake3::Hash::from_hex(text).ok().map(Into::into)
-}
-
-/// Reads the addresses of names at one server.
-pub(super) fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError> {
-    let mut first: Option<Url> = None;
-    let mut names = Vec::new();
-    for text in urls {
-        let url = Url::read(text)?;
-        names.push(url.name.clone());
-        match &mut first {
-            None => first = Some(url),
-            Some(first) if first.server.text != url.server.text => {
-                return Err(Url::bad(text, "it is at another server than the first one").into());
-            }
-            Some(Url { server: ServerAddress { key: Some(key), .. }, .. })
-                if url.server.key.is_some_and(|other| other != *key) =>
-            {
-                return Err(Url::bad(text, "it has another key than an address before it").into());
-            }
-            Some(first) => first.server.key = first.server.key.or(url.server.key),
-        }
-    }
-    let first = first.ok_or_else(|| NetError::BadOption("there is no address: write HOST:PORT/NAME".into()))?;
-    Ok((first, names))
-}
-
-/// The directory at `path`, which is made if it does not exist.
-pub(super) fn make_directory(path: &Path) -> Result<Arc<Directory>, NetError> {
-    let made = std::fs::create_dir_all(path).and_then(|()| Directory::open(path, true));
-    made.map(Arc::new).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            NetError::File(path.to_owned(), Error::new(ErrorKind::NotADirectory, "it is no directory"))
-        }
-        _ => NetError::file(path, error),
-    })
-}
-
-fn last(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or(name)
-}
-
-/// A file that is not moved by a task: nothing to do, or a dry run.
-pub(super) fn file_report(name: &str, path: PathBuf, result: FileResult, bytes: u64) -> FileReport {
-    FileReport { name: name.to_owned(), path, result, bytes, resumed_from: 0, blake3: String::new(), error: None }
-}
-
-/// The report of a file that a task moved, or not.
-pub(super) fn moved_report(name: &str, path: PathBuf, result: TaskResult) -> FileReport {
-    match result {
-        Ok(Done::Moved(moved)) => FileReport {
-            resumed_from: moved.resumed_from,
-            blake3: blake3::Hash::from(moved.blake3).to_hex().to_string(),
-            ..file_report(
-                name,
-                if moved.path.as_os_str().is_empty() { path } else { moved.path },
-                FileResult::Complete,
-                moved.size,
-            )
-        },
-        Ok(_) => file_report(name, path, FileResult::Complete, 0),
-        Err(error) => FileReport { error: Some(error.to_string()), ..file_report(name, path, FileResult::Failed, 0) },
-    }
 }
 
 /// Gets files. An error if nothing could be done, or if the only file failed; files that failed among others are in the
@@ -126,135 +100,93 @@ pub fn get(options: &GetOptions) -> Result<Report, NetError> {
     let (url, names) = read_urls(&options.urls)?;
     let trusted = Trusted::new(&url.server, &options.client.trust, options.client.identity.as_ref())?;
     check_options(&options.client)?;
-    if let [name] = &names[..] {
-        if !is_directory(name) {
-            return get_one(options, &url, &trusted, name);
+    let mut downloads = Vec::new();
+    for (index, (name, target)) in names.iter().zip(targets(options, &names)?).enumerate() {
+        // Before the connection: an output that cannot be written is noticed first, and a part takes time to hash.
+        let opens = names.len() == 1 || part_path(&target).symlink_metadata().is_ok();
+        let part = if opens { Some(Part::open(&target, !options.fresh)?) } else { None };
+        let max_size = options.max_size.map_or(u64::MAX, Bytes::as_u64);
+        downloads.push(Download {
+            index,
+            name: name.clone(),
+            target,
+            part,
+            size: None,
+            max_size,
+            blake3: options.blake3,
+        });
+    }
+    let paths: Vec<_> = downloads.iter().map(|download| download.target.clone()).collect();
+    let mut engine = Engine::new(&options.client, &trusted, &url, downloads);
+    let mut results = engine.run()?;
+    if results.len() == 1 {
+        results = vec![Ok(results.remove(0)?)];
+    }
+    let files = names.into_iter().zip(paths).zip(results);
+    Ok(engine.report(files.map(|((name, path), result)| file_report(name, path, result)).collect()))
+}
+
+/// Reads the addresses of files at one server.
+fn read_urls(urls: &[String]) -> Result<(Url, Vec<String>), NetError> {
+    let mut read = Vec::new();
+    for text in urls {
+        read.push(Url::read(text)?);
+    }
+    let names = read.iter().map(|url| url.name.clone()).collect();
+    let mut all = read.into_iter().zip(urls);
+    let no_address = || NetError::BadOption("there is no address: write HOST:PORT/NAME".into());
+    let (mut first, _) = all.next().ok_or_else(no_address)?;
+    for (url, text) in all {
+        if url.server.text != first.server.text {
+            return Err(Url::bad(text, "it is at another server than the first one").into());
         }
+        let is_other = |key: PublicKey| first.server.key.is_some_and(|known| known != key);
+        if url.server.key.is_some_and(is_other) {
+            return Err(Url::bad(text, "it has another key than an address before it").into());
+        }
+        first.server.key = first.server.key.or(url.server.key);
+    }
+    Ok((first, names))
+}
+
+/// The paths of the files.
+fn targets(options: &GetOptions, names: &[String]) -> Result<Vec<PathBuf>, NetError> {
+    let last = |name: &str| PathBuf::from(name.rsplit('/').next().unwrap_or(name));
+    let out = options.out.as_deref();
+    if let [name] = names {
+        return Ok(vec![match out {
+            None => last(name),
+            Some(out) if out.is_dir() => out.join(last(name)),
+            Some(out) => out.to_owned(),
+        }]);
     }
     if options.blake3.is_some() {
         return Err(NetError::BadOption("a hash is for one file: write its address alone".into()));
     }
-    get_many(options, &url, &trusted, &names)
-}
-
-/// Whether a name in an address is a directory's.
-pub(super) fn is_directory(name: &str) -> bool {
-    name.is_empty() || name.ends_with('/')
-}
-
-fn get_task(options: &GetOptions, name: &str, target: Target, size: Option<u64>) -> GetTask {
-    let max_size = options.max_size.map_or(u64::MAX, Bytes::as_u64);
-    GetTask { name: name.to_owned(), target, size, max_size, resume: !options.fresh, blake3: options.blake3 }
-}
-
-fn get_one(options: &GetOptions, url: &Url, trusted: &Trusted, name: &str) -> Result<Report, NetError> {
-    let path = match &options.out {
-        None => PathBuf::from(last(name)),
-        Some(out) if out.is_dir() => out.join(last(name)),
-        Some(out) => out.clone(),
-    };
-    // Before the connection, so that an output that cannot be written is noticed first.
-    let part = Part::open(&path, !options.fresh)?;
-    let mut engine = Engine::new(&options.client, trusted, url, false)?;
-    let task = Task::Get(get_task(options, name, Target::Open(Box::new(part)), None));
-    let result = engine.run(vec![task])?.pop().ok_or(ContactError::UnknownHost(url.server.text.clone()))?;
-    engine.finish()?;
-    let result = result?;
-    Ok(engine.report(vec![moved_report(name, path, Ok(result))], 0))
-}
-
-fn get_many(options: &GetOptions, url: &Url, trusted: &Trusted, names: &[String]) -> Result<Report, NetError> {
-    let out = options.directory();
-    if options.out.as_deref() == Some(Path::new(STANDARD_OUTPUT)) {
+    if out == Some(Path::new(STANDARD_OUTPUT)) {
         return Err(NetError::BadOption("several files cannot go to standard output: give a directory".into()));
     }
-    let is_new = !out.exists();
-    // Before the connection, so that an output that cannot be written is noticed first.
-    let directory = make_directory(&out)?;
-    let result = get_below(options, url, trusted, names, &out, &directory);
-    if is_new && result.is_err() {
-        let _ = std::fs::remove_dir(&out); // remains if there is something in it
-    }
-    result
-}
-
-fn get_below(
-    options: &GetOptions,
-    url: &Url,
-    trusted: &Trusted,
-    names: &[String],
-    out: &Path,
-    directory: &Arc<Directory>,
-) -> Result<Report, NetError> {
-    let mut engine = Engine::new(&options.client, trusted, url, false)?;
-    let (listed, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_directory(name));
-    let lists = listed.iter().map(|name| Task::List { name: name.trim_end_matches('/').to_owned() }).collect();
-    let below = |local: String| Target::Below(Arc::clone(directory), out.to_owned(), local);
-    let (mut tasks, mut reports, mut skipped) = (Vec::new(), Vec::new(), 0);
-    for name in files {
-        tasks.push(get_task(options, name, below(last(name).to_owned()), None));
-    }
-    for (name, result) in listed.iter().zip(engine.run(lists)?) {
-        let name = name.trim_end_matches('/');
-        let entries = match result {
-            Ok(Done::Listed(entries, others)) => {
-                skipped += others;
-                entries
-            }
-            Ok(_) => Vec::new(),
-            Err(error) if names.len() == 1 => return Err(error),
-            Err(error) => {
-                reports.push(moved_report(name, out.to_owned(), Err(error)));
-                continue;
-            }
-        };
-        for entry in entries {
-            let remote = join(name, &entry.name);
-            // The contents of one directory become those of the output; several keep their names.
-            let keeps_name = names.len() > 1 && !name.is_empty();
-            let local = if keeps_name { format!("{}/{}", last(name), entry.name) } else { entry.name };
-            let is_here = !options.fresh && directory.state(&local).ok().flatten() == Some(entry.state);
-            if is_here {
-                reports.push(file_report(&remote, out.join(&local), FileResult::Unchanged, entry.state.size));
-            } else if let Some(max) = options.max_size.map(Bytes::as_u64).filter(|&max| entry.state.size > max) {
-                let error = NetError::TooLarge { name: remote.clone(), size: entry.state.size, max };
-                reports.push(moved_report(&remote, out.join(&local), Err(error)));
-            } else {
-                tasks.push(get_task(options, &remote, below(local), Some(entry.state.size)));
-            }
-        }
-    }
-    let moved: Vec<_> = tasks.iter().map(|task| (task.name.clone(), task.target.path())).collect();
+    let directory = out.unwrap_or(Path::new(""));
+    let targets: Vec<_> = names.iter().map(|name| directory.join(last(name))).collect();
     let mut paths = BTreeSet::new();
-    if let Some((name, path)) = moved.iter().find(|(_, path)| !paths.insert(path)) {
-        let problem = format!("`{name}` is not the only file for {}: get it with a command of its own", path.display());
+    if let Some(path) = targets.iter().find(|path| !paths.insert(*path)) {
+        let problem = format!("several files would be {}: get each with a command of its own", path.display());
         return Err(NetError::BadOption(problem));
     }
-    let results = engine.run(tasks.into_iter().map(Task::Get).collect())?;
-    // One write of everything to the disk costs less than one for each file.
-    directory.sync().map_err(|error| NetError::file(out, error))?;
-    engine.finish()?;
-    reports.extend(moved.into_iter().zip(results).map(|((name, path), result)| moved_report(&name, path, result)));
-    Ok(engine.report(reports, skipped))
+    if !directory.as_os_str().is_empty() {
+        std::fs::create_dir_all(directory).map_err(|error| NetError::file(directory, error))?;
+    }
+    Ok(targets)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_without_an_output_keeps_its_name() {
-        let directory = |urls: &[&str], out: Option<&str>| {
-            let (urls, out) = (urls.iter().map(ToString::to_string).collect(), out.map(PathBuf::from));
-            GetOptions { urls, out, ..GetOptions::default() }.directory()
-        };
-        let key = "A".repeat(43);
-        for (url, name) in [("h:1/a/b/", "b"), ("rampmeter://h/b/", "b"), ("h:1/", "."), ("rampmeter://h/", ".")] {
-            for url in [url.to_owned(), format!("{url}?key={key}")] {
-                assert_eq!(directory(&[&url], None), Path::new(name), "{url}");
-                assert_eq!(directory(&[&url], Some("o")), Path::new("o"), "{url}");
-            }
+fn file_report(name: String, path: PathBuf, result: Result<Complete, NetError>) -> FileReport {
+    match result {
+        Ok(Complete { size, resumed_from, blake3 }) => {
+            let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
+            FileReport { name, path, bytes: size, resumed_from, blake3, error: None }
         }
-        assert_eq!(directory(&["h:1/a/", "h:1/b"], None), Path::new("."), "each has its own name there");
+        Err(error) => {
+            FileReport { name, path, bytes: 0, resumed_from: 0, blake3: String::new(), error: Some(error.to_string()) }
+        }
     }
 }

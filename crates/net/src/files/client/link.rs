@@ -9,20 +9,16 @@ use rampmeter_units::{Duration, Stream, Time};
 
 use super::ClientOptions;
 use crate::contact::{ContactError, Trusted};
-use crate::driver::{EventLoop, HostId};
+use crate::driver::{Alarm, EventLoop, HostId};
 use crate::files::error::NetError;
 use crate::files::progress::Progress;
 use crate::files::protocol::check_controller;
-use crate::files::{fresh_seed, max_datagram, os_random};
+use crate::files::{DEFAULT_CONTROLLER, fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host, Limits, SessionEnd};
-use crate::receive_window::MAX_WINDOW;
 use crate::socket::Socket;
 
 /// The maximum wait for the last acknowledgements once everything is done.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The controller of clients that name none.
-pub(super) const DEFAULT_CONTROLLER: &str = "newreno";
 
 /// Refuses options that no session can have.
 pub(super) fn check_options(options: &ClientOptions) -> Result<(), NetError> {
@@ -32,21 +28,18 @@ pub(super) fn check_options(options: &ClientOptions) -> Result<(), NetError> {
             NetError::BadOption(format!("{name:?} cannot be a controller: {reason}; write a name such as `pcp`"))
         })?;
     }
-    if !(1..=64).contains(&options.jobs) {
-        return Err(NetError::BadOption(format!("{} jobs are not possible: write 1 to 64", options.jobs)));
-    }
     Ok(())
 }
 
 /// What a link reports.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
-    /// A connection is established.
-    Opened(ConnectionId),
-    /// A connection has bytes to read, or space to write.
+    /// The connection is established.
+    Opened,
+    /// The connection has bytes to read, or space to write.
     Ready,
-    /// A connection has ended.
-    Closed(ConnectionId, EndReason),
+    /// The connection has ended.
+    Closed(EndReason),
     /// The server stopped or was restarted.
     Restarted,
 }
@@ -56,15 +49,16 @@ pub(super) enum LinkEvent {
 pub(super) struct Link<'a> {
     options: &'a ClientOptions,
     trusted: &'a Trusted,
-    pub(super) net: EventLoop<AnyController>,
+    net: EventLoop<AnyController>,
+    /// Ends a wait.
+    pub(super) alarm: Alarm,
     host: HostId,
     session: SessionId,
     pub(super) address: SocketAddr,
     pub(super) key: Option<PublicKey>,
     pub(super) is_new_server: bool,
     pub(super) handshake: Option<Duration>,
-    /// Connections, the first one first.
-    connections: Vec<ConnectionId>,
+    connection: Option<ConnectionId>,
     /// Since when this client has asked for the server's key, without which there is no connection; `None` if the key is
     /// known.
     asking_since: Option<Time>,
@@ -75,14 +69,12 @@ impl<'a> Link<'a> {
         options: &'a ClientOptions,
         trusted: &'a Trusted,
         address: SocketAddr,
-        controller: &str,
     ) -> Result<Self, NetError> {
-        let factory = options.registry.factory(controller, &toml::Table::new())?;
+        let factory = options.registry.factory(DEFAULT_CONTROLLER, &toml::Table::new())?;
         let make = move || factory(Stream::from_seed(fresh_seed()));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
         let socket = Socket::connect(address).map_err(|reason| ContactError::reach(address, reason))?;
-        let send_buffer = MAX_WINDOW.as_u64() as usize;
-        let limits = Limits { send_buffer, peer_timeout: options.peer_timeout, ..Limits::default() };
+        let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
         let mut net = EventLoop::new(max_datagram(&options.transport))?;
         // The peer timeout ends the wait for a server, too.
         let config = SessionConfig { max_hellos: u32::MAX, ..SessionConfig::client(trusted.identity.clone()) };
@@ -91,17 +83,19 @@ impl<'a> Link<'a> {
         let now = net.now();
         let session = host.connect(now, address, trusted.expected()).ok_or_else(|| ContactError::no_answer(address))?;
         let host = net.add(host)?;
+        let alarm = net.alarm()?;
         Ok(Self {
             options,
             trusted,
             net,
+            alarm,
             host,
             session,
             address,
             key: trusted.expected(),
             is_new_server: false,
             handshake: None,
-            connections: Vec::new(),
+            connection: None,
             asking_since: trusted.expected().is_none().then_some(now),
         })
     }
@@ -128,22 +122,16 @@ impl<'a> Link<'a> {
         self.net.host_mut(self.host)
     }
 
-    /// Opens another connection, in the macroflow of the first one; `None` if that is not possible yet.
+    /// Opens the connection; `None` if that is not possible yet.
     pub(super) fn connect(&mut self) -> Option<ConnectionId> {
         if self.asks_for_key() {
             return None;
         }
-        let (now, session) = (self.now(), self.session);
-        // The peer timeout ends a connection, and not the number of its own timeouts, which may take less time.
+        let now = self.now();
+        // The peer timeout ends the connection, and not the number of its own timeouts, which may take less time.
         let transport = Config { max_timeouts: u32::MAX, ..self.options.transport.clone() };
-        let first = self.connections.first().copied();
-        let host = self.net.host_mut(self.host)?;
-        let id = host.open(now, session, &transport)?;
-        if let Some(first) = first {
-            host.join_macroflow(now, id, first);
-        }
-        self.connections.push(id);
-        Some(id)
+        self.connection = self.net.host_mut(self.host)?.open(now, self.session, &transport);
+        self.connection
     }
 
     /// Waits until something happens, until `until` at the latest.
@@ -162,21 +150,21 @@ impl<'a> Link<'a> {
                         return Ok(Some(event));
                     }
                 }
-                Event::Opened(id, rtt) => {
+                Event::Opened(_, rtt) => {
                     self.handshake.get_or_insert(rtt);
-                    return Ok(Some(LinkEvent::Opened(id)));
+                    return Ok(Some(LinkEvent::Opened));
                 }
                 Event::Readable(_) | Event::Writable(_) => return Ok(Some(LinkEvent::Ready)),
-                Event::Closed(id, ended, _) => {
-                    self.connections.retain(|&other| other != id);
-                    return Ok(Some(LinkEvent::Closed(id, ended)));
+                Event::Closed(_, ended, _) => {
+                    self.connection = None;
+                    return Ok(Some(LinkEvent::Closed(ended)));
                 }
                 // After the server's first answer, errors of the path may be temporary; the peer timeout ends the
                 // transfer if they are not.
                 Event::SocketError(error) if self.handshake.is_none() => {
                     return Err(ContactError::reach(self.address, error).into());
                 }
-                // A degraded controller matters for uploads only, and they are slower then.
+                // This client sends only requests, so a degraded controller does not matter.
                 Event::Accepted(..)
                 | Event::Moved(_)
                 | Event::Datagram(..)
@@ -207,7 +195,7 @@ impl<'a> Link<'a> {
             // Asks for its key, to say what it is.
             SessionEnd::WrongKey => {
                 self.asking_since = Some(now);
-                self.connections.clear();
+                self.connection = None;
                 let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
                 self.session = session.ok_or_else(|| ContactError::no_answer(address))?;
                 Ok(None)
@@ -221,44 +209,29 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The minimum and the smoothed round-trip time, and the fraction of the sender's packets that did not arrive; the
-    /// sender is this client if it `sends`.
-    pub(super) fn measure(&self, sends: bool) -> Option<(Duration, Duration, f64)> {
+    /// The minimum and the smoothed round-trip time, and the fraction of the server's packets that did not arrive.
+    pub(super) fn measure(&self) -> Option<(Duration, Duration, f64)> {
         let host = self.net.host(self.host)?;
-        let statistics = host.endpoint().connection(*self.connections.first()?)?.statistics();
-        let (mut lost, mut sent) = (0, 0);
-        for &id in &self.connections {
-            if sends {
-                let connection = host.endpoint().connection(id)?.statistics();
-                lost += connection.lost.saturating_sub(connection.spurious);
-                sent += connection.data_packets;
-            } else {
-                let arrivals = host.arrivals(id);
-                lost += arrivals.missing();
-                sent += arrivals.sent;
-            }
-        }
-        let loss = if sent == 0 { 0.0 } else { lost as f64 / sent as f64 };
+        let id = self.connection?;
+        let statistics = host.endpoint().connection(id)?.statistics();
+        let arrivals = host.arrivals(id);
+        let loss = if arrivals.sent == 0 { 0.0 } else { arrivals.missing() as f64 / arrivals.sent as f64 };
         Some((statistics.min_rtt, statistics.smoothed_rtt, loss))
     }
 
     /// Ends the session because everything was done: waits until the server knows it, but not for long.
     pub(super) fn finish(&mut self) -> Result<(), NetError> {
         let began = self.now();
-        let connections = self.connections.clone();
-        if let Some(host) = self.host() {
-            for &id in &connections {
-                host.finish(began, id);
-            }
+        let connection = self.connection;
+        if let (Some(host), Some(id)) = (self.host(), connection) {
+            host.finish(began, id);
         }
         loop {
             let now = self.now();
             let Some(host) = self.net.host(self.host) else { break };
-            let is_closed = |id: &ConnectionId| {
-                let connection = host.endpoint().connection(*id);
-                connection.is_none_or(|connection| connection.state() == State::Lingering)
-            };
-            if connections.iter().all(is_closed) || now.since(began) >= CLOSE_TIMEOUT {
+            let connection = connection.and_then(|id| host.endpoint().connection(id));
+            let is_closed = connection.is_none_or(|connection| connection.state() == State::Lingering);
+            if is_closed || now.since(began) >= CLOSE_TIMEOUT {
                 break;
             }
             self.net.run_once(now + Duration::from_millis(20))?;
@@ -271,13 +244,11 @@ impl<'a> Link<'a> {
         Ok(self.net.run_once(now)?) // notifies the server
     }
 
-    /// Ends all connections at once.
+    /// Ends the connection at once.
     pub(super) fn abort(&mut self) {
-        let (now, connections) = (self.now(), std::mem::take(&mut self.connections));
-        if let Some(host) = self.host() {
-            for id in connections {
-                host.abort(now, id);
-            }
+        let (now, connection) = (self.now(), self.connection.take());
+        if let (Some(host), Some(id)) = (self.host(), connection) {
+            host.abort(now, id);
         }
         // Notifies the server; if that fails, it notices by itself.
         let _ = self.net.run_once(now);

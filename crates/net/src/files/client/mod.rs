@@ -1,23 +1,16 @@
-//! The client: gets, puts and synchronizes files, over one session with one server.
+//! The client: gets files by their names, over one connection with one server.
 //!
 //! ```text
-//! get, put, sync   plan: lists and local files become tasks
-//! engine           runs tasks over the connections of a link; connects again if it breaks
-//! lane             one connection: requests in sequence, answers in the same order
-//! lists            the files of a directory, here and there
-//! link             the session with the server
+//! get      the options, the outputs of the files, the report
+//! engine   runs downloads; connects again if the session breaks
+//! lane     the connection: requests in sequence, answers in the same order
+//! link     the session with the server
 //! ```
 
 mod engine;
 mod get;
 mod lane;
 mod link;
-mod lists;
-mod output;
-mod put;
-mod report;
-mod sync;
-mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,10 +23,7 @@ use rampmeter_units::Duration;
 use super::{ProgressHandler, default_transport};
 use crate::contact::Trust;
 
-pub use get::{GetOptions, get, parse_hash};
-pub use put::{PutOptions, put};
-pub use report::{FileReport, FileResult, Report};
-pub use sync::{SyncOptions, sync};
+pub use get::{FileReport, GetOptions, Report, get, parse_hash};
 
 /// The options of a client.
 #[derive(Debug, Clone)]
@@ -42,17 +32,15 @@ pub struct ClientOptions {
     pub trust: Trust,
     /// This client's key; by default a new one for each session.
     pub identity: Option<KeyPair>,
-    /// The controller that should send the files; without it the sender's default.
+    /// The controller that should send the files; without it the server's default.
     pub controller: Option<String>,
-    /// The controllers that this client can send with.
+    /// The controllers that this client can send its requests with.
     pub registry: Registry,
-    /// The number of connections, which share a macroflow.
-    pub jobs: usize,
     /// How often to try again after an error that may be temporary, with longer waits from one to the next.
     pub retry: u32,
     /// Receives the progress of the transfer.
     pub on_progress: Option<ProgressHandler>,
-    /// The transport settings of connections.
+    /// The transport settings of the connection.
     pub transport: Config,
     /// The time without packets after which the server counts as unreachable.
     pub peer_timeout: Duration,
@@ -67,7 +55,6 @@ impl Default for ClientOptions {
             identity: None,
             controller: None,
             registry: Registry::default(),
-            jobs: 4,
             retry: 0,
             on_progress: None,
             transport: default_transport(),

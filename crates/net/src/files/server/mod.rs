@@ -4,28 +4,23 @@
 //! mod       binds the port and starts the threads
 //! common    what the threads share: limits that hold for the server as a whole
 //! worker    one thread: its host, and the connections of its sessions
-//! lane/     one connection
+//! lane      one connection
 //! ```
 //!
 //! Each thread has a socket of the port, an event loop and the sessions that the kernel gives it (`steering`). Threads
 //! share no packets and no connections.
 
 mod admission;
-mod budget;
 mod common;
 mod controller_policy;
-mod jobs;
 mod lane;
 mod options;
-mod quota;
 mod shared;
-mod uploads;
 mod worker;
 
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, available_parallelism};
 
@@ -38,12 +33,12 @@ use super::error::NetError;
 use super::protocol::Refusal;
 use crate::clock::Clock;
 use crate::contact::ContactError;
-use crate::history::{HistoryFile, Remembered};
+use crate::history::HistoryFile;
 use crate::steering::Port;
 
 #[cfg(feature = "tunnel")]
 pub(crate) use controller_policy::ControllerPolicy;
-pub use options::{DegradedHandler, ServeOptions, TransferHandler, TransferReport, Writers};
+pub use options::{DegradedHandler, ServeOptions, TransferHandler, TransferReport};
 
 /// The maximum number of threads of a server.
 pub const MAX_THREADS: usize = 16;
@@ -60,7 +55,6 @@ pub struct Server {
     workers: Vec<Worker>,
     address: SocketAddr,
     refused_threads: Option<io::Error>,
-    renamed_history: Option<PathBuf>,
 }
 
 /// Serves until `options.stop` is set.
@@ -75,11 +69,7 @@ impl Server {
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let bad_directory = |reason| NetError::BadDirectory(options.directory.clone(), reason);
         let directory = Directory::open(&options.directory, options.hidden).map_err(bad_directory)?;
-        let (mut histories, mut remembered) = (None, Remembered { histories: Vec::new(), renamed: None });
-        if let Some(path) = &options.history {
-            let (file, read) = HistoryFile::open(path)?;
-            (histories, remembered) = (Some(file), read);
-        }
+        let (file, histories) = options.history.as_deref().map(HistoryFile::open).transpose()?.unzip();
         let refused = |reason| ContactError::listen(options.address, reason);
         let port = Port::bind(options.address, options.threads.clamp(1, MAX_THREADS)).map_err(refused)?;
         let address = port.sockets[0].local_address().map_err(refused)?;
@@ -88,18 +78,13 @@ impl Server {
         }
         let clock = Clock::start();
         let threads = port.sockets.len();
-        let common = Arc::new(Common::new(clock.now(), threads, directory, histories, options)?);
+        let common = Arc::new(Common::new(threads, directory, file, options));
+        let histories = histories.unwrap_or_default();
         let workers = port.sockets.into_iter().zip(Member::group(threads)).enumerate();
         let workers = workers.map(|(number, (socket, member))| {
-            Worker::new(number, Arc::clone(&common), clock, socket, member, &factory, &remembered.histories)
+            Worker::new(number, Arc::clone(&common), clock, socket, member, &factory, &histories)
         });
-        Ok(Self {
-            workers: workers.collect::<Result<_, _>>()?,
-            common,
-            address,
-            refused_threads: port.refused,
-            renamed_history: remembered.renamed,
-        })
+        Ok(Self { workers: workers.collect::<Result<_, _>>()?, common, address, refused_threads: port.refused })
     }
 
     /// The address that the server listens on.
@@ -115,11 +100,6 @@ impl Server {
     /// Why there is one thread, if there should be more.
     pub fn refused_threads(&self) -> Option<&io::Error> {
         self.refused_threads.as_ref()
-    }
-
-    /// The new path of a damaged history file, if there was one.
-    pub fn renamed_history(&self) -> Option<&Path> {
-        self.renamed_history.as_deref()
     }
 
     /// Serves until `options.stop` is set, or a thread fails.

@@ -1,6 +1,5 @@
 //! What a server is asked to do, and what it reports.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,36 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rampmeter_control::Registry;
-use rampmeter_session::{Clients, KeyPair, PublicKey};
+use rampmeter_session::{Clients, KeyPair};
 use rampmeter_transport::Config;
-use rampmeter_units::{Bytes, Duration, Rate};
+use rampmeter_units::{Bytes, Duration};
 use serde::Serialize;
 
-use crate::files::{DEFAULT_PORT, default_transport, os_random};
+use crate::files::{DEFAULT_CONTROLLER, DEFAULT_PORT, default_transport, os_random};
 use crate::host::Limits;
 use crate::monitor::Monitor;
-
-/// Which clients may upload files.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Writers {
-    /// None.
-    #[default]
-    None,
-    /// Those with one of these keys.
-    Listed(BTreeSet<PublicKey>),
-    /// All that are served.
-    Anyone,
-}
-
-impl Writers {
-    pub(super) fn allow(&self, key: Option<PublicKey>) -> bool {
-        match self {
-            Self::None => false,
-            Self::Listed(keys) => key.is_some_and(|key| keys.contains(&key)),
-            Self::Anyone => true,
-        }
-    }
-}
 
 /// Receives the report of every transfer that has ended, in the thread that has served it.
 pub type TransferHandler = Box<dyn Fn(&TransferReport) + Send + Sync>;
@@ -58,28 +35,8 @@ pub struct ServeOptions {
     pub identity: KeyPair,
     /// The clients that it serves; by default all.
     pub clients: Clients,
-    /// Whether clients may list directories; by default they have to know the names of files.
-    pub lists: bool,
-    /// The clients that may upload files.
-    pub writers: Writers,
-    /// Whether they may replace and delete files, too.
-    pub overwrite: bool,
-    /// The size of the largest file that can be uploaded.
-    pub max_size: Option<Bytes>,
-    /// The size of all files in the directory, beyond which uploads are refused.
-    pub quota: Option<Bytes>,
-    /// The maximum sum of what receive windows of uploads have beyond 64 kB each, and send buffers beyond that of
-    /// `limits`. Clients share it as they share places.
+    /// The maximum sum of what send buffers have beyond that of `limits`. Clients share it as they share places.
     pub memory: Bytes,
-    /// The rate of all clients together, in bytes of their streams in both directions.
-    pub rate: Option<Rate>,
-    /// The same of each client: of one IPv4 address, or of one IPv6 network of 64 bits.
-    pub client_rate: Option<Rate>,
-    /// The same of each network, all its clients together: of 24 bits of IPv4, or 48 of IPv6.
-    pub network_rate: Option<Rate>,
-    /// The rate at which files are hashed for each client, to resume and to compare them. Unused, it is kept for five
-    /// seconds. A network (24 bits of IPv4, 48 of IPv6) has four times as much.
-    pub hashing: Rate,
     /// The controller for clients that name no other.
     pub controller: String,
     /// Its settings.
@@ -124,20 +81,11 @@ impl Default for ServeOptions {
         Self {
             directory: PathBuf::from("."),
             hidden: false,
-            lists: false,
-            writers: Writers::None,
-            overwrite: false,
-            max_size: None,
-            quota: None,
             memory: Bytes::new(256 << 20),
-            rate: None,
-            client_rate: None,
-            network_rate: None,
-            hashing: Rate::from_bps(1_600_000_000),
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
             clients: Clients::Anyone,
-            controller: "newreno".into(),
+            controller: DEFAULT_CONTROLLER.into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
             transport: default_transport(),
@@ -175,16 +123,15 @@ pub struct TransferReport {
     /// The name in the first request; empty without a request. It comes from the network: escape it before printing it
     /// to a terminal.
     pub name: String,
-    /// Files that were sent or received completely.
+    /// Files that were sent completely.
     pub files: u64,
     /// The controller that sent the files.
     pub controller: String,
-    /// Bytes of files that were sent or received.
+    /// Bytes of files that were sent.
     pub bytes: u64,
     /// The duration of the connection.
     pub seconds: f64,
-    /// `finished`, `refused` if nothing else was done, `timed_out`, `reset`, `aborted`, `replaced` by an upload that the
-    /// client has begun once more, or `false_feedback`.
+    /// `finished`, `refused` if nothing else was done, `timed_out`, `reset`, `aborted` or `false_feedback`.
     pub ended: &'static str,
     /// Requests that were refused.
     pub refused: u64,

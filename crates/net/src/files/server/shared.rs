@@ -10,7 +10,7 @@ use rampmeter_units::Time;
 
 use super::common::Common;
 use super::controller_policy::ControllerPolicy;
-use super::jobs::Outcome;
+use super::lane::Outcome;
 use crate::files::pool::Pool;
 use crate::files::protocol::Refusal;
 use crate::host::Host;

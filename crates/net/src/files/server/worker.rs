@@ -12,27 +12,22 @@ use rampmeter_units::{Duration, Stream, Time};
 
 use super::common::Common;
 use super::controller_policy::{ControllerPolicy, Make};
-use super::jobs::Outcome;
 use super::lane::{Context, Lane, Next, REQUEST_WINDOW, Stage};
 use super::options::TransferReport;
 use super::shared::Shared;
 use crate::clock::{Clock, set_min_timer_slack};
 use crate::driver::{EventLoop, HostId};
 use crate::files::error::NetError;
-use crate::files::pool::{Class, Pool};
-use crate::files::sink::Sink;
+use crate::files::pool::Pool;
 use crate::files::{fresh_seed, max_datagram, os_random};
 use crate::host::{EndReason, Event, Host};
 use crate::socket::Socket;
 
-/// Threads that read and write files for a thread of the network.
+/// Threads that read files for a thread of the network.
 const DISK_THREADS: usize = 4;
 
 /// The time that a refused client has to read the reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// An upload that its client has begun once more ends after this time without a packet.
-const SILENT_UPLOAD: Duration = Duration::from_secs(1);
 
 /// One thread of a server.
 #[derive(Debug)]
@@ -43,13 +38,6 @@ pub(super) struct Worker {
     host: HostId,
     clients: BTreeMap<ConnectionId, Client>,
     shared: Shared,
-}
-
-/// What a client may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Access {
-    pub(super) write: bool,
-    pub(super) overwrite: bool,
 }
 
 #[derive(Debug)]
@@ -123,7 +111,6 @@ impl Worker {
             if next_sweep <= now {
                 next_sweep = now + Duration::from_secs(1);
                 self.abort_idle_clients(now);
-                common.budgets().sweep(now);
                 self.shared.pool.help_stalled();
                 if let (Some(monitor), Some(host)) = (&common.options.monitor, self.net.host(self.host)) {
                     monitor.publish_of(self.number, host.status(now, AnyController::name));
@@ -186,11 +173,9 @@ impl Worker {
             host.abort(now, id);
             return;
         }
-        let (key, options) = (host.peer_key(id), &self.common.options);
-        let write = options.writers.allow(key);
-        let access = Access { write, overwrite: write && options.overwrite };
+        let key = host.peer_key(id);
         let controller = self.shared.join(now, host, session, id);
-        let lane = Lane::new(now, peer.ip(), key, access, &controller);
+        let lane = Lane::new(peer.ip(), &controller);
         let client =
             Client { peer, session, key, lane, started_at: now, due: now, is_queued: false, progress: (now, 0) };
         self.clients.insert(id, client);
@@ -205,40 +190,18 @@ impl Worker {
         statistics: &Statistics,
     ) {
         self.common.admission.close(self.number, id, client.peer.ip(), client.lane.has_place);
-        self.common.memory().give_back(client.peer.ip(), client.lane.more_memory());
-        client.lane.charge_hashing(now, &self.common);
+        self.common.memory().give_back(client.peer.ip(), client.lane.more_to_send);
+        client.lane.end_hashing(&self.common);
         self.shared.leave(client.session, id);
-        if let Stage::Receiving(upload) = std::mem::replace(&mut client.lane.stage, Stage::Ended) {
-            self.close_part(id, upload.into_sink());
-        }
         self.keep_history(client.peer);
         self.report(now, &client, ended, statistics);
-    }
-
-    /// Closes the part file of an upload that ended early: in a thread, because closing may write.
-    fn close_part(&mut self, id: ConnectionId, sink: Option<Sink>) {
-        if let Some(sink) = sink {
-            self.common.quota().give_back(sink.missing());
-            self.shared.pool.submit(id, Class::Urgent, move || {
-                sink.close();
-                Outcome::Done(0)
-            });
-        }
     }
 
     fn on_outcomes(&mut self) {
         while let Some((id, outcome)) = self.shared.pool.poll() {
             let now = self.net.now();
             let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
-                // The connection ended in the meantime.
-                match outcome {
-                    Outcome::PartOpened(sink) | Outcome::PartHashed(sink) | Outcome::Written(sink) => {
-                        self.close_part(id, Some(sink));
-                    }
-                    Outcome::Failed(_, bytes) | Outcome::Done(bytes) => self.common.quota().give_back(bytes),
-                    _ => {}
-                }
-                continue;
+                continue; // the connection ended in the meantime
             };
             let mut cx = Context { now, host, id, shared: &mut self.shared };
             client.due = now;
@@ -298,7 +261,7 @@ impl Worker {
         }
     }
 
-    /// Aborts connections of clients that respond but make no progress, and silent uploads that are awaited.
+    /// Aborts connections of clients that respond but make no progress.
     fn abort_idle_clients(&mut self, now: Time) {
         let options = &self.common.options;
         for (&id, client) in &mut self.clients {
@@ -316,9 +279,7 @@ impl Worker {
                 Stage::Ended if lane.done.refused > 0 => REFUSED_TIMEOUT,
                 _ => options.max_idle,
             };
-            let is_silent = || host.silence(now, client.session).is_some_and(|silence| silence >= SILENT_UPLOAD);
-            client.lane.done.is_replaced = client.lane.take_awaited() && is_silent();
-            if client.lane.done.is_replaced || now.since(client.progress.0) >= max {
+            if now.since(client.progress.0) >= max {
                 host.abort(now, id);
             }
         }
@@ -340,7 +301,6 @@ impl Worker {
             EndReason::Finished => "finished",
             EndReason::PeerTimeout => "timed_out",
             EndReason::Reset => "reset",
-            EndReason::Aborted if done.is_replaced => "replaced",
             EndReason::Aborted => "aborted",
             EndReason::FalseFeedback => "false_feedback",
         };
@@ -351,7 +311,7 @@ impl Worker {
             name: done.name.clone(),
             files: done.files,
             controller: client.lane.controller.clone(),
-            bytes: done.sent + done.received,
+            bytes: done.sent,
             seconds: statistics.delivered_at.unwrap_or(now).since(client.started_at).as_secs_f64(),
             ended,
             refused: done.refused,

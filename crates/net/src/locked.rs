@@ -1,32 +1,36 @@
-//! A file that grows under a lock and then gets another name: the part of a transfer.
+//! A file under a lock: the part of a download, a history. Renaming another file over it takes no lock, so a file counts
+//! as locked only if its name still leads to it.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::fcntl::{AtFlags, Flock, FlockArg};
-use nix::sys::stat::fstatat;
+use nix::fcntl::{Flock, FlockArg};
 
-/// Opens a regular file with `open` and locks it, for as long as the result is kept. Its name is `name` in `directory`.
-/// An error of the kind [`io::ErrorKind::WouldBlock`] if another transfer has locked it.
-pub(super) fn open_locked(
-    directory: impl AsFd,
-    name: &Path,
+/// What to do about a file that another process has locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfLocked {
+    Wait,
+    /// Returns an error of the kind [`io::ErrorKind::WouldBlock`].
+    Fail,
+}
+
+/// Opens the file at `path` with `open` and locks it, for as long as the result is kept.
+pub(crate) fn open_locked(
+    path: &Path,
+    if_locked: IfLocked,
     mut open: impl FnMut() -> io::Result<File>,
 ) -> io::Result<Flock<File>> {
+    let how = match if_locked {
+        IfLocked::Wait => FlockArg::LockExclusive,
+        IfLocked::Fail => FlockArg::LockExclusiveNonblock,
+    };
     loop {
-        let file = open()?;
+        let file = Flock::lock(open()?, how).map_err(|(_, error)| io::Error::from(error))?;
         let opened = file.metadata()?;
-        if !opened.is_file() {
-            return Err(io::Error::other("is not a regular file"));
-        }
-        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| io::Error::from(error))?;
-        // Between opening and locking, another transfer may have completed it and given it its last name: its bytes
-        // must stay as they are.
-        let is_there = fstatat(&directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)
-            .is_ok_and(|found| (found.st_dev, found.st_ino) == (opened.dev(), opened.ino()));
+        let is_there = std::fs::symlink_metadata(path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()));
         if is_there {
             return Ok(file);
         }
@@ -49,8 +53,7 @@ mod tests {
     fn write_part(mut open: impl FnMut(&Path, &Path) -> io::Result<File>) -> [Vec<u8>; 2] {
         let place = tempfile::tempdir().unwrap();
         let [part, complete]: [PathBuf; 2] = ["f.part", "f"].map(|name| place.path().join(name));
-        let directory = File::open(place.path()).unwrap();
-        let mut file = open_locked(&directory, Path::new("f.part"), || open(&part, &complete)).unwrap();
+        let mut file = open_locked(&part, IfLocked::Fail, || open(&part, &complete)).unwrap();
         file.write_all(b"second").unwrap();
         [complete, part].map(|path| fs::read(path).unwrap_or_default())
     }
@@ -87,10 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_part_belongs_to_another_transfer() {
+    fn a_locked_file_is_refused_until_it_is_free() {
         let place = tempfile::tempdir().unwrap();
-        let (path, directory) = (place.path().join("f.part"), File::open(place.path()).unwrap());
-        let lock = || open_locked(&directory, Path::new("f.part"), || open(&path));
+        let path = place.path().join("f");
+        let lock = || open_locked(&path, IfLocked::Fail, || open(&path));
         let first = lock().unwrap();
         assert_eq!(lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(first);
