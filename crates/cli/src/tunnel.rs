@@ -47,7 +47,7 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "[BIND:]PORT", value_parser = listen_address, conflicts_with = "listen")]
     socks: Vec<Target>,
     /// Connect standard input and output to a host that the server reaches, and end with the connection; for ssh's
-    /// ProxyCommand
+    /// `ProxyCommand`
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["listen", "local", "remote", "socks"])]
     stdio: Option<Target>,
     /// End if a port of -R cannot be opened at the server, as with one of -L or --socks here

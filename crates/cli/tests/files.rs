@@ -41,6 +41,7 @@ fn get_knows_a_server_by_its_key() {
 #[test]
 fn a_mistake_has_the_same_exit_code_in_all_commands() {
     let workspace = Workspace::new("exit_codes");
+    workspace.rampmeter(&["key"]);
     std::fs::create_dir(workspace.0.join("dir")).unwrap();
     std::fs::write(workspace.0.join("bad"), "no key\n").unwrap();
     std::fs::write(workspace.0.join("keys"), "").unwrap();

@@ -136,7 +136,7 @@ fn programs_connect_through_a_port_and_through_socks() {
     assert_eq!((client.interrupt(), server.interrupt()), (Some(0), Some(0)));
 }
 
-/// As ssh does with ProxyCommand.
+/// As ssh does with `ProxyCommand`.
 #[test]
 fn a_program_connects_through_standard_input_and_output() {
     let workspace = Workspace::new("tunnel_stdio");

@@ -13,6 +13,7 @@ use super::lane::{Complete, Context, Download, Lane};
 use super::link::{Link, LinkEvent};
 use crate::contact::{ContactError, Trusted};
 use crate::files::error::{NetError, Received};
+use crate::files::part::Part;
 use crate::files::progress::Progress;
 use crate::files::url::Url;
 use crate::host::EndReason;
@@ -88,7 +89,7 @@ impl<'a> Engine<'a> {
             }
             let stopped = self.options.stop.load(Ordering::Relaxed);
             if stopped || self.attempts >= self.options.retry || !error.is_temporary() {
-                self.queue.drain(..).filter_map(|download| download.part).for_each(|part| part.close());
+                self.queue.drain(..).filter_map(|download| download.part).for_each(Part::close);
                 return Err(error);
             }
             self.wait_to_retry(&error)?;

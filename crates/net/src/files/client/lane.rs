@@ -239,7 +239,7 @@ impl Lane {
             }
             _ => {}
         }
-        let active = self.pipeline.front_mut().ok_or_else(|| NetError::BadAnswer(cx.address))?;
+        let active = self.pipeline.front_mut().ok_or(NetError::BadAnswer(cx.address))?;
         match (active.receiving, answer) {
             (_, Answer::Refused(reason)) => self.refused(cx, reason),
             (None, Answer::Start { size, modified, offset }) => active.start(cx.address, size, modified, offset)?,
