@@ -125,7 +125,7 @@ fn the_handshake_measures_the_round_trip_after_losses_too() {
 }
 
 #[test]
-fn the_handshake_measures_a_round_trip_that_is_longer_than_its_timer() {
+fn the_handshake_measures_a_path_longer_than_its_timer() {
     let mut pair = Pair::new("newreno", &config(), 7);
     pair.delay = Duration::from_millis(750);
     pair.send(0, b"hello");
