@@ -144,7 +144,7 @@ bench-cluster: python ## throughput of sweeps on a Dask cluster of this machine,
 	$(PYTHON) scripts/bench_cluster.py
 
 .PHONY: evaluations
-evaluations: build venv ## the pages of eight controllers, and what each fails in docs/evaluation.md: EVALUATIONS=--full
+evaluations: build venv ## the pages of ten controllers, and what each fails in docs/evaluation.md: EVALUATIONS=--full
 	$(PYTHON) scripts/evaluations.py $(RAMPMETER) $(EVALUATIONS)
 
 .PHONY: bench-gate

@@ -16,13 +16,14 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/evaluation.md"
-CONTROLLERS = ["pcp", "vcp", "newreno", "cubic", "bbr", "copa", "prague"]
-EXAMPLE = "examples/my_controller"
+CONTROLLERS = ["pcp", "cubic", "newreno", "bbr", "bbr1", "copa", "vcp", "prague", "stable", "ledbat"]
 
 
-def evaluate(rampmeter: Path, which: list[str], *, full: bool) -> dict[str, Any]:
-    """Return the evaluation of one controller beside its rivals."""
-    command = [str(rampmeter), "evaluate", *which, "--json", *([] if full else ["--quick"])]
+def evaluate(rampmeter: Path, controller: str, *, full: bool) -> dict[str, Any]:
+    """Return the evaluation of one controller beside CUBIC, or of CUBIC beside NewReno."""
+    rival = "newreno" if controller == "cubic" else "cubic"
+    command = [str(rampmeter), "evaluate", "--controller", controller, "--against", rival, "--json"]
+    command += [] if full else ["--quick"]
     result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {result.returncode}")
@@ -56,9 +57,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all questions")
     args = parser.parse_args()
     rows = []
-    for which in [*(["--controller", name] for name in CONTROLLERS), ["--crate", EXAMPLE]]:
+    for controller in CONTROLLERS:
         start = time.monotonic()
-        evaluation = evaluate(args.rampmeter.resolve(), which, full=args.full)
+        evaluation = evaluate(args.rampmeter.resolve(), controller, full=args.full)
         rows.append(row(evaluation))
         directory = f"runs/evaluate/{evaluation['scheme']}{'' if args.full else '-quick'}"
         print(f"{directory}/index.html: {time.monotonic() - start:.0f} s", flush=True)
