@@ -60,9 +60,13 @@ impl StreamOutput {
         self.pieces.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// The error of an earlier write, once.
+    /// The error of an earlier write.
     pub(super) fn check(&self) -> io::Result<()> {
-        locked(&self.shared).error.take().map_or(Ok(()), Err)
+        let mut state = locked(&self.shared);
+        if !state.has_failed {
+            return Ok(());
+        }
+        Err(state.error.take().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into()))
     }
 
     /// Whether as many bytes wait as may. If so, `alarm` rings when there are fewer.
