@@ -1,6 +1,6 @@
 """Simulate the same points with two builds of the command, and list those whose results differ.
 
-    scripts/outcomes.py BEFORE AFTER
+    python3 scripts/outcomes.py BEFORE AFTER
 
 A change that only moves code must not change a result. The points pair each controller with each recovery, each router
 with several controllers, each workload, and each condition: more than 600, in a few minutes. All numbers of a point's

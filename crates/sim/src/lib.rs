@@ -10,9 +10,8 @@
 //! ```
 //!
 //! Links and hosts are *actors*; each has one wake-up at a time. An endpoint's time is its host's `clock`; everything
-//! else uses true time. Events of the same instant run in the order of the
-//! plan. The same plan gives the same outcome, to the byte, on every machine, but
-//! for the last bit of some random draws (`rampmeter_units::Streams`).
+//! else uses true time. Events of the same instant run in the order of the plan. The same plan gives the same outcome,
+//! to the byte, on every machine, but for the last bit of some random draws (`rampmeter_units::Streams`).
 //!
 //! A crate that depends on this one and on `rampmeter-control` can simulate its own controller:
 //!
