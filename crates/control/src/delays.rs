@@ -59,8 +59,13 @@ impl<T> Delays<T> {
 
     /// The delays, in no particular order.
     pub(crate) fn unsorted(&mut self) -> &mut [i64] {
+        self.unsorted_by(|sample| sample.delay)
+    }
+
+    /// A value of each packet, in no particular order.
+    pub(crate) fn unsorted_by(&mut self, value: impl Fn(&Sample<T>) -> i64) -> &mut [i64] {
         self.sorted.clear();
-        self.sorted.extend(self.samples.iter().map(|sample| sample.delay));
+        self.sorted.extend(self.samples.iter().map(value));
         &mut self.sorted
     }
 

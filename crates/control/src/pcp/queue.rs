@@ -21,7 +21,10 @@
 //! with these rules.
 //!
 //! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
-//! measures: the level is at most the growth of the round-trip time, and there is no slope without such growth.
+//! measures: the level is at most the growth of the lowest round-trip times, as it is that of the lowest delays, and at
+//! most the largest growth of a round-trip time, without which there is no slope either. The largest growth alone is no
+//! bound while the flow's own packets queue: with a receiver's clock that is fast by 100 parts per million a flow used
+//! 0.69 of its link.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -59,6 +62,8 @@ pub(super) struct Queue {
     /// The delays and the round-trip samples.
     delays: Delays<Duration>,
     min_delay: Minimum,
+    /// The minimum of the lowest round-trip times, apart from outliers.
+    min_low_rtt: Minimum,
     spread: Minimum,
     standing: Minimum,
     /// The size of a full packet, and its minimum round-trip time in earlier transfers.
@@ -81,7 +86,8 @@ impl Queue {
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival, rtt: Duration, smoothed: Duration) -> bool {
         let added = self.delays.add(now, arrival, smoothed, rtt);
         if added == Some(true) {
-            (self.min_delay, self.spread, self.min_rtt) = (Minimum::default(), Minimum::default(), Minimum::default());
+            (self.min_delay, self.min_low_rtt) = (Minimum::default(), Minimum::default());
+            (self.spread, self.min_rtt) = (Minimum::default(), Minimum::default());
         }
         added.is_some()
     }
@@ -117,13 +123,15 @@ impl Queue {
         if now.since(*self.started_at.get_or_insert(now)) > expiry {
             self.past = None; // the route may have changed
         }
-        let lowest = self.quantile(OUTLIERS)?;
-        let highest = self.quantile(1.0 - OUTLIERS)?;
+        let lowest = quantile(self.delays.unsorted(), OUTLIERS)?;
+        let highest = quantile(self.delays.unsorted(), 1.0 - OUTLIERS)?;
+        let low_rtt = quantile(self.delays.unsorted_by(|sample| sample.more.as_nanos() as i64), OUTLIERS)?;
         let shortest = self.delays.samples.iter().map(|s| s.more).min()?.as_nanos() as i64;
         self.min_rtt.update(now, shortest, expiry);
         let min_delay = self.min_delay.update(now, lowest, expiry).wrapping_sub(self.permanent_queue());
+        let min_low_rtt = self.min_low_rtt.update(now, low_rtt, expiry) - self.permanent_queue();
         let rtt_growth = self.delays.samples.iter().map(|s| s.more).max()?.saturating_sub(min_rtt);
-        let level = excess(lowest, min_delay).min(rtt_growth);
+        let level = excess(lowest, min_delay).min(excess(low_rtt, min_low_rtt)).min(rtt_growth);
         let slope = if rtt_growth > Duration::ZERO { self.slope(min_delay) } else { 0.0 };
         if self.delays.samples.len() >= MIN_FOR_NOISE {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
@@ -151,12 +159,6 @@ impl Queue {
         WaitCount { waited, all: self.delays.samples.len() }
     }
 
-    fn quantile(&mut self, share: f64) -> Option<i64> {
-        let delays = self.delays.unsorted();
-        let below = (delays.len().checked_sub(1)? as f64 * share) as usize;
-        Some(*delays.select_nth_unstable(below).1)
-    }
-
     fn slope(&self, min_delay: i64) -> f64 {
         if self.delays.samples.len() < MIN_FOR_SLOPE {
             return 0.0;
@@ -167,6 +169,11 @@ impl Queue {
             |line| if line.slope > 0.0 { (line.slope - line.error).max(0.0) } else { line.slope.max(-1.0) },
         )
     }
+}
+
+fn quantile(values: &mut [i64], share: f64) -> Option<i64> {
+    let below = (values.len().checked_sub(1)? as f64 * share) as usize;
+    Some(*values.select_nth_unstable(below).1)
 }
 
 fn excess(delay: i64, min_delay: i64) -> Duration {
@@ -381,6 +388,20 @@ mod tests {
             queue.on_arrival(now, &arrival, RTT, RTT);
             let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
             assert_eq!((view.level, view.slope), (Duration::ZERO, 0.0));
+        }
+    }
+
+    #[test]
+    fn a_receivers_clock_that_drifts_is_no_queue_even_if_some_packets_wait() {
+        let mut queue = Queue::new(None);
+        for i in 0u64..5000 {
+            let waits = Duration::from_micros(if i % 2 == 0 { 0 } else { 800 });
+            let (sent_at, rtt) = (Time::ZERO + Duration::from_millis(i), RTT + waits);
+            let received_at = sent_at + rtt / 2 + Duration::from_nanos(200 * i);
+            let arrival = Arrival { number: 0, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct };
+            queue.on_arrival(sent_at + rtt, &arrival, rtt, RTT);
+            let view = queue.view(&Config::default(), sent_at + rtt, RTT, RTT, false).unwrap();
+            assert_eq!(view.level, Duration::ZERO, "after {i} ms");
         }
     }
 
