@@ -23,7 +23,7 @@ from links import ROOT, anchor, anchors, heading, is_elsewhere, lines, pages
 CONTROLLERS = "docs/controllers.md"
 
 NAV = {
-    "Start": ["README.md", "docs/tutorial.md"],
+    "Start": ["README.md", "docs/tutorial.md", "docs/README.md", "docs/limits.md"],
     "Reference": [
         "docs/scenario.md",
         CONTROLLERS,

@@ -1,5 +1,5 @@
 //! `docs/verification.md` lists what today's controllers and routers are compared with, and the recorded results.
-//! `make verification` rewrites its tables. README.md says how many claims are open.
+//! `make verification` rewrites its tables. README.md and docs/limits.md say how many claims are open.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -33,14 +33,18 @@ fn the_documented_results_are_the_recorded_ones() {
     }
 }
 
-/// README.md has `8 of its 28 claims are open<!-- open: cm -->`; subjects behind the paper select claims, and those behind
-/// `!` leave claims out.
+/// README.md has `8 of its 28 claims are open<!-- open: cm -->`, and so has docs/limits.md; subjects behind the paper
+/// select claims, and those behind `!` leave claims out.
 #[test]
-fn the_readmes_counts_are_those_of_the_claims() {
+fn counts_of_open_claims_are_those_of_the_claims() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+    ["README.md", "docs/limits.md"].map(|page| check_counts(&root, page));
+}
+
+fn check_counts(root: &Path, page: &str) {
+    let text = std::fs::read_to_string(root.join(page)).unwrap();
     let parts: Vec<&str> = text.split("<!-- open: ").collect();
-    assert!(parts.len() > 1, "README.md has counts");
+    assert!(parts.len() > 1, "{page} has counts");
     for (before, after) in parts.iter().zip(&parts[1..]) {
         let (selection, _) = after.split_once("-->").expect("a comment ends");
         let mut words = selection.split_whitespace();
@@ -52,7 +56,7 @@ fn the_readmes_counts_are_those_of_the_claims() {
         let open = claims.iter().filter(|(_, status)| status == "open").count();
         let numbers = before.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok());
         let last: Vec<usize> = numbers.collect();
-        assert!(last.ends_with(&[open, claims.len()]), "{selection}: {open} of {} claims are open", claims.len());
+        assert!(last.ends_with(&[open, claims.len()]), "{page}, {selection}: {open} of {} claims are open", claims.len());
     }
 }
 

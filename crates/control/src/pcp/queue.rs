@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receivers_clock_that_drifts_is_no_queue_even_if_some_packets_wait() {
+    fn a_drifting_clock_is_no_queue_while_packets_wait() {
         let mut queue = Queue::new(None);
         for i in 0u64..5000 {
             let waits = Duration::from_micros(if i % 2 == 0 { 0 } else { 800 });
