@@ -56,7 +56,11 @@ fn check_counts(root: &Path, page: &str) {
         let open = claims.iter().filter(|(_, status)| status == "open").count();
         let numbers = before.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok());
         let last: Vec<usize> = numbers.collect();
-        assert!(last.ends_with(&[open, claims.len()]), "{page}, {selection}: {open} of {} claims are open", claims.len());
+        assert!(
+            last.ends_with(&[open, claims.len()]),
+            "{page}, {selection}: {open} of {} claims are open",
+            claims.len()
+        );
     }
 }
 

@@ -39,7 +39,7 @@
 //!   many round trips to enter again: 30 MB on `access_paths.toml`'s DSL path beside one CUBIC did not end within three
 //!   minutes.
 //!
-//! `docs/pcp.md` has the designs that were tried, with their figures.
+//! `studies/pcp/NOTES.md` has the designs that were tried, with their figures.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 

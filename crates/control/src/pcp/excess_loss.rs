@@ -19,7 +19,7 @@
 //! A round with fewer than `MIN_PACKETS` packets lasts until there are so many, because on a thin path a flow has few
 //! packets per round trip. There the retransmission timer finds most losses. These count, too, unless the timer has
 //! halved the rate already: without that exception 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18) took
-//! 25 s, and take 17 s with it. `docs/pcp.md` has the designs that were tried.
+//! 25 s, and take 17 s with it. `studies/pcp/NOTES.md` has the designs that were tried.
 
 use rampmeter_units::{Bytes, Duration, Time};
 

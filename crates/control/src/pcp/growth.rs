@@ -23,7 +23,7 @@
 //!
 //! Thirty flows on 200 Mb/s and 80 ms grew too far every eight round trips when `rho` was `m / n` and the others were
 //! not assumed to have grown: after two minutes their Jain's index was 0.36 to 0.62, and is 0.94 (`rampmeter claims pcp
-//! many`; `docs/pcp.md` has the designs).
+//! many`; `studies/pcp/NOTES.md` has the designs).
 //!
 //! *Deviation*: with noise above `BUSY_WAIT` packet times only longer waits count (`min_busy_wait`), and the
 //! utilization is too low: 0.87 instead of 0.95 from waits of two packet times. On real hosts this is so from some 300

@@ -14,8 +14,8 @@
 //!
 //! A queue on the reverse path must not count: PCP accepts a queue as long as the host jitter, and with PCP in both
 //! directions each one's queue permits the other's. Queues of many flows rise and fall with a period of about eight
-//! round trips (`STANDING_ROUNDS`), so in a shorter time the queue may never be empty. `docs/pcp.md` has the designs
-//! that were compared.
+//! round trips (`STANDING_ROUNDS`), so in a shorter time the queue may never be empty. `studies/pcp/NOTES.md` has
+//! the designs that were compared.
 
 use rampmeter_units::{Duration, Time};
 

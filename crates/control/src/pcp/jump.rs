@@ -17,7 +17,7 @@
 //! Up to the carried rate a flow may jump, so that it has its share again after cuts for other reasons. Until a jump has
 //! failed, excess loss without a jump changes no test: other flows sent more. If it did, Jain's index of three flows in
 //! both directions would be 0.73 instead of 0.98 (`rampmeter claims pcp two-way.fair --quick`). Idle time keeps the
-//! limit: it is a property of the path. `docs/pcp.md` has the designs that were tried.
+//! limit: it is a property of the path. `studies/pcp/NOTES.md` has the designs that were tried.
 //!
 //! A flow with fewer than five packets per round trip finds excess loss too late for this rule, because `excess_loss`
 //! counts 16 packets at least.

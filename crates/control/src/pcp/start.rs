@@ -35,7 +35,7 @@
 //!
 //! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. With
 //! the second line of the table 2 to 10 long flows lose 0 to 0.3% from the start, without it 0.5 to 0.9%. HyStart++
-//! removes the harm to a long CUBIC (`docs/pcp.md`).
+//! removes the harm to a long CUBIC (`studies/pcp/NOTES.md`).
 //!
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.
