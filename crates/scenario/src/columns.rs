@@ -14,28 +14,6 @@ use crate::{Column, FlowOutcome, FlowSample, Plan};
 
 type Of = Column<FlowOutcome>;
 
-/// Names of columns in earlier versions: the part of a run's JSON object, the old name, the new name.
-const RENAMED: &[(&str, &str, &str)] = &[
-    ("", "response_s", "fct_s"),
-    ("", "response_mean_s", "fct_mean_s"),
-    ("", "response_sd_s", "fct_sd_s"),
-    ("", "response_p50_s", "fct_p50_s"),
-    ("", "response_p99_s", "fct_p99_s"),
-    ("", "goodput_least_bps", "goodput_min_bps"),
-    ("", "goodput_most_bps", "goodput_max_bps"),
-    ("", "lateness_p99_s", "host_jitter_p99_s"),
-    ("", "room_packets", "buffer_packets"),
-    ("links.", "rate_variation", "throughput_variation"),
-];
-
-/// The current path of a value in a run's JSON object, if `path` uses a column name of an earlier version:
-/// `flows.fct_mean_s` for `flows.response_mean_s`.
-pub fn renamed(path: &str) -> Option<String> {
-    let (prefix, name) = path.rfind('.').map_or(("", path), |dot| path.split_at(dot + 1));
-    let (.., new) = RENAMED.iter().find(|(part, old, _)| prefix.starts_with(part) && *old == name)?;
-    Some(format!("{prefix}{new}"))
-}
-
 /// Whether a sample at this time is between `warmup` and `duration`.
 fn is_measured(plan: &Plan, at: Time) -> bool {
     (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
@@ -181,7 +159,6 @@ pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use crate::{About, Schema};
 
     #[test]
@@ -196,7 +173,6 @@ mod tests {
         for (table, columns) in Schema::default().tables() {
             let names: BTreeSet<_> = columns.iter().map(|column| column.name).collect();
             assert_eq!(names.len(), columns.len(), "{table}");
-            assert!(names.iter().all(|name| renamed(name).is_none()), "{table}");
             for About { name, unit, .. } in columns {
                 let suffix = match *unit {
                     "s" => "_s",

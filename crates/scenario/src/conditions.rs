@@ -53,7 +53,7 @@ impl Condition {
             Known::Several(near, _) => {
                 format!("{}; `rampmeter conditions` lists all", Known::Several(near, Vec::new()))
             }
-            near => near.to_string(),
+            near @ Known::Near(_) => near.to_string(),
         };
         format!("no condition is called `{}`; {advice}; a file's name ends in .toml", name.escape_debug())
     }

@@ -39,7 +39,7 @@ mod world;
 
 pub use axis::{Axis, values};
 pub use build::{Scheme, path_of};
-pub use columns::{FlowGroup, renamed};
+pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
 pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, Series};

@@ -13,7 +13,6 @@ mod quantity;
 mod random;
 mod rate;
 mod registry;
-mod renamed;
 pub mod settings;
 mod time;
 

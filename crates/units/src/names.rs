@@ -2,16 +2,12 @@
 
 use std::fmt;
 
-use crate::renamed::new_name;
-
 /// A name is similar to one that continues it if it has so many letters.
 const MIN_PREFIX: usize = 3;
 
 /// The names to suggest: a similar one if there is exactly one, otherwise all, similar ones first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// The unknown name is an old one; this name replaces it.
-    Renamed(&'static str),
     /// The only similar name.
     Near(String),
     /// Several similar names, or one that has the same beginning, and all others.
@@ -25,9 +21,6 @@ impl Known {
     /// those first that differ by as little, or that continue `name` or are continued by it.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        if let Some(new) = new_name(name, &known) {
-            return Self::Renamed(new);
-        }
         let distance = |other: &str| strsim::osa_distance(&name.to_lowercase(), &other.to_lowercase());
         let max_distance = if name.len() < 5 { 1 } else { 2 };
         let mut near: Vec<(usize, &str)> = known.iter().map(|other| (distance(other), *other)).collect();
@@ -52,7 +45,6 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Renamed(name) => write!(f, "its name is `{name}`"),
             Self::Near(name) => write!(f, "did you mean `{name}`?"),
             Self::Several(near, others) => {
                 let list = format!("`{}`", near.join("`, `"));
@@ -97,14 +89,6 @@ pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, count: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_new_name_is_suggested_for_an_old_one() {
-        assert_eq!(
-            Known::near("longest_interval", ["alpha", "max_interval"]).to_string(),
-            "its name is `max_interval`"
-        );
-    }
 
     #[test]
     fn a_similar_name_is_suggested() {

@@ -94,8 +94,6 @@ struct Entry {
     min: Option<String>,
     max: Option<String>,
     sd: Option<String>,
-    least: Option<String>,
-    most: Option<String>,
     over: Option<String>,
     #[serde(default)]
     r#where: Table,
@@ -110,11 +108,6 @@ impl TryFrom<Entry> for Metric {
     type Error = String;
 
     fn try_from(entry: Entry) -> Result<Self, String> {
-        for (old, new, path) in [("least", "min", &entry.least), ("most", "max", &entry.most)] {
-            if let Some(path) = path {
-                return Err(format!("`{old}` has another name: write {new} = \"{path}\""));
-            }
-        }
         let averages = [
             (Average::Mean, entry.mean),
             (Average::GeometricMean, entry.geometric_mean),

@@ -1,6 +1,6 @@
 //! Checks a metric before any run: that runs have its values, and that axes have the values that select runs.
 
-use rampmeter_scenario::{Axis, Column, Kind, Schema, abouts, renamed};
+use rampmeter_scenario::{Axis, Column, Kind, Schema, abouts};
 use rampmeter_units::{Known, nearest};
 use toml::Value;
 
@@ -103,9 +103,6 @@ impl<'a> Paths<'a> {
         let all = self.all();
         if all.iter().any(|known| known == path) {
             return Ok(());
-        }
-        if let Some(new) = renamed(path) {
-            return Err(format!("`{path}` has another name: write `{new}`"));
         }
         let (part, rest) = path.split_once('.').unwrap_or(("", path));
         let (name, column) = rest.rsplit_once('.').unwrap_or((ALL, rest));

@@ -154,21 +154,3 @@ fn an_unknown_value_of_a_run_names_what_is_near() {
     let refused = metric.check(&Schema::default(), &[], &[], &["web"]).unwrap_err();
     assert!(refused.ends_with("one kind of traffic is measured: write `flows.fct_mean_s`"), "{refused}");
 }
-
-#[test]
-fn an_old_name_is_refused_with_the_new_one() {
-    for (text, advice) in [
-        ("mean = 'flows.response_mean_s'", "write `flows.fct_mean_s`"),
-        ("mean = 'traffic.web.goodput_least_bps'", "write `traffic.web.goodput_min_bps`"),
-        ("mean = 'links.wire.rate_variation'", "write `links.wire.throughput_variation`"),
-        ("mean = 'lateness_p99_s'", "write `host_jitter_p99_s`"),
-        ("most = 'data_packets'", "write max = \"data_packets\""),
-    ] {
-        let metric: Result<Metric, _> = text.parse::<Table>().unwrap().try_into();
-        let refused = match metric {
-            Ok(metric) => metric.check(&Schema::default(), &[], &[], &["web", "bulk"]).unwrap_err(),
-            Err(error) => error.message().to_owned(),
-        };
-        assert!(refused.contains(advice), "{text}: {refused}");
-    }
-}
