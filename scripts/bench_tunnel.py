@@ -6,7 +6,8 @@
 Each way runs all loads once in every turn, one after the other, from a server on the one side to a client on the other.
 A tunnel is started for each turn and carries all of its loads, as for a user; so the first load meets an unknown path,
 and later ones do not. `direct cubic` is the kernel's TCP with that controller at the servers. `port pcp` is the tunnel
-without its SOCKS port, for browsers, too. `busy cubic` is `direct cubic` on a machine whose processor is as busy as
+without its SOCKS port, for browsers, too. `stdio pcp` starts a tunnel for each connection of ssh, as its
+`ProxyCommand`. `busy cubic` is `direct cubic` on a machine whose processor is as busy as
 with a tunnel: whether programs are slower only because both ends of the tunnel run beside them. It needs root.
 scripts/tunnel_loads.py has the loads.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from tunnel_loads import (
+    BY_SSH,
     HTTP,
     LOADS,
     PORTS,
@@ -47,11 +50,14 @@ PATHS = [
     PathSettings("lossy", mbps=100, rtt_ms=150, buffer=0.5, loss=0.01),
     PathSettings("shallow", mbps=100, rtt_ms=100, buffer=0.1, loss=0),
     PathSettings("bloated", mbps=20, rtt_ms=20, buffer=20, loss=0),
+    PathSettings("far", mbps=50, rtt_ms=300, buffer=1, loss=0.0001),
 ]
 # Seconds: a program uses each core, and leaves it to others. Both ends of a tunnel use 0.2 of two cores while a page
 # loads: 110 ms in 270 (their `schedstat`).
 BUSY = (50e-6, 150e-6)
 WAYS = "direct cubic,direct bbr,tunnel cubic,tunnel newreno,tunnel pcp"
+PATHS_BY_DEFAULT = "clean,lossy,shallow,bloated"
+LOADS_BY_DEFAULT = "small,medium,large,page,objects,git,rsync,iperf"
 TUNNEL, SOCKS = 7268, 1080
 
 
@@ -69,10 +75,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare direct TCP with the tunnel over emulated paths.")
     parser.add_argument("rampmeter", type=Path, help="the command")
     parser.add_argument(
-        "--ways", default=WAYS, help="`direct`, `busy`, `tunnel` or `port CONTROLLER`, with commas (%(default)s)"
+        "--ways",
+        default=WAYS,
+        help="`direct`, `busy`, `tunnel`, `port` or `stdio CONTROLLER`, with commas (%(default)s)",
     )
-    parser.add_argument("--paths", default=",".join(path.name for path in PATHS), help="the same (%(default)s)")
-    parser.add_argument("--loads", default=",".join(LOADS), help="the same (%(default)s)")
+    parser.add_argument("--paths", default=PATHS_BY_DEFAULT, help="the same (%(default)s)")
+    parser.add_argument("--loads", default=LOADS_BY_DEFAULT, help="the same (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="how often each way runs all loads")
     parser.add_argument("--delay-line", type=Path, help="the program; without it, all of bench/wire is built")
     parser.add_argument("--json", action="store_true", help="print one object with every result instead of tables")
@@ -89,6 +97,8 @@ def main() -> int:
             parser.error(f"no {kind} is called {unknown[0]!r}; there are: {', '.join(there)}")
     loads = installed([LOADS[name] for name in arguments.loads.split(",")])
     ways = available(arguments.ways.split(","))
+    if any(way.startswith("stdio") for way in ways) and set(arguments.loads.split(",")) - set(BY_SSH):
+        parser.error(f"only loads over ssh can be measured with `stdio`: --loads {','.join(BY_SSH)}")
     line = arguments.delay_line or prepare(arguments.rampmeter).programs / "delay_line"
     programs = (arguments.rampmeter.resolve(), line.resolve())
     results = []
@@ -122,7 +132,7 @@ def available(ways: list[str]) -> list[str]:
     found = []
     for way in ways:
         kind, _, controller = way.partition(" ")
-        if kind not in ("direct", "busy", "tunnel", "port") or not controller:
+        if kind not in ("direct", "busy", "tunnel", "port", "stdio") or not controller:
             raise PeerError(f"no way is called {way!r}; write direct cubic or, for example, tunnel pcp")
         if kind in ("direct", "busy") and controller not in kernel:
             progress(f"SKIPPED, {way}: this kernel has no tcp_{controller}")
@@ -169,18 +179,21 @@ def reached(name: str, files: Files, network: Emulated, rampmeter: Path) -> Iter
         (at / f"{key}.pub").write_bytes(run(rampmeter, "key", at / key))
     allowed = [word for host in ("127.0.0.1:*", f"{SERVER}:{HTTP}") for word in ("--allow", host)]
     server: list[str | Path] = ["--listen", f"{SERVER}:{TUNNEL}", "--authorized", at / "client.pub", *allowed]
+    address = f"{SERVER}:{TUNNEL}?key={(at / 'server.pub').read_text().strip()}"
     forwards = [word for port in PORTS for word in ("-L", f"{port}:127.0.0.1:{port}")]
-    client: list[str | Path] = [
-        f"{SERVER}:{TUNNEL}?key={(at / 'server.pub').read_text().strip()}",
-        *forwards,
-        "--socks",
-        str(SOCKS),
-    ]
+    client: list[str | Path] = [address, *forwards, "--socks", str(SOCKS)]
+    ends = [("server", network.server, server), ("client", network.client, client)]
     with ExitStack() as stack, (at / "tunnel.log").open("w") as log:
-        for end, here, words in (("server", network.server, server), ("client", network.client, client)):
+        for end, here, words in ends[: 1 if kind == "stdio" else 2]:
             options: list[str | Path] = ["--identity", at / end, "--controller", controller]
             command = here.command(*REALTIME, rampmeter, "tunnel", *words, *options)
             stack.enter_context(running(command, log))
+        if kind == "stdio":
+            options = ["--identity", at / "client", "--controller", controller]
+            await_line(at / "tunnel.log", "tunnel")
+            words = [rampmeter, "tunnel", address, "--stdio", "%h:%p", *options]
+            yield Way("127.0.0.1", command=shlex.join(map(str, words)))
+            return
         await_line(at / "tunnel.log", "connected to")
         yield Way("127.0.0.1", proxy=None if kind == "port" else f"127.0.0.1:{SOCKS}", server=SERVER)
 

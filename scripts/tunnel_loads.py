@@ -23,7 +23,7 @@ from wire_peers import PeerError
 
 HTTP, GIT, SSH, IPERF = 8080, 9418, 2222, 5201
 PORTS = (HTTP, GIT, SSH, IPERF)
-SMALL, MEDIUM, LARGE = 30_000, 1_000_000, 50_000_000
+SMALL, MEDIUM, FILE, LARGE = 30_000, 1_000_000, 20_000_000, 50_000_000
 TREE = 100  # files in the directory and in the repository
 TREE_BYTES = 2_000_000
 OBJECTS, OBJECT = 60, 20_000
@@ -76,7 +76,7 @@ class Files:
         web, tree = directory / "web", directory / "tree"
         web.mkdir()
         tree.mkdir()
-        for size in (SMALL, MEDIUM, LARGE):
+        for size in (SMALL, MEDIUM, FILE, LARGE):
             (web / str(size)).write_bytes(content.randbytes(size))
         for number in range(TREE):
             (tree / f"{number}.bin").write_bytes(content.randbytes(TREE_BYTES // TREE))
@@ -113,6 +113,7 @@ class Way:
     address: str  # of all of them
     proxy: str | None = None  # SOCKS5, for programs that speak it, which then use the server's own address
     server: str = ""
+    command: str | None = None  # for ssh, as its `ProxyCommand`; other programs cannot use this way
 
 
 @dataclass(frozen=True)
@@ -187,12 +188,31 @@ def clone(files: Files, client: Namespace, way: Way) -> float:
     return timed(client, "git", "clone", "--quiet", "--bare", url, str(files.received() / "copy"))
 
 
+def ssh(files: Files, way: Way) -> str:
+    """Return the command for ssh."""
+    options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    proxy = f' -o "ProxyCommand={way.command}"' if way.command else ""
+    return f"ssh -F none -p {SSH} -i {files.directory}/user_key {options}{proxy}"
+
+
 def rsync(files: Files, client: Namespace, way: Way) -> float:
     """Copy a directory over ssh."""
-    options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
-    shell = f"ssh -F none -p {SSH} -i {files.directory}/user_key {options}"
     source = f"{way.address}:{files.directory}/tree/"
-    return timed(client, "rsync", "--recursive", "--rsh", shell, "--exclude", ".git", source, str(files.received()))
+    words = ("--recursive", "--rsh", ssh(files, way), "--exclude", ".git", source, str(files.received()))
+    return timed(client, "rsync", *words)
+
+
+def rsync_file(files: Files, client: Namespace, way: Way) -> float:
+    """Copy one file over ssh."""
+    source = f"{way.address}:{files.directory}/web/{FILE}"
+    return timed(client, "rsync", "--rsh", ssh(files, way), source, str(files.received()))
+
+
+def clone_by_ssh(files: Files, client: Namespace, way: Way) -> float:
+    """Clone a repository over ssh."""
+    url = f"{way.address}:{files.directory}/repository.git"
+    words = ("git", "-c", f"core.sshCommand={ssh(files, way)}", "clone", "--quiet", "--bare", url)
+    return timed(client, *words, str(files.received() / "copy"))
 
 
 def iperf(_: Files, client: Namespace, way: Way) -> float:
@@ -209,6 +229,7 @@ def iperf(_: Files, client: Namespace, way: Way) -> float:
 
 TREE_SIZE = f"{TREE_BYTES / 1e6:g} MB"
 PAGE_SIZE = f"{OBJECTS} objects, {OBJECTS * OBJECT / 1e6:g} MB"
+BY_SSH = ("rsync", "rsync-file", "git-ssh")
 LOADS = {
     "small": Load("curl, 30 kB", "s", ("curl", "nginx"), small_file),
     "medium": Load("curl, 1 MB", "s", ("curl", "nginx"), medium_file),
@@ -217,6 +238,8 @@ LOADS = {
     "objects": Load(f"curl --parallel, {PAGE_SIZE}", "s", ("curl", "nginx"), fetch_objects),
     "git": Load(f"git clone, {TREE_SIZE}", "s", ("git",), clone),
     "rsync": Load(f"rsync over ssh, {TREE} files, {TREE_SIZE}", "s", ("rsync", "ssh", "sshd"), rsync),
+    "rsync-file": Load(f"rsync over ssh, one file, {FILE / 1e6:g} MB", "s", ("rsync", "ssh", "sshd"), rsync_file),
+    "git-ssh": Load(f"git clone over ssh, {TREE_SIZE}", "s", ("git", "ssh", "sshd"), clone_by_ssh),
     "iperf": Load(f"iperf3, {IPERF_SECONDS} s", "Mb/s", ("iperf3",), iperf),
 }
 
