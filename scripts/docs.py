@@ -33,6 +33,7 @@ NAV = {
         "docs/output.md",
     ],
     "Real networks": [
+        "docs/moving-files.md",
         "docs/files.md",
         "docs/wire.md",
         "docs/tunnel.md",

@@ -44,16 +44,7 @@ WORDS = {
 }
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in WORDS.items()]
 SUFFIXES = {".rs", ".md", ".py", ".toml", ".h", ".c", ".yml", ".cc", ".tcl"}
-# The files that have to name old words.
-EXEMPT = {
-    "crates/router/tests/old_settings.rs",
-    "crates/scenario/src/columns.rs",
-    "crates/study/src/claims/metric.rs",
-    "crates/study/src/claims/metric/tests.rs",
-    "crates/units/src/renamed.rs",
-    "docs/glossary.md",
-    "scripts/words.py",
-}
+EXEMPT = {"scripts/words.py"}
 MAX_TEST_NAME = 60
 TEST = re.compile(r"#\[(?:tokio::)?test\](?:\s*#\[[^\]]*\])*\s*fn (\w+)|^ *def (test_\w+)", re.MULTILINE)
 

@@ -26,7 +26,7 @@ use rampmeter_wire::RouterFeedback;
 use crate::bbr::Config;
 use crate::bbr::estimators::{AckAggregation, FullPipe, Rounds, WindowedMax};
 use crate::delivery_rate::{DeliveryRate, RateSample};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent};
 
 /// `2/ln 2`: the minimum gain that doubles the rate in each round trip (`bbr_high_gain`).
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
@@ -286,12 +286,17 @@ impl Controller for Bbr1 {
         self.pacer.sent(now, sent.bytes, self.pacing_rate);
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.pacing_rate);
-    }
-
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.pacing_rate),
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::AppLimited => self.delivery.on_app_limited(),
+            Notice::SpuriousLoss => {
+                self.full_pipe.restart(Rate::ZERO);
+                self.window = self.window.max(self.prior_window);
+            }
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -345,15 +350,6 @@ impl Controller for Bbr1 {
             State::ProbeRtt(_) => self.check_probe_rtt_done(now),
             State::Startup | State::Drain => {}
         }
-    }
-
-    fn on_app_limited(&mut self, _now: Time) {
-        self.delivery.on_app_limited();
-    }
-
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.full_pipe.restart(Rate::ZERO);
-        self.window = self.window.max(self.prior_window);
     }
 
     fn window(&self) -> Bytes {

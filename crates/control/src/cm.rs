@@ -33,7 +33,7 @@ use crate::check::check_first_window;
 use crate::newreno::{self, NewReno};
 use crate::pacer::Pacer;
 use crate::slow_start::SlowStart;
-use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent, Settings};
 
 /// Settings of the Congestion Manager's controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -166,13 +166,18 @@ impl Controller for Cm {
         }
     }
 
-    fn on_unsent(&mut self, now: Time, bytes: Bytes) {
-        self.tcp.on_unsent(now, bytes);
-        self.pacer.give_back(bytes, self.paced_rate());
-    }
-
-    fn on_discarded(&mut self, now: Time) {
-        self.pacer.bound(now + self.paced_rate().time_to_send(self.tcp.departure().bytes) * MAX_DELAY_AFTER_DISCARD);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => {
+                self.tcp.on_notice(now, Notice::Unsent(bytes));
+                self.pacer.give_back(bytes, self.paced_rate());
+            }
+            Notice::Discarded => self
+                .pacer
+                .bound(now + self.paced_rate().time_to_send(self.tcp.departure().bytes) * MAX_DELAY_AFTER_DISCARD),
+            Notice::SpuriousLoss => self.tcp.on_notice(now, Notice::SpuriousLoss),
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -196,10 +201,6 @@ impl Controller for Cm {
         } else if self.tcp.window() < before {
             self.earlier_window = Bytes::ZERO;
         }
-    }
-
-    fn on_spurious_loss(&mut self, now: Time) {
-        self.tcp.on_spurious_loss(now);
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
@@ -281,7 +282,7 @@ mod tests {
             for n in 0..500 {
                 let now = Time::ZERO + RTT / 50 * n;
                 (0..2).for_each(|_| cm.on_sent(now, &Sent { number: 0, bytes: PACKET, in_flight: PACKET }));
-                cm.on_unsent(now, unsent);
+                cm.on_notice(now, Notice::Unsent(unsent));
                 cm.on_ack(now, &Ack { smoothed_rtt: RTT, min_rtt: RTT, ..ack(1) });
             }
             assert_eq!(cm.state(), state);
@@ -293,7 +294,7 @@ mod tests {
         let mut cm = started(None);
         cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, in_flight: PACKET * 1_000_000 });
         assert_eq!(cm.departure().at, Time::ZERO + RTT);
-        cm.on_discarded(Time::ZERO);
+        cm.on_notice(Time::ZERO, Notice::Discarded);
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 2, "two packets of four");
     }
 
@@ -301,7 +302,7 @@ mod tests {
     fn unsent_bytes_take_no_time() {
         let mut cm = started(None);
         cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
-        cm.on_unsent(Time::ZERO, PACKET / 2);
+        cm.on_notice(Time::ZERO, Notice::Unsent(PACKET / 2));
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 8, "half a packet at four a round trip");
     }
 
@@ -358,12 +359,12 @@ mod tests {
     fn a_spurious_loss_is_undone() {
         let mut cm = grown();
         cm.on_loss(Time::ZERO, &loss(3, 20));
-        cm.on_spurious_loss(Time::ZERO);
+        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
         assert_eq!(cm.window(), PACKET * 16);
-        cm.on_spurious_loss(Time::ZERO);
+        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
         assert_eq!(cm.window(), PACKET * 16, "once");
         cm.on_ack(Time::ZERO, &mark(100, 120));
-        cm.on_spurious_loss(Time::ZERO);
+        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
         assert_eq!(cm.window(), PACKET * 8, "a mark is never spurious");
     }
 

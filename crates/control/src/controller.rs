@@ -167,6 +167,39 @@ pub struct Departure {
     pub feedback: RouterFeedback,
 }
 
+/// What concerns few controllers ([`Controller::on_notice`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// The number of flows in the macroflow from now on.
+    Flows(usize),
+    /// So many flows are active, more than ever since the start or since the last idle time, and nothing has been lost
+    /// since. Each of them may have a first window of its own. Only where the macroflow gives flows first windows.
+    FirstWindows(usize),
+    /// So many bytes of a packet that was reported as sent in full were not sent.
+    Unsent(Bytes),
+    /// Packets that were reported as sent will get no feedback in this macroflow: their flow has ended, has moved to
+    /// another macroflow, or never reported on them.
+    Discarded,
+    /// The last packets were sent earlier than [`Controller::departure`] permitted. They do not delay the next one.
+    Unpaced,
+    /// Packets beyond its window were sent ([`Notice::Unpaced`]) and arrive without congestion. A controller with a
+    /// smaller window than this `PipeSize` (RFC 9959) may use it: the bytes in flight before them, and all that have
+    /// arrived since.
+    Validated(Bytes),
+    /// A packet could have been sent, but no flow had data to send.
+    AppLimited,
+    /// The last reported loss was spurious: packets were reordered (CM section 4.2.2), or the path became longer than the
+    /// retransmission timeout, or was blocked (RFC 3522). Of repeated timeouts all were spurious.
+    SpuriousLoss,
+    /// This host stalled until now although it had work to do: its thread, or a whole virtual machine, got
+    /// no processor. If only the thread stalled, send and receive timestamps remain valid. If the machine stalled,
+    /// packets that arrived in this time were stamped late, and everything else on the machine was late, too.
+    Stall {
+        /// When it began.
+        since: Time,
+    },
+}
+
 /// A congestion controller. All times are read from the sender's clock.
 pub trait Controller: Debug {
     /// The handshake is complete: packets may be sent from now on.
@@ -176,26 +209,8 @@ pub trait Controller: Debug {
     /// Without this method packets have at most the size of [`Path::packet`].
     fn on_packet_size(&mut self, _now: Time, _packet: Bytes) {}
 
-    /// The number of flows in the macroflow is `flows` from now on.
-    fn on_flows(&mut self, _flows: usize) {}
-
     /// A packet was sent.
     fn on_sent(&mut self, now: Time, sent: &Sent);
-
-    /// `bytes` of a packet that was reported as sent in full were not sent.
-    fn on_unsent(&mut self, _now: Time, _bytes: Bytes) {}
-
-    /// Packets that were reported as sent will get no feedback in this macroflow: their flow has ended, has moved to
-    /// another macroflow, or never reported on them.
-    fn on_discarded(&mut self, _now: Time) {}
-
-    /// The last packets were sent earlier than [`Controller::departure`] permitted. They do not delay the next one.
-    fn on_unpaced(&mut self, _now: Time) {}
-
-    /// Packets beyond its window were sent ([`Controller::on_unpaced`]) and arrive without congestion. `bytes` is `PipeSize`
-    /// (RFC 9959): the bytes in flight before them, and all that have arrived since. A controller with a smaller window
-    /// may use it.
-    fn on_validated(&mut self, _now: Time, _bytes: Bytes) {}
 
     /// An acknowledgement arrived.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
@@ -207,21 +222,8 @@ pub trait Controller: Debug {
     /// timeout, the usual threshold for a long idle time.
     fn on_idle(&mut self, _now: Time, _idle: Duration, _timeout: Duration) {}
 
-    /// `flows` flows are active, more than ever since the start or since the last idle time, and nothing has been lost
-    /// since. Each of them may have a first window of its own. Called only where the macroflow gives flows first windows.
-    fn on_first_windows(&mut self, _now: Time, _flows: usize) {}
-
-    /// A packet could have been sent, but no flow had data to send.
-    fn on_app_limited(&mut self, _now: Time) {}
-
-    /// The last reported loss was spurious: packets were reordered (CM section 4.2.2), or the path became longer than the
-    /// retransmission timeout, or was blocked (RFC 3522). Of repeated timeouts all were spurious.
-    fn on_spurious_loss(&mut self, _now: Time) {}
-
-    /// This host stalled from `since` until now although it had work to do: its thread, or a whole virtual machine, got
-    /// no processor. If only the thread stalled, send and receive timestamps remain valid. If the machine stalled,
-    /// packets that arrived in this time were stamped late, and everything else on the machine was late, too.
-    fn on_stall(&mut self, _now: Time, _since: Time) {}
+    /// Something happened that concerns few controllers.
+    fn on_notice(&mut self, _now: Time, _notice: Notice) {}
 
     /// The time that [`Controller::deadline`] returned has come.
     fn on_deadline(&mut self, _now: Time) {}

@@ -5,7 +5,7 @@ use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
 use crate::check::require;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, Notice, Pacer, Path, Sent, Settings};
 
 /// Settings of the fixed-rate sender.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,8 +55,10 @@ impl Controller for FixedRate {
         self.pacer.sent(now, sent.bytes, self.rate);
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.rate);
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        if let Notice::Unsent(bytes) = notice {
+            self.pacer.give_back(bytes, self.rate);
+        }
     }
 
     fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}

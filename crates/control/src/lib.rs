@@ -93,7 +93,7 @@ pub mod vegas;
 pub mod vivace;
 pub mod xcp;
 
-pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Path, Sent};
+pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Notice, Path, Sent};
 pub use fault::Fault;
 pub use history::History;
 pub use pacer::Pacer;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use delegate::delegate;
 use rampmeter_units::{self as units, Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time};
 
-use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Notice, Path, Sent};
 
 /// Creates a controller with the given random stream.
 pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
@@ -96,19 +96,11 @@ macro_rules! controllers {
                 to match self { $(Self::$variant(inner) => inner,)* Self::External(inner) => inner } {
                     fn on_path(&mut self, now: Time, path: &Path);
                     fn on_packet_size(&mut self, now: Time, packet: Bytes);
-                    fn on_flows(&mut self, flows: usize);
                     fn on_sent(&mut self, now: Time, sent: &Sent);
-                    fn on_unsent(&mut self, now: Time, bytes: Bytes);
-                    fn on_discarded(&mut self, now: Time);
-                    fn on_unpaced(&mut self, now: Time);
-                    fn on_validated(&mut self, now: Time, bytes: Bytes);
                     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
                     fn on_loss(&mut self, now: Time, loss: &Loss);
                     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration);
-                    fn on_first_windows(&mut self, now: Time, flows: usize);
-                    fn on_app_limited(&mut self, now: Time);
-                    fn on_spurious_loss(&mut self, now: Time);
-                    fn on_stall(&mut self, now: Time, since: Time);
+                    fn on_notice(&mut self, now: Time, notice: Notice);
                     fn on_deadline(&mut self, now: Time);
                     fn deadline(&self) -> Time;
                     fn window(&self) -> Bytes;

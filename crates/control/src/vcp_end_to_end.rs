@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::check_first_window;
 use crate::episode::Episode;
 use crate::vcp_plus::{KAPPA, packets_per_increment};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 
 /// `t_rho`: the load interval, in seconds.
 const LOAD_INTERVAL: f64 = 0.2;
@@ -172,8 +172,16 @@ impl Controller for VcpEndToEnd {
         }
     }
 
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::SpuriousLoss => {
+                let Some((window, episode)) = self.before.take() else { return };
+                self.episode = episode; // losses of the packets in flight get their own reaction
+                self.window = self.window.max(window);
+            }
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -201,12 +209,6 @@ impl Controller for VcpEndToEnd {
                 LossKind::Transient => (self.window / 2.0).max(MIN_WINDOW),
             };
         }
-    }
-
-    fn on_spurious_loss(&mut self, _now: Time) {
-        let Some((window, episode)) = self.before.take() else { return };
-        self.episode = episode; // losses of the packets in flight get their own reaction
-        self.window = self.window.max(window);
     }
 
     /// RFC 5681 section 4.1: after an idle time longer than the timer, at most the first window.
@@ -318,7 +320,7 @@ mod tests {
             flow.on_loss(ms(0), &Loss { repeated_timeout, ..loss(LossKind::Persistent, 3, 20) });
         }
         assert_eq!(flow.window, 1.0);
-        flow.on_spurious_loss(ms(1));
+        flow.on_notice(ms(1), Notice::SpuriousLoss);
         assert_eq!(flow.window, 40.0);
         flow.on_loss(ms(2), &loss(LossKind::Transient, 4, 21));
         assert_eq!(flow.window, 20.0, "a loss of the packets in flight");
@@ -446,7 +448,7 @@ mod tests {
         }
         assert_eq!(flow.departure().at, ms(160));
         assert_eq!(flow.window(), PACKET * 51);
-        flow.on_unpaced(ms(100));
+        flow.on_notice(ms(100), Notice::Unpaced);
         assert_eq!(flow.departure().at, ms(100), "packets that left early do not delay the next");
     }
 

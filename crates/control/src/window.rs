@@ -8,7 +8,7 @@
 //! after a loss               at least 2 packets           RFC 5681 eq. (4)
 //! the timer expires          1 packet                     section 3.1
 //! an idle time > timer       at most the first window     section 4.1
-//! n flows with first windows at most the threshold        `Controller::on_first_windows`
+//! n flows with first windows at most the threshold        `Notice::FirstWindows`
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Time};

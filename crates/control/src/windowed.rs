@@ -24,7 +24,7 @@ use crate::episode::Episode;
 use crate::rules::{AckEvent, Amount, Congestion, Rules};
 use crate::slow_start::{Detector, Step};
 use crate::window::Window;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 
 /// A controller made of [`Rules`].
 #[derive(Debug, Clone)]
@@ -132,15 +132,26 @@ impl<R: Rules> Controller for Windowed<R> {
         self.detector.on_sent(sent.bytes);
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.detector.on_unsent(bytes);
-    }
-
-    /// The rules start anew with the larger window, as at the end of slow start.
-    fn on_validated(&mut self, _now: Time, bytes: Bytes) {
-        if bytes > self.window.bytes() {
-            self.window.set(bytes);
-            self.rules.restart(&self.config);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.detector.on_unsent(bytes),
+            // The rules start anew with the larger window, as at the end of slow start.
+            Notice::Validated(bytes) if bytes > self.window.bytes() => {
+                self.window.set(bytes);
+                self.rules.restart(&self.config);
+            }
+            Notice::FirstWindows(flows) => self.window.raise_to_first(flows),
+            // Rules that depend on elapsed time do not count the time since: it may be that of an outage.
+            Notice::SpuriousLoss => {
+                let Some(before) = self.before.take() else { return };
+                // Losses of the packets in flight get their own reaction.
+                self.episode = before.episode;
+                if before.window.bytes() > self.window.bytes() {
+                    (self.window, self.rules, self.detector) = (before.window, before.rules, before.detector);
+                    self.rules.pause(now.since(before.at));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -173,26 +184,11 @@ impl<R: Rules> Controller for Windowed<R> {
         }
     }
 
-    /// Rules that depend on elapsed time do not count the time since: it may be that of an outage.
-    fn on_spurious_loss(&mut self, now: Time) {
-        let Some(before) = self.before.take() else { return };
-        // Losses of the packets in flight get their own reaction.
-        self.episode = before.episode;
-        if before.window.bytes() > self.window.bytes() {
-            (self.window, self.rules, self.detector) = (before.window, before.rules, before.detector);
-            self.rules.pause(now.since(before.at));
-        }
-    }
-
     /// The next acknowledgement may include the same idle time, as application-limited time. It is excluded once.
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.window.restart(idle, timeout);
         self.rules.pause(now.since(self.last_ack).min(idle));
         self.last_ack = now;
-    }
-
-    fn on_first_windows(&mut self, _now: Time, flows: usize) {
-        self.window.raise_to_first(flows);
     }
 
     fn window(&self) -> Bytes {

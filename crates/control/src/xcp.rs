@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::check_first_window;
 use crate::newreno::{self, NewReno};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, Notice, Pacer, Path, Sent, Settings};
 
 /// The increase that a packet requests: more than any path permits. Feedback on several packets adds up. If the sum is
 /// above [`MAX_CHANGE`], no router has answered one of them.
@@ -156,8 +156,12 @@ impl Controller for Xcp {
         }
     }
 
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::SpuriousLoss => self.tcp.on_notice(now, Notice::SpuriousLoss),
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -187,10 +191,6 @@ impl Controller for Xcp {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         self.tcp.on_loss(now, loss);
-    }
-
-    fn on_spurious_loss(&mut self, now: Time) {
-        self.tcp.on_spurious_loss(now);
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((paced.rate(), sender(10).rate()), (Some(Rate::of(PACKET * 10, RTT)), None));
         (0..4).for_each(|number| paced.on_sent(ms(0), &Sent { number, bytes: PACKET, in_flight: PACKET }));
         assert_eq!(paced.departure().at, ms(8));
-        paced.on_unpaced(ms(1));
+        paced.on_notice(ms(1), Notice::Unpaced);
         assert_eq!(paced.departure().at, ms(1), "packets that left early do not delay the next");
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rampmeter_control::registry::Factory;
-use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, MarkCount, Path, Registry, Sent};
+use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, MarkCount, Notice, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -116,13 +116,13 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
             let path = Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history);
             controller.on_path(now, &Path { idle_for, ..path });
         }
-        Event::Flows { flows } => controller.on_flows(flows),
+        Event::Flows { flows } => controller.on_notice(Time::ZERO, Notice::Flows(flows)),
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);
             controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), in_flight: Bytes::MAX });
         }
-        Event::Unsent { bytes } => controller.on_unsent(now, Bytes::new(bytes)),
-        Event::Discarded => controller.on_discarded(now),
+        Event::Unsent { bytes } => controller.on_notice(now, Notice::Unsent(Bytes::new(bytes))),
+        Event::Discarded => controller.on_notice(now, Notice::Discarded),
         Event::Ack { back, count, rtt, delay, growth, codes, has_receipts, recovering, app_limited } => {
             let rtt = Duration::from_nanos(rtt);
             let arrival = |i: u64| {
@@ -164,10 +164,10 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 &Loss { kind, bytes, flight_size: bytes, number, last_sent, recovering, repeated_timeout },
             );
         }
-        Event::Spurious => controller.on_spurious_loss(now),
+        Event::Spurious => controller.on_notice(now, Notice::SpuriousLoss),
         Event::Idle { idle } => controller.on_idle(now, Duration::from_nanos(idle), Duration::from_millis(200)),
-        Event::Stall { since } => controller.on_stall(now, now - Duration::from_nanos(since)),
-        Event::AppLimited => controller.on_app_limited(now),
+        Event::Stall { since } => controller.on_notice(now, Notice::Stall { since: now - Duration::from_nanos(since) }),
+        Event::AppLimited => controller.on_notice(now, Notice::AppLimited),
         Event::Deadline => controller.on_deadline(now),
     }
 }

@@ -1,7 +1,7 @@
 //! What every controller promises to the world that runs it.
 
 use rampmeter_control::testing::{PACKET, RTT};
-use rampmeter_control::{AnyController, Controller, Path, Registry, Sent};
+use rampmeter_control::{AnyController, Controller, Notice, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 
 /// Controllers that space their packets from the first one on.
@@ -57,7 +57,7 @@ fn bytes_that_were_not_sent_take_no_time() {
         }
         let next = controller.departure().at;
         assert!(next > Time::ZERO && next < Time::ZERO + RTT * 20, "{name}");
-        controller.on_unsent(next, PACKET);
+        controller.on_notice(next, Notice::Unsent(PACKET));
         let rate = controller.rate().unwrap();
         assert_eq!(controller.departure().at, next - rate.time_to_send(PACKET), "{name}");
     }
@@ -70,7 +70,7 @@ fn packets_that_left_early_do_not_delay_the_next() {
         (0..100).for_each(|number| controller.on_sent(Time::ZERO, &Sent { number, bytes: PACKET, in_flight: PACKET }));
         let now = Time::ZERO + RTT / 4;
         assert!(controller.departure().at > now, "{name}");
-        controller.on_unpaced(now);
+        controller.on_notice(now, Notice::Unpaced);
         assert_eq!(controller.departure().at, now, "{name}");
     }
 }

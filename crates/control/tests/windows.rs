@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rampmeter_control::testing::{self, PACKET, loss, mark};
-use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Path, Registry, Sent};
+use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Notice, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 
 /// The schemes that react once a window of data, with settings for their options.
@@ -167,7 +167,7 @@ proptest! {
                     controller.on_ack(now, &Ack { flight_size: before, recovering, ..mark });
                     prop_assert!(controller.window() <= before.max(PACKET * 2));
                 }
-                Event::Spurious => controller.on_spurious_loss(now),
+                Event::Spurious => controller.on_notice(now, Notice::SpuriousLoss),
                 Event::Pass { millis } => now += Duration::from_millis(millis),
                 Event::Idle { millis } => {
                     let idle = Duration::from_millis(millis);

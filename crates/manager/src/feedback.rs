@@ -1,7 +1,7 @@
 //! How flows report what happened to their packets (`congestion-manager.md`, section 3.1, `cm_update`): packet by
 //! packet, as Rampmeter's transport does ([`Update`]), or as totals, as any application can ([`Report`]).
 
-use rampmeter_control::{Arrival, Controller, LossKind, Path};
+use rampmeter_control::{Arrival, Controller, LossKind, Notice, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -213,7 +213,7 @@ impl<C: Controller> Manager<C> {
             return;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.controller.on_spurious_loss(now);
+            macroflow.controller.on_notice(now, Notice::SpuriousLoss);
             self.after_feedback(now, index);
         }
     }

@@ -8,7 +8,7 @@ mod resume;
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Controller, History, Path, Sent};
+use rampmeter_control::{Controller, History, Notice, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife, MAX_GAP};
@@ -104,7 +104,7 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
-    /// The controller knows of it ([`Controller::on_app_limited`]).
+    /// The controller knows of it ([`Notice::AppLimited`]).
     app_limited_reported: bool,
     /// When the application last limited the bytes in flight, unless the window was full since.
     app_limited_at: Option<Time>,
@@ -243,7 +243,7 @@ impl<C: Controller> Macroflow<C> {
     /// Starts a new controller if the path is established.
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
         (self.app_limited, self.app_limited_reported, self.app_limited_at) = (false, false, None);
-        self.controller.on_flows(self.members.len());
+        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         if self.started {
             self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), history));
         }
@@ -292,7 +292,7 @@ impl<C: Controller> Macroflow<C> {
                 self.app_limited |= fits;
                 // An application that writes just in time leaves the pacer no time to wait.
                 if fits && self.departure() <= now && !std::mem::replace(&mut self.app_limited_reported, true) {
-                    self.controller.on_app_limited(now);
+                    self.controller.on_notice(now, Notice::AppLimited);
                 }
                 return Attempt::NothingToSend;
             }
@@ -387,9 +387,9 @@ impl<C: Controller> Macroflow<C> {
         self.next_number.saturating_sub(1)
     }
 
-    pub(crate) fn join(&mut self, flow: u32) {
+    pub(crate) fn join(&mut self, now: Time, flow: u32) {
         self.members.push(flow);
-        self.controller.on_flows(self.members.len());
+        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         self.ends_at = Time::MAX;
         self.scheduler.join(flow);
     }
@@ -404,7 +404,7 @@ impl<C: Controller> Macroflow<C> {
     /// Removes a flow that has `in_flight` bytes in flight.
     pub(crate) fn close(&mut self, now: Time, flow: u32, in_flight: Bytes) {
         self.members.retain(|&member| member != flow);
-        self.controller.on_flows(self.members.len());
+        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Controller, Departure, History, Path};
+use rampmeter_control::{Controller, Departure, History, Notice, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -85,7 +85,7 @@ impl<C: Controller> Manager<C> {
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
-            m.join(flow);
+            m.join(now, flow);
         }
         FlowId(flow)
     }
@@ -351,10 +351,10 @@ impl<C: Controller> Manager<C> {
         expired
     }
 
-    /// This host was stalled from `since` until now ([`Controller::on_stall`]).
+    /// This host was stalled from `since` until now ([`Notice::Stall`]).
     pub fn on_stall(&mut self, now: Time, since: Time) {
         for macroflow in self.macroflows.iter_mut().flatten().filter(|macroflow| macroflow.started) {
-            macroflow.controller.on_stall(now, since);
+            macroflow.controller.on_notice(now, Notice::Stall { since });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use rampmeter_control::{Ack, Controller, Departure, Loss, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{
     Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Owner, Presence, Sharing,
 };
@@ -50,8 +50,10 @@ impl Controller for Recorder {
         assert_eq!(loss.kind, LossKind::Transient);
         self.0.borrow_mut().push(Call::Loss(loss.bytes, loss.number));
     }
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.0.borrow_mut().push(Call::Spurious);
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        if notice == Notice::SpuriousLoss {
+            self.0.borrow_mut().push(Call::Spurious);
+        }
     }
     fn window(&self) -> Bytes {
         Bytes::MAX

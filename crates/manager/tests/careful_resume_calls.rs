@@ -1,6 +1,6 @@
 //! What Careful Resume (RFC 9959) does to departures, and what it reports to the controller.
 
-use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, Path, Sent};
+use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, Notice, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Manager, Report, Sharing, Update};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use rampmeter_wire::RouterFeedback;
@@ -37,11 +37,12 @@ impl Controller for Fixed {
         }
     }
     fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
-    fn on_unpaced(&mut self, _now: Time) {
-        self.unpaced += 1;
-    }
-    fn on_validated(&mut self, _now: Time, bytes: Bytes) {
-        self.validated = Some(bytes);
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        match notice {
+            Notice::Unpaced => self.unpaced += 1,
+            Notice::Validated(bytes) => self.validated = Some(bytes),
+            _ => {}
+        }
     }
     fn window(&self) -> Bytes {
         self.window

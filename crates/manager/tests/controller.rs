@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Arrival, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{
     Destination, FlowId, Grouping, LossMode, MacroflowChoice, Manager, Report, Sharing, Update, UpdateLoss,
 };
@@ -96,11 +96,12 @@ impl Controller for Recorder {
     fn on_idle(&mut self, _now: Time, idle: Duration, _timeout: Duration) {
         self.record(Call::Idle(idle));
     }
-    fn on_app_limited(&mut self, _now: Time) {
-        self.record(Call::AppLimited);
-    }
-    fn on_discarded(&mut self, _now: Time) {
-        self.record(Call::Discarded);
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        match notice {
+            Notice::AppLimited => self.record(Call::AppLimited),
+            Notice::Discarded => self.record(Call::Discarded),
+            _ => {}
+        }
     }
     fn on_deadline(&mut self, now: Time) {
         self.record(Call::Deadline(now));

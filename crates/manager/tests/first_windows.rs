@@ -1,7 +1,7 @@
 //! First windows: a macroflow starts with one for each active flow, as TCP connections do.
 
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -19,8 +19,10 @@ impl Controller for Recorder {
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
     fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
     fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
-    fn on_first_windows(&mut self, _now: Time, flows: usize) {
-        self.0.push(flows);
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        if let Notice::FirstWindows(flows) = notice {
+            self.0.push(flows);
+        }
     }
     fn window(&self) -> Bytes {
         PACKET * 100

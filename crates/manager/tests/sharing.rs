@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{
     Destination, FlowId, Grant, Grouping, Manager, Scheduling, ServiceCurve, Share, Sharing, Update, UpdateLoss,
 };
@@ -266,8 +266,10 @@ impl Controller for Starter {
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
     fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
     fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
-    fn on_stall(&mut self, _now: Time, since: Time) {
-        self.1 = since.as_nanos();
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        if let Notice::Stall { since } = notice {
+            self.1 = since.as_nanos();
+        }
     }
     fn window(&self) -> Bytes {
         Bytes::MAX

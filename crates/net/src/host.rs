@@ -329,7 +329,7 @@ impl<C: Controller> Host<C> {
         !self.blocked && !self.expects_reply && !self.endpoint.manager().awaits_feedback()
     }
 
-    /// The thread stalled from `since` on ([`Controller::on_stall`]).
+    /// The thread stalled from `since` on ([`Notice::Stall`](rampmeter_control::Notice::Stall)).
     pub(crate) fn on_stall(&mut self, now: Time, since: Time) {
         self.endpoint.on_stall(now, since);
     }

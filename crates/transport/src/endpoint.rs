@@ -425,7 +425,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.events.pop_front()
     }
 
-    /// This host was stalled from `since` until now ([`Controller::on_stall`]). To be called before the packets that
+    /// This host was stalled from `since` until now ([`Notice::Stall`](rampmeter_control::Notice::Stall)). To be called before the packets that
     /// have arrived since are handled.
     pub fn on_stall(&mut self, now: Time, since: Time) {
         self.manager.on_stall(now, since);

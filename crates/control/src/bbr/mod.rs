@@ -65,7 +65,7 @@ use self::estimators::{AckAggregation, FullPipe, MinRtt, Rounds, WindowedMax};
 use self::losses::{LongTerm, ShortTerm, Undo};
 use crate::check::check_first_window;
 use crate::delivery_rate::{DeliveryRate, RateSample};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 
 /// Settings of BBR.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,12 +304,15 @@ impl Controller for Bbr {
         self.pacer.sent(now, sent.bytes, self.pacing_rate);
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.pacing_rate);
-    }
-
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.pacing_rate),
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::AppLimited => self.delivery.on_app_limited(),
+            // `HandleSpuriousLossDetection`.
+            Notice::SpuriousLoss => self.undo_losses(),
+            _ => {}
+        }
     }
 
     /// `UpdateOnACK`.
@@ -355,15 +358,6 @@ impl Controller for Bbr {
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(now);
         }
-    }
-
-    fn on_app_limited(&mut self, _now: Time) {
-        self.delivery.on_app_limited();
-    }
-
-    /// `HandleSpuriousLossDetection`.
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.undo_losses();
     }
 
     fn window(&self) -> Bytes {

@@ -190,7 +190,7 @@ fn an_idle_time_takes_the_place_of_a_drained_path() {
     flow.run(seconds(3));
     flow.application_at = flow.now + seconds(6);
     let now = flow.now;
-    flow.sender.on_app_limited(now);
+    flow.sender.on_notice(now, Notice::AppLimited);
     flow.run_while(seconds(7), |state| state != State::ProbeRtt);
     assert!(!flow.has_been(State::ProbeRtt));
 }
@@ -286,7 +286,7 @@ fn spurious_losses_restore_the_limits_and_the_state() {
     flow.lose_every = 10;
     flow.run_to(State::Down);
     let now = flow.now;
-    flow.sender.on_spurious_loss(now);
+    flow.sender.on_notice(now, Notice::SpuriousLoss);
     assert_eq!(flow.sender.state, State::Refill);
     assert_eq!(flow.sender.long_term.in_flight, Bytes::MAX);
 }
@@ -302,7 +302,7 @@ fn all_losses_of_a_round_trip_are_undone_together() {
         bbr.on_loss(Time::ZERO, &loss(LossKind::Transient, number, 39));
         assert!(bbr.long_term.in_flight < PACKET * 40);
     }
-    bbr.on_spurious_loss(Time::ZERO);
+    bbr.on_notice(Time::ZERO, Notice::SpuriousLoss);
     assert_eq!(bbr.long_term.in_flight, Bytes::MAX);
 }
 
@@ -374,7 +374,7 @@ fn an_idle_time_ends_probe_rtt_once_its_time_is_over() {
     flow.run_to(State::ProbeRtt);
     flow.run(RTT * 2); // few packets are in flight, so its 200 ms have started
     let now = flow.now;
-    flow.sender.on_app_limited(now);
+    flow.sender.on_notice(now, Notice::AppLimited);
     flow.sender.on_idle(now, RTT, seconds(1));
     assert_eq!(flow.sender.state, State::ProbeRtt);
     flow.sender.on_idle(now + Duration::from_millis(200), RTT, seconds(1));

@@ -139,7 +139,7 @@ fn an_idle_time_takes_the_place_of_a_drained_path() {
     assert!(matches!(bbr.state, State::ProbeRtt(_)), "the window, not the application, stopped the flow");
     let mut bbr = flow_in(State::ProbeBw(0));
     set_in_flight(&mut bbr, 4);
-    bbr.on_app_limited(ms(0));
+    bbr.on_notice(ms(0), Notice::AppLimited);
     bbr.on_idle(ms(11_000), RTT, RTT);
     assert_eq!(bbr.pacing_rate, bbr.bandwidth.get().scale(0.99), "at a gain of 1");
     bbr.update_min_rtt(ms(11_000), None);
@@ -208,7 +208,7 @@ fn a_timeout_leaves_a_packet_more_than_is_in_flight() {
     bbr.on_loss(ms(900), &Loss { bytes: PACKET * 37, ..loss(LossKind::Persistent, 39, 39) });
     assert_eq!((bbr.window(), bbr.full_pipe.now), (PACKET * 4, false));
     bbr.full_pipe.now = true;
-    bbr.on_spurious_loss(ms(901));
+    bbr.on_notice(ms(901), Notice::SpuriousLoss);
     assert_eq!((bbr.window(), bbr.full_pipe.now), (PACKET * 40, false), "it was spurious");
 }
 

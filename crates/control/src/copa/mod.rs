@@ -50,7 +50,7 @@ use self::delays::Delays;
 use self::share::Share;
 use crate::check::{check_first_window, check_range};
 use crate::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 
 /// The minimum window, in packets.
 const MIN_WINDOW: f64 = 2.0;
@@ -282,16 +282,13 @@ impl Controller for Copa {
         self.pacer.sent(now, sent.bytes, self.paced_rate());
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.paced_rate());
-    }
-
-    fn on_discarded(&mut self, now: Time) {
-        self.pacer.bound(now + self.paced_rate().time_to_send(self.packet));
-    }
-
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.paced_rate()),
+            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
+            Notice::Unpaced => self.pacer.bound(now),
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::rules::tests::TestFlow;
 use crate::testing::{PACKET, ack, arrived};
-use crate::{Ack, Arrival, Controller, LossKind};
+use crate::{Ack, Arrival, Controller, LossKind, Notice};
 
 const BASE: Duration = Duration::from_millis(100);
 
@@ -83,7 +83,7 @@ fn slow_start_ends_at_three_quarters_of_the_target() {
 fn first_windows_add_up_in_slow_start() {
     let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
     flow.ack();
-    flow.tcp.on_first_windows(flow.now, 3);
+    flow.tcp.on_notice(flow.now, Notice::FirstWindows(3));
     assert_eq!((flow.window(), flow.in_slow_start()), (6.0, true));
 }
 
@@ -186,7 +186,7 @@ fn the_base_delay_survives_a_jump_and_another_packet_size() {
     let mut flow = flow(Variant::Rfc6817, 20.0);
     flow.round();
     let base = flow.rules().delays.base();
-    flow.tcp.on_validated(flow.now, PACKET * 200);
+    flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * 200));
     assert_eq!(flow.rules().delays.base(), base);
     flow.tcp.on_packet_size(flow.now, PACKET / 2);
     assert_eq!(flow.rules().delays.base(), base);

@@ -45,7 +45,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
 use super::{Pcp, Phase};
 use crate::cubic::{self, Cubic};
-use crate::{Ack, Algorithm, Controller, Loss, Path};
+use crate::{Ack, Algorithm, Controller, Loss, Notice, Path};
 
 /// A queue is odd from this multiple of the ceiling of one of many PCP flows.
 pub(super) const ODD_QUEUE_FACTOR: f64 = 1.3;
@@ -174,7 +174,7 @@ impl Competitive {
 
     pub(super) fn on_first_windows(&mut self, now: Time, flows: usize) {
         if let Some(cubic) = &mut self.cubic {
-            cubic.on_first_windows(now, flows);
+            cubic.on_notice(now, Notice::FirstWindows(flows));
         }
     }
 

@@ -97,7 +97,7 @@ use self::queue::{Queue, View};
 use self::search::Search;
 use self::start::{Cut, SlowStart};
 use crate::pacer::Pacer;
-use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
 
 /// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
 /// loss is a single loss.
@@ -323,8 +323,22 @@ impl Controller for Pcp {
         }
     }
 
-    fn on_flows(&mut self, flows: usize) {
-        self.flows = flows.max(1);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Flows(flows) => self.flows = flows.max(1),
+            Notice::FirstWindows(flows) => self.use_first_windows(now, flows),
+            Notice::AppLimited => {
+                self.rest_of_bunch = 0;
+                if self.phase == Phase::Sending && self.probe.end_early() {
+                    self.listen(now);
+                }
+            }
+            // Stalls count in every second round trip at most, so that a host that stalls all the time still detects queues.
+            Notice::Stall { since } if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) => {
+                self.stall = Some((since, now));
+            }
+            _ => {}
+        }
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -425,25 +439,6 @@ impl Controller for Pcp {
             self.excess_loss = ExcessLoss::default();
             self.competitive.on_idle(now, idle, timeout, self.rtt);
             self.resume(now);
-        }
-    }
-
-    fn on_first_windows(&mut self, now: Time, flows: usize) {
-        self.use_first_windows(now, flows);
-    }
-
-    fn on_app_limited(&mut self, now: Time) {
-        self.rest_of_bunch = 0;
-        if self.phase == Phase::Sending && self.probe.end_early() {
-            self.listen(now);
-        }
-    }
-
-    fn on_stall(&mut self, now: Time, since: Time) {
-        // Stalls count in every second round trip at most, so that a host that stalls all the time still detects
-        // queues.
-        if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) {
-            self.stall = Some((since, now));
         }
     }
 

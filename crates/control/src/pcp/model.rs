@@ -15,7 +15,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Streams, Time};
 
 use super::{Config, Pcp};
 use crate::testing;
-use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Notice, Path, Sent};
 
 pub(super) const PACKET: Bytes = Bytes::new(1250);
 
@@ -213,7 +213,7 @@ impl Model {
                 continue;
             }
             if flow.unsent == 0 {
-                flow.pcp.on_app_limited(local);
+                flow.pcp.on_notice(local, Notice::AppLimited);
             }
             let departs_at = if flow.unsent > 0 { flow.pcp.departure().at } else { Time::MAX };
             let timeout_at = if flow.in_flight.is_empty() { Time::MAX } else { timeout_at };

@@ -58,7 +58,7 @@ use super::config::RESUME_WITHIN;
 use super::search::Search;
 use super::{Pcp, Phase};
 use crate::cubic::Cubic;
-use crate::{Ack, Controller, Loss, Path};
+use crate::{Ack, Controller, Loss, Notice, Path};
 
 /// Slow start ends if the queue grew by this multiple of an odd queue (`competitive`).
 const SLOW_START_QUEUE: f64 = 2.0;
@@ -95,7 +95,7 @@ impl SlowStart {
     }
 
     fn on_first_windows(&mut self, now: Time, flows: usize) {
-        self.cubic.on_first_windows(now, flows);
+        self.cubic.on_notice(now, Notice::FirstWindows(flows));
     }
 
     pub(super) fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
@@ -345,17 +345,17 @@ mod tests {
     #[test]
     fn first_windows_add_up_to_what_is_known_of_the_path() {
         let mut pcp = started(None, None, 100);
-        pcp.on_first_windows(Time::ZERO, 3);
+        pcp.on_notice(Time::ZERO, Notice::FirstWindows(3));
         assert_eq!(pcp.base, TEN_PACKETS.scale(3.0));
         assert_eq!(pcp.slow_start.as_ref().unwrap().cubic.window(), PACKET * 30);
         pcp.path_history.on_pair(PairRate { rate: TEN_PACKETS.scale(3.5), weight: 1.0 });
-        pcp.on_first_windows(Time::ZERO, 6);
+        pcp.on_notice(Time::ZERO, Notice::FirstWindows(6));
         assert_eq!(pcp.base, TEN_PACKETS.scale(3.5), "the capacity");
 
         pcp.cut(0.5);
         pcp.base = TEN_PACKETS.scale(4.0);
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
-        pcp.on_first_windows(Time::ZERO + RTT * 20, 6);
+        pcp.on_notice(Time::ZERO + RTT * 20, Notice::FirstWindows(6));
         assert_eq!(pcp.base, TEN_PACKETS.scale(4.0), "the highest rate since the cut");
     }
 
@@ -363,14 +363,14 @@ mod tests {
     fn a_cut_ends_first_windows_until_the_next_idle_time() {
         let mut pcp = started(None, None, 100);
         pcp.cut(0.0);
-        pcp.on_first_windows(Time::ZERO, 2);
+        pcp.on_notice(Time::ZERO, Notice::FirstWindows(2));
         assert_eq!(pcp.base, TEN_PACKETS.scale(2.0), "a cut by nothing is none");
         pcp.cut(0.5);
-        pcp.on_first_windows(Time::ZERO, 6);
+        pcp.on_notice(Time::ZERO, Notice::FirstWindows(6));
         assert_eq!(pcp.base, TEN_PACKETS);
         pcp.base = TEN_PACKETS.scale(3.0);
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
-        pcp.on_first_windows(Time::ZERO + RTT * 20, 2);
+        pcp.on_notice(Time::ZERO + RTT * 20, Notice::FirstWindows(2));
         assert_eq!(pcp.base, TEN_PACKETS.scale(2.0));
     }
 
@@ -378,7 +378,7 @@ mod tests {
     fn first_windows_add_up_in_competitive_mode() {
         let mut pcp = started(None, None, 100);
         pcp.enter_competitive_mode(Time::ZERO, competitive::new_cubic(Time::ZERO, PACKET, Bytes::ZERO, RTT));
-        pcp.on_first_windows(Time::ZERO, 3);
+        pcp.on_notice(Time::ZERO, Notice::FirstWindows(3));
         assert_eq!((pcp.window(), pcp.base), (PACKET * 30, TEN_PACKETS.scale(3.0 * competitive::SPACING)));
     }
 
@@ -442,7 +442,7 @@ mod tests {
     fn a_macroflow_asks_for_as_much_as_its_flows() {
         let mut pcp = started(Some(past()), None, 100);
         let one = pcp.min_probe();
-        pcp.on_flows(4);
+        pcp.on_notice(Time::ZERO, Notice::Flows(4));
         assert_eq!(pcp.min_probe().as_bps(), one.as_bps() * 4);
     }
 }

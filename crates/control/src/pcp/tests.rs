@@ -170,7 +170,7 @@ fn without_feedback_one_packet_leaves_for_each_timeout() {
 fn a_train_that_the_application_ends_early_has_a_result() {
     let mut world = World::new();
     let train = world.send(3);
-    world.sender.on_app_limited(world.now);
+    world.sender.on_notice(world.now, Notice::AppLimited);
     assert!(matches!(world.sender.phase, Phase::Listening(_)));
     world.acknowledge(&train, Duration::ZERO);
     assert!(world.sender.base > first_rate());
@@ -267,7 +267,7 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
         let train = world.train();
         let test = world.sender.probe.test;
         if stalls {
-            world.sender.on_stall(train[4].0, train[3].0);
+            world.sender.on_notice(train[4].0, Notice::Stall { since: train[3].0 });
         }
         world.acknowledge(&train[..5], Duration::from_millis(1)); // without the pair, which would show the capacity
         world.now = world.sender.deadline();

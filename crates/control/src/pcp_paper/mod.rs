@@ -76,7 +76,7 @@ use crate::pacer::Pacer;
 use crate::pcp::probe::{Phase, Probe, ProbeResult, RESOLUTION};
 use crate::pcp::search::Search;
 use crate::pcp::{MAX_RTT, MAX_UNANSWERED};
-use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
 
 /// The minimum size of the packets into which a full one is divided: headers and some data.
 const MIN_CHUNK: Bytes = Bytes::new(100);
@@ -289,10 +289,12 @@ impl Controller for PcpPaper {
         }
     }
 
-    /// The path was only blocked: as after idle time.
-    fn on_spurious_loss(&mut self, now: Time) {
-        if let Some(base) = self.base_before_timeout.take() {
-            self.restart(now, base.scale(self.config.first_test));
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        if notice == Notice::SpuriousLoss {
+            // The path was only blocked: as after idle time.
+            if let Some(base) = self.base_before_timeout.take() {
+                self.restart(now, base.scale(self.config.first_test));
+            }
         }
     }
 

@@ -154,7 +154,7 @@ fn after_spurious_timeouts_a_flow_probes_for_a_third() {
     let sent = world.send(9);
     (0..2).for_each(|_| world.lose(LossKind::Persistent, sent[0].1));
     assert_eq!(world.sender.base, Some(base.scale(0.25)));
-    world.sender.on_spurious_loss(world.now);
+    world.sender.on_notice(world.now, Notice::SpuriousLoss);
     assert_eq!((world.sender.base, world.sender.rate()), (None, Some(base.scale(1.0 / 3.0))));
 }
 

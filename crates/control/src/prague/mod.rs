@@ -48,7 +48,7 @@ use crate::marked_share::{MarkedShare, Reported};
 use crate::pacer::Pacer;
 use crate::rules::{AckEvent, Amount, SlowStart};
 use crate::slow_start::{Detector, Step};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent, Settings};
 
 /// Settings of Prague.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -273,17 +273,23 @@ impl Controller for Prague {
         self.pacer.sent(now, sent.bytes, self.paced_rate());
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.window.detector.on_unsent(bytes);
-        self.pacer.give_back(bytes, self.paced_rate());
-    }
-
-    fn on_discarded(&mut self, now: Time) {
-        self.pacer.bound(now + self.paced_rate().time_to_send(self.packet));
-    }
-
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => {
+                self.window.detector.on_unsent(bytes);
+                self.pacer.give_back(bytes, self.paced_rate());
+            }
+            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::SpuriousLoss => {
+                let Some((before, episode)) = self.before.take() else { return };
+                self.losses = episode; // losses of the packets in flight get their own reaction
+                if before.packets > self.window.packets {
+                    self.window = before;
+                }
+            }
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -323,14 +329,6 @@ impl Controller for Prague {
         }
         if !loss.repeated_timeout {
             self.before = Some((before, episode)); // of repeated timeouts the first one counts
-        }
-    }
-
-    fn on_spurious_loss(&mut self, _now: Time) {
-        let Some((before, episode)) = self.before.take() else { return };
-        self.losses = episode; // losses of the packets in flight get their own reaction
-        if before.packets > self.window.packets {
-            self.window = before;
         }
     }
 

@@ -170,7 +170,7 @@ fn packets_of_other_flows_delay_the_next_one_by_a_packet() {
     let mut flow = Flow::steady(ms(20), 100.0, 0.1);
     flow.prague.on_sent(flow.now, &Sent { number: 0, bytes: PACKET * 1000, in_flight: PACKET });
     assert_eq!(flow.prague.departure().at, flow.now + ms(200), "1000 packets at five in a millisecond");
-    flow.prague.on_discarded(flow.now);
+    flow.prague.on_notice(flow.now, Notice::Discarded);
     assert_eq!(flow.prague.departure().at, flow.now + ms(1) / 5);
 }
 
@@ -256,7 +256,7 @@ fn a_loss_halves_the_window_and_undoes_a_recent_mark() {
         assert!((flow.prague.packets() - 95.0).abs() < 1e-9);
         flow.prague.on_loss(flow.now + later, &loss(LossKind::Transient, 3, 20));
         assert!((flow.prague.packets() - expected).abs() < 1e-9, "{later:?}: {}", flow.prague.packets());
-        flow.prague.on_spurious_loss(flow.now + later);
+        flow.prague.on_notice(flow.now + later, Notice::SpuriousLoss);
         assert!((flow.prague.packets() - 95.0).abs() < 1e-9);
     }
 }
@@ -267,7 +267,7 @@ fn a_window_that_has_recovered_is_not_restored() {
     flow.prague.window = Window::new(50.0, f64::INFINITY);
     flow.prague.on_loss(flow.now, &loss(LossKind::Transient, 3, 20));
     flow.prague.window.packets = 50.0;
-    flow.prague.on_spurious_loss(flow.now);
+    flow.prague.on_notice(flow.now, Notice::SpuriousLoss);
     assert_eq!(flow.prague.window.threshold, 25.0);
 }
 

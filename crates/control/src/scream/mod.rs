@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::require;
 use crate::ledbat::delays::Delays;
 use crate::pacer::Pacer;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent, Settings};
 
 /// `MIN_REF_WND`, in packets of the draft's `MSS`.
 const MIN_WINDOW: f64 = 3.0;
@@ -314,16 +314,13 @@ impl Controller for Scream {
         self.pacer.sent(now, sent.bytes, self.paced_rate());
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.paced_rate());
-    }
-
-    fn on_discarded(&mut self, now: Time) {
-        self.pacer.bound(now + self.paced_rate().time_to_send(self.packet));
-    }
-
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.paced_rate()),
+            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
+            Notice::Unpaced => self.pacer.bound(now),
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {

@@ -324,9 +324,9 @@ fn packets_that_do_not_leave_take_no_time() {
         flow.scream.on_sent(flow.now, &Sent { number, bytes: PACKET, in_flight: PACKET });
     }
     let next = flow.scream.departure().at;
-    flow.scream.on_unsent(flow.now, PACKET);
+    flow.scream.on_notice(flow.now, Notice::Unsent(PACKET));
     assert_eq!(flow.scream.departure().at, next - packet_time);
-    flow.scream.on_discarded(flow.now);
+    flow.scream.on_notice(flow.now, Notice::Discarded);
     assert_eq!(
         flow.scream.departure().at,
         flow.now + packet_time,

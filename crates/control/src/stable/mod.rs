@@ -52,7 +52,7 @@ pub use self::config::Config;
 use self::sharing::Sharing;
 use self::timer::Timer;
 use crate::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 
 /// After so many losses before the first mark, the path counts as one without marks.
 const MAX_LOSSES_WITHOUT_MARK: u32 = 3;
@@ -258,13 +258,15 @@ impl Controller for Stable {
         self.set_timer_rate(now);
     }
 
-    fn on_spurious_loss(&mut self, now: Time) {
-        let Some((before, losses_without_mark, episode)) = self.before.take() else { return };
-        self.episode = episode; // losses of the packets in flight get their own reaction
-        self.losses_without_mark = self.losses_without_mark.and(losses_without_mark);
-        if before.packets > self.window.packets {
-            self.window = before;
-            self.set_timer_rate(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        if notice == Notice::SpuriousLoss {
+            let Some((before, losses_without_mark, episode)) = self.before.take() else { return };
+            self.episode = episode; // losses of the packets in flight get their own reaction
+            self.losses_without_mark = self.losses_without_mark.and(losses_without_mark);
+            if before.packets > self.window.packets {
+                self.window = before;
+                self.set_timer_rate(now);
+            }
         }
     }
 

@@ -130,7 +130,7 @@ fn losses_before_the_first_mark_are_reported_as_degraded() {
     assert_eq!(stable.degraded_reason(), None);
     lose(&mut stable, 3, 1);
     assert!(stable.degraded_reason().is_some());
-    stable.on_spurious_loss(Time::ZERO);
+    stable.on_notice(Time::ZERO, Notice::SpuriousLoss);
     assert_eq!(stable.degraded_reason(), None, "the last of them was spurious");
     let at = Time::ZERO + Duration::from_secs(4);
     stable.on_loss(at, &Loss { repeated_timeout: true, ..loss(LossKind::Persistent, 40, 40) });
@@ -160,7 +160,7 @@ fn losses_of_a_window_halve_it_once_and_end_soft_start() {
     assert_eq!((stable.packets(), stable.in_soft_start()), (8.0, false));
     stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 21, 30));
     assert_eq!(stable.packets(), 4.0);
-    stable.on_spurious_loss(Time::ZERO);
+    stable.on_notice(Time::ZERO, Notice::SpuriousLoss);
     assert_eq!(stable.packets(), 8.0, "the packets were reordered");
 }
 
@@ -170,7 +170,7 @@ fn a_recovered_window_does_not_return_to_soft_start() {
     let mut stable = stable(&config, MS * 100);
     stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
     acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 64]);
-    stable.on_spurious_loss(Time::ZERO);
+    stable.on_notice(Time::ZERO, Notice::SpuriousLoss);
     assert_eq!((stable.packets(), stable.in_soft_start()), (16.0, false), "64 packets have added 8");
 }
 
@@ -419,7 +419,7 @@ proptest! {
                     now = now.max(stable.departure().at);
                     stable.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
                 }
-                Event::Spurious => stable.on_spurious_loss(now),
+                Event::Spurious => stable.on_notice(now, Notice::SpuriousLoss),
                 Event::Idle => stable.on_idle(now, MS * 300, MS * 200),
                 Event::Pass { nanos } => now += Duration::from_nanos(nanos),
             }

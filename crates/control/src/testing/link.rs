@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
 use super::{PACKET, arrived, loss};
-use crate::{Ack, Algorithm, Arrival, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Loss, LossKind, Notice, Path, Sent};
 
 /// How long a packet may be in flight.
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -149,7 +149,7 @@ impl<S: Algorithm> Link<S> {
         self.next += 1;
         if let Some(rate) = self.application {
             self.application_at = self.now + rate.time_to_send(PACKET);
-            self.sender.on_app_limited(self.now);
+            self.sender.on_notice(self.now, Notice::AppLimited);
         }
     }
 

@@ -51,7 +51,7 @@ pub use self::config::{Config, Fairness, Pacing, RoundTrip, Rounding};
 use self::path::PathCheck;
 pub use self::path::PathFault;
 use crate::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, vcp_plus};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, vcp_plus};
 
 /// VCP's end host; with `GRADED` codes that of VCP+.
 #[derive(Debug, Clone)]
@@ -312,8 +312,18 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         }
     }
 
-    fn on_unpaced(&mut self, now: Time) {
-        self.pacer.bound(now);
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Unpaced => self.pacer.bound(now),
+            Notice::SpuriousLoss => {
+                let Some((window, threshold, episode)) = self.before.take() else { return };
+                self.episode = episode; // losses of the packets in flight get their own reaction
+                if window > self.window {
+                    (self.window, self.threshold) = (window, threshold);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -360,14 +370,6 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         }
         if !loss.repeated_timeout {
             self.before = Some(before); // of repeated timeouts the first one counts
-        }
-    }
-
-    fn on_spurious_loss(&mut self, _now: Time) {
-        let Some((window, threshold, episode)) = self.before.take() else { return };
-        self.episode = episode; // losses of the packets in flight get their own reaction
-        if window > self.window {
-            (self.window, self.threshold) = (window, threshold);
         }
     }
 

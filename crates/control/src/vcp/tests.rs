@@ -217,7 +217,7 @@ fn spurious_timeouts_restore_the_window_before_the_first_one() {
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));
     vcp.on_loss(ms(1), &Loss { repeated_timeout: true, ..loss(LossKind::Persistent) });
     assert_eq!(vcp.window(), PACKET);
-    vcp.on_spurious_loss(ms(2));
+    vcp.on_notice(ms(2), Notice::SpuriousLoss);
     assert_eq!((vcp.window(), vcp.threshold), (PACKET * 64, f64::INFINITY));
     vcp.on_loss(ms(3), &loss(LossKind::Transient));
     assert_eq!(vcp.window(), PACKET * 32, "a loss of the packets in flight");
@@ -229,7 +229,7 @@ fn a_code_after_a_timeout_is_not_undone() {
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));
     acknowledge(&mut vcp, ms(1), 200, &[Ecn::Ce]);
     let window = vcp.window();
-    vcp.on_spurious_loss(ms(2));
+    vcp.on_notice(ms(2), Notice::SpuriousLoss);
     assert_eq!(vcp.window(), window);
 }
 

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use self::interval::{Interval, Intervals};
 use crate::check::check_first_window;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 
 /// `e`: how far a probe is from the rate.
 const STEP: f64 = 0.05;
@@ -230,8 +230,12 @@ impl Controller for Vivace {
         self.pacer.sent(now, sent.bytes, self.current_rate());
     }
 
-    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.current_rate());
+    fn on_notice(&mut self, _now: Time, notice: Notice) {
+        match notice {
+            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.current_rate()),
+            Notice::AppLimited => self.intervals.on_app_limited(),
+            _ => {}
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -258,10 +262,6 @@ impl Controller for Vivace {
             self.intervals = Intervals::default();
             (self.phase, self.streak, self.bounded) = (self.probe(), 0, 0);
         }
-    }
-
-    fn on_app_limited(&mut self, _now: Time) {
-        self.intervals.on_app_limited();
     }
 
     fn window(&self) -> Bytes {

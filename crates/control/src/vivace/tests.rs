@@ -142,7 +142,7 @@ fn an_interval_that_the_application_limits_does_not_count() {
         let sent = |number| Sent { number, bytes: PACKET, in_flight: PACKET };
         (0..10).for_each(|number| vivace.on_sent(Time::ZERO, &sent(number)));
         if is_limited {
-            vivace.on_app_limited(Time::ZERO);
+            vivace.on_notice(Time::ZERO, Notice::AppLimited);
         }
         vivace.on_sent(Time::ZERO + RTT, &sent(10));
         vivace.on_ack(Time::ZERO + RTT, &Ack { smoothed_rtt: RTT, ..ack(10) });
@@ -209,7 +209,7 @@ fn a_result_of_an_abandoned_probe_does_not_count_later() {
     let sent = |number| Sent { number, bytes: PACKET, in_flight: PACKET };
     let at = |rtts: u64| Time::ZERO + RTT * rtts;
     (0..6).for_each(|number| vivace.on_sent(at(0), &sent(number)));
-    vivace.on_app_limited(at(0)); // in the first interval of the probe
+    vivace.on_notice(at(0), Notice::AppLimited); // in the first interval of the probe
     (6..12).for_each(|number| vivace.on_sent(at(1), &sent(number))); // the second one
     vivace.on_sent(at(2), &sent(12));
     let ack = |number| Ack { smoothed_rtt: RTT, ..ack(number) };

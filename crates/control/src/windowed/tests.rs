@@ -174,10 +174,10 @@ fn for_a_round_trip_after_a_mark_the_window_does_not_grow() {
 fn a_spurious_loss_is_undone_once() {
     let mut flow = simple_flow();
     flow.lose(LossKind::Transient);
-    flow.tcp.on_spurious_loss(flow.now);
+    flow.tcp.on_notice(flow.now, Notice::SpuriousLoss);
     assert_eq!(flow.window(), 16.0);
     flow.mark();
-    flow.tcp.on_spurious_loss(flow.now);
+    flow.tcp.on_notice(flow.now, Notice::SpuriousLoss);
     assert_eq!(flow.window(), 12.0, "a mark is never spurious");
 }
 
@@ -186,7 +186,7 @@ fn a_window_that_has_recovered_is_not_restored() {
     let mut flow = simple_flow();
     flow.lose(LossKind::Transient);
     flow.set(16.0);
-    flow.tcp.on_spurious_loss(flow.now);
+    flow.tcp.on_notice(flow.now, Notice::SpuriousLoss);
     assert_eq!((flow.window(), flow.in_slow_start()), (16.0, false));
 }
 
@@ -196,10 +196,10 @@ fn a_validated_window_replaces_a_smaller_one() {
     flow.set(16.0);
     flow.pause(RTT);
     for packets in [15, 16] {
-        flow.tcp.on_validated(flow.now, PACKET * packets);
+        flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * packets));
         assert_eq!((flow.window(), flow.rules().paused), (16.0, RTT), "the rules continue");
     }
-    flow.tcp.on_validated(flow.now, PACKET * 40);
+    flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * 40));
     assert_eq!((flow.window(), flow.in_slow_start()), (40.0, false));
 }
 
@@ -211,7 +211,7 @@ fn after_a_spurious_loss_a_loss_of_the_same_window_counts() {
     let reduced = flow.window();
     flow.tcp.on_loss(flow.now, &lost(6));
     assert_eq!(flow.window(), reduced, "one reaction for one window");
-    flow.tcp.on_spurious_loss(flow.now);
+    flow.tcp.on_notice(flow.now, Notice::SpuriousLoss);
     assert_eq!(flow.window(), 16.0);
     flow.tcp.on_loss(flow.now, &lost(7));
     assert_eq!(flow.window(), reduced);

@@ -21,7 +21,7 @@
 //! and of this one; in the safe retreat the smaller. The controller grows as always by what is delivered, also if the
 //! application has no more data but more is in flight than the controller's own window. One that has ended slow start,
 //! as by a delay, gets what has been validated
-//! ([`Controller::on_validated`](rampmeter_control::Controller::on_validated)). After a round trip of validation its
+//! ([`Notice::Validated`](rampmeter_control::Notice::Validated)). After a round trip of validation its
 //! own window is the `PipeSize`. One round trip later it is the larger one; until then, or until a loss, the last window
 //! applies. A loss reduces the controller's own window, which is at most `PipeSize` then: the threshold of slow start is
 //! below it, as section 3.5 requires.

@@ -1,6 +1,6 @@
 //! How a macroflow handles feedback: it updates its bytes in flight and calls its controller.
 
-use rampmeter_control::{Ack, Controller, Loss, LossKind, MarkCount};
+use rampmeter_control::{Ack, Controller, Loss, LossKind, MarkCount, Notice};
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -183,7 +183,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn discard(&mut self, now: Time, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if bytes > Bytes::ZERO {
-            self.controller.on_discarded(now);
+            self.controller.on_notice(now, Notice::Discarded);
         }
     }
 
@@ -195,7 +195,7 @@ impl<C: Controller> Macroflow<C> {
     /// Returns the charge for `bytes` that `flow` did not send, in the window, in pacing and in the schedule.
     pub(crate) fn return_unsent(&mut self, now: Time, flow: u32, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.controller.on_unsent(now, bytes);
+        self.controller.on_notice(now, Notice::Unsent(bytes));
         self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }
 }

@@ -13,7 +13,7 @@
 //! [`crate::Sharing::first_windows`] is more than one. A host with more flows than that is less aggressive than with
 //! connections.
 
-use rampmeter_control::Controller;
+use rampmeter_control::{Controller, Notice};
 use rampmeter_units::Time;
 
 use super::Macroflow;
@@ -56,7 +56,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn on_active_flows(&mut self, now: Time, active: usize) {
         if active > self.first_windows.given {
             self.first_windows.given = active;
-            self.controller.on_first_windows(now, active);
+            self.controller.on_notice(now, Notice::FirstWindows(active));
         }
     }
 }

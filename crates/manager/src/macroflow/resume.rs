@@ -1,6 +1,6 @@
 //! How a macroflow uses Careful Resume (`careful_resume/`).
 
-use rampmeter_control::{Controller, LossKind};
+use rampmeter_control::{Controller, LossKind, Notice};
 use rampmeter_units::{Bytes, Ecn, Time};
 
 use super::Macroflow;
@@ -81,10 +81,10 @@ impl<C: Controller> Macroflow<C> {
         let was_unvalidated = resume.is_unvalidated();
         let done = step(&mut resume, &self.state());
         if was_unvalidated && !resume.is_unvalidated() {
-            self.controller.on_unpaced(now);
+            self.controller.on_notice(now, Notice::Unpaced);
         }
         if let Some(pipe) = resume.validated() {
-            self.controller.on_validated(now, pipe);
+            self.controller.on_notice(now, Notice::Validated(pipe));
         }
         self.resume = Some(resume);
         Some(done)

@@ -216,7 +216,10 @@ fn packets_in_transit_during_a_stall_show_nothing() {
     for (at, counts) in [(99, true), (100, false), (130, false), (131, true)] {
         let mut world = World::established();
         world.sender.use_packet(world.now, PACKET);
-        world.sender.on_stall(Time::ZERO + Duration::from_millis(110), Time::ZERO + Duration::from_millis(100));
+        world.sender.on_notice(
+            Time::ZERO + Duration::from_millis(110),
+            Notice::Stall { since: Time::ZERO + Duration::from_millis(100) },
+        );
         world.arrive(at..=at, 0);
         assert_eq!(world.sender.queue.min_rtt(PACKET).is_some(), counts, "{at}");
     }
@@ -227,7 +230,7 @@ fn a_stall_during_other_packets_does_not_disturb_a_train() {
     let mut world = World::established();
     let train = world.train();
     let at = |millis| Time::ZERO + Duration::from_millis(millis);
-    world.sender.on_stall(at(110), at(100));
+    world.sender.on_notice(at(110), Notice::Stall { since: at(100) });
     world.arrive(105..=105, 0);
     assert!(!world.sender.probe.contains(105) && !world.sender.probe.host_stalled, "{train:?}");
 }
@@ -236,9 +239,9 @@ fn a_stall_during_other_packets_does_not_disturb_a_train() {
 fn stalls_count_in_every_second_round_trip() {
     let mut world = World::new();
     let at = |millis| Time::ZERO + Duration::from_millis(millis);
-    world.sender.on_stall(at(110), at(100));
+    world.sender.on_notice(at(110), Notice::Stall { since: at(100) });
     for (since, counts) in [(149, false), (150, true)] {
-        world.sender.on_stall(at(since + 5), at(since));
+        world.sender.on_notice(at(since + 5), Notice::Stall { since: at(since) });
         assert_eq!(world.sender.stall == Some((at(since), at(since + 5))), counts, "{since}");
     }
 }
