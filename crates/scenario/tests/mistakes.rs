@@ -85,6 +85,7 @@ fn the_valid_file_is_accepted() {
 
 #[test]
 fn invalid_macroflows_are_refused() {
+        ("series = \"100 ms\"\n", "", 9, "[meters] needs `series`, for example series = \"100 ms\""),
     for (key, line, advice) in [
         ("macroflow = \"host\"", 34, "\"destination\""),
         ("scheduler = \"fair\"", 34, "\"round-robin\""),
@@ -181,6 +182,38 @@ fn an_island_has_only_vcp_routers_and_faster_unlimited_links() {
             .replacen("[[hosts]]\n", &link(rate, router), 1);
         assert_eq!(check(&text).is_err(), is_refused, "{rate}, {router}: {:?}", check(&text));
         check(&text.replace("borders", "active = false\nborders")).unwrap();
+#[test]
+fn settings_beyond_sense_name_their_range() {
+    let newreno = "controller = \"newreno\"\nsettings = { initial_window = 1 }";
+    for (controller, settings, advice) in [
+        ("cubic", "beta = 0.000001", "beta is 1e-6: write 0.1 to 0.99 of the window"),
+        ("cubic", "c = 1e300", "c is 1e300: write 0.001 to 1000 packets a second cubed"),
+        ("cubic", "c = nan", "c is NaN: write 0.001 to 1000"),
+        ("hstcp", "high_p = 0.5", "high_p is 0.5: write 0.000000000001 to 0.1 of the packets"),
+        ("vcp", "mi = 1e-9", "mi is 1e-9: write 0.0001 to 1000 of the window; 0.0625 is usual"),
+        ("ledbat", "target = \"1 us\"", "target is 1 us: write 1 ms to 100 ms"),
+    ] {
+        let settings = format!("controller = \"{controller}\"\nsettings = {{ {settings} }}");
+        is_refused(newreno, &settings, 34, advice);
+    }
+    for (router, advice) in [
+        ("kind = \"pie\", alpha = 1e300", "alpha is 1e300: write 0.0001 to 1000 per second; 0.125 is recommended"),
+        ("kind = \"red\", weight = 1e-300", "weight is 1e-300: write 0.000000001 to 1 of the average"),
+        ("kind = \"drop-tail\", packets = { time = \"0 ms\" }", "`packets`: `time` is 0 or missing, and no packet"),
+        ("kind = \"drop-tail\", bytes = { time = \"0 ms\" }", "`bytes`: `time` is 0 or missing, and no packet"),
+    ] {
+        is_refused("kind = \"drop-tail\", packets = 100", router, 16, advice);
+    }
+}
+
+#[test]
+fn a_zero_timeout_is_named() {
+    for timeout in ["min_rto", "syn_timeout"] {
+        let zero = format!("transport = {{ {timeout} = \"0 s\" }}");
+        is_refused("transport = { min_rto = \"1 s\" }", &zero, 35, &format!("{timeout} is zero, which would"));
+    }
+}
+
     }
 }
 

@@ -1,10 +1,11 @@
 //! Every number of PCP, with its section of the paper or the reason for its value: settings first, then constants.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_range, require};
+use crate::check::require;
 
 /// Settings of PCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
