@@ -173,6 +173,13 @@ pub(super) const MIN_ROUND_TRIP: Duration = Duration::from_millis(2);
 /// The maximum time between two packets, which sets the minimum base rate.
 pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
 
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
+pub(crate) const MAX_UNANSWERED: u64 = 3;
+
+/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
+pub(crate) const MAX_RTT: Duration = Duration::from_secs(60);
+
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let some =
