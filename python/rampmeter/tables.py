@@ -36,6 +36,9 @@ RUNS: Sequence[Column] = [
     Column("FCT p99 ms", "fct_p99_s", 1e3, 1, main=True),
     Column("goodput Mb/s", "goodput_mean_bps", 1e-6, 3, main=True),
     Column("Jain", "goodput_jain", 1, 3),
+    Column("late %", "late_share", 1e2, 1, main=True),
+    Column("frame p50 ms", "frame_delay_p50_mean_s", 1e3, 0),
+    Column("frame p99 ms", "frame_delay_p99_mean_s", 1e3, 0),
     Column("host jitter p99 ms", "host_jitter_p99_s", 1e3, 3),
 ]
 

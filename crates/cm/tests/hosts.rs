@@ -200,9 +200,9 @@ fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
         await_condition(&socket, "a handshake", || sender.header(flow, 1000).unwrap().bytes.len() == HEADER_BYTES);
         assert_eq!(sender.header(flow, 1000).unwrap().to, (there, PORT).into());
         hosts.relay.loss.store(80, Ordering::Relaxed);
-        let on_path = || [0, 1].map(|n| hosts.relay.others[n].load(Ordering::Relaxed));
+        let counts = || [0, 1].map(|n| hosts.relay.others[n].load(Ordering::Relaxed));
         let end = Instant::now() + ms(60_000);
-        let is_enough = || Instant::now() >= end || (on_path()[0] >= 500 && on_path()[1] >= 30);
+        let is_enough = || Instant::now() >= end || (counts()[0] >= 500 && counts()[1] >= 30);
         let (arrived, from) = std::thread::scope(|scope| {
             let arrived = scope.spawn(|| {
                 let (mut arrived, mut from) = (0, None);
@@ -215,17 +215,17 @@ fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
             send_with_headers(&sender, flow, &own, is_enough, requests);
             arrived.join().unwrap()
         });
-        let [delivered, dropped] = on_path();
+        let [delivered, dropped] = counts();
         let peer = peer(&hosts.near).unwrap();
-        let on_path = dropped as f64 / (delivered + dropped) as f64;
+        let lost = dropped as f64 / (delivered + dropped) as f64;
         let derived = peer.lost_bytes as f64 / (peer.delivered_bytes + peer.lost_bytes) as f64;
-        println!("{delivered} packets delivered, {dropped} dropped: {on_path:.3}, derived {derived:.3}, {peer:?}");
+        println!("{delivered} packets delivered, {dropped} dropped: {lost:.3}, derived {derived:.3}, {peer:?}");
         assert_eq!(from.unwrap().ip(), real, "forwarded by its own daemon");
         assert!(delivered >= 500 && dropped >= 30, "{delivered}, {dropped}");
         // On a busy machine the receiver's socket may overflow.
         assert!(arrived as u64 * 10 >= delivered * 9, "{arrived} of {delivered}");
         // A probe or its response may be lost with the packets that it counts, and the last packets are open.
-        assert!(derived > on_path / 2.0 && derived < on_path * 2.0, "{derived} and {on_path}");
+        assert!(derived > lost / 2.0 && derived < lost * 2.0, "{derived} and {lost}");
         assert!(peer.delivered_bytes > delivered * 1048 / 2 && peer.delivered_bytes <= delivered * 1048);
     }
 }

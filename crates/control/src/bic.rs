@@ -17,10 +17,11 @@
 //! probing. The pseudocode sets its maximum to a large default there, so it would treat any loss as a falling trend.
 //! After a timeout the search continues between the slow-start threshold and the window at the timeout.
 
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_order, check_positive, check_share, require};
+use crate::check::{check_first_window, check_order};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// BIC.
@@ -66,13 +67,12 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("beta", self.beta)?;
-        check_share("search", self.search)?;
-        check_positive("min_step", self.min_step, "packets a round trip")?;
-        check_positive("max_step", self.max_step, "packets a round trip")?;
+        check_range("beta", self.beta, 0.01..=0.9, "of the window")?;
+        check_range("search", self.search, 0.01..=0.99, "of the distance")?;
+        check_range("min_step", self.min_step, 0.0001..=1e6, "packets a round trip")?;
+        check_range("max_step", self.max_step, 0.0001..=1e6, "packets a round trip")?;
         check_order("min_step", self.min_step, "max_step", self.max_step)?;
-        let low = self.low_window;
-        require(low >= 0.0 && low.is_finite(), || format!("low_window is {low}: write 0 packets or more"))
+        check_range("low_window", self.low_window, 0.0..=1e6, "packets")
     }
 }
 

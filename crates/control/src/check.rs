@@ -1,6 +1,4 @@
-//! Checks of controller settings. Each error names the setting and the values that are permitted.
-
-use std::ops::RangeInclusive;
+//! Checks of controller settings, beside [`rampmeter_units::check_range`]. Each error names the setting and the values that are permitted.
 
 /// The maximum first window. A larger one is an error: no path can carry it.
 const MAX_FIRST_WINDOW: u64 = 1_000_000;
@@ -17,23 +15,6 @@ pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
         1..=MAX_FIRST_WINDOW => Ok(()),
         _ => Err(format!("initial_window is {packets} packets: write 1 to {MAX_FIRST_WINDOW}; 10 is usual")),
     }
-}
-
-/// Refuses a value that is not a share of a window, between 0 and 1.
-pub(crate) fn check_share(name: &str, share: f64) -> Result<(), String> {
-    let error = || format!("{name} is {share}: write a share of the window, more than 0 and less than 1");
-    require(share > 0.0 && share < 1.0, error)
-}
-
-/// Refuses a value that is not a positive number.
-pub(crate) fn check_positive(name: &str, value: f64, unit: &str) -> Result<(), String> {
-    require(value > 0.0 && value.is_finite(), || format!("{name} is {value}: write more than 0 {unit}"))
-}
-
-/// Refuses a value outside of `range`.
-pub(crate) fn check_range(name: &str, value: f64, range: RangeInclusive<f64>, unit: &str) -> Result<(), String> {
-    let error = || format!("{name} is {value}: write {} to {} {unit}", range.start(), range.end());
-    require(range.contains(&value), error)
 }
 
 /// Refuses bounds in the wrong order.

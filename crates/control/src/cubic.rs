@@ -17,11 +17,12 @@
 //!
 //! Application-limited time does not count (section 5.8). The reaction to a spurious loss is undone (section 4.9).
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share};
+use crate::check::check_first_window;
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// CUBIC.
@@ -52,8 +53,8 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("beta", self.beta)?;
-        check_positive("c", self.c, "packets a second cubed")
+        check_range("beta", self.beta, 0.1..=0.99, "of the window")?;
+        check_range("c", self.c, 0.001..=1000.0, "packets a second cubed")
     }
 }
 

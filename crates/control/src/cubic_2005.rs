@@ -14,10 +14,11 @@
 //! recovery; a timeout resets `W_max`. All three are as in the Linux of that time.
 
 use rampmeter_units::Duration;
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share};
+use crate::check::check_first_window;
 use crate::cubic::Curve;
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
@@ -58,9 +59,9 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("beta", self.beta)?;
-        check_positive("c", self.c, "packets a second cubed")?;
-        check_positive("max_growth", self.max_growth, "packets a second")
+        check_range("beta", self.beta, 0.01..=0.9, "of the window")?;
+        check_range("c", self.c, 0.001..=1000.0, "packets a second cubed")?;
+        check_range("max_growth", self.max_growth, 0.1..=1e6, "packets a second")
     }
 }
 

@@ -26,10 +26,11 @@
 //! *Deviations* from RFC 5681, to which sections 3.4 and 3.5 refer: growth counts the bytes that an acknowledgement
 //! reports, up to a packet for each, and a loss halves the window, not the bytes in flight.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{check_first_window, check_range, check_share};
+use crate::check::check_first_window;
 use crate::marked_share::{MarkedShare, Reported};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 use crate::{Ack, Settings};
@@ -60,7 +61,7 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("gain", self.gain)?;
+        check_range("gain", self.gain, 0.0001..=0.99, "as a weight")?;
         check_range("initial_alpha", self.initial_alpha, 0.0..=1.0, "of all packets")
     }
 }

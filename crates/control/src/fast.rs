@@ -19,10 +19,11 @@
 //! part of the path: `baseRTT` is the minimum round trip measured.
 
 use rampmeter_units::Duration;
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, require};
+use crate::check::check_first_window;
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// FAST TCP.
@@ -52,10 +53,9 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         if let Some(alpha) = self.alpha {
-            check_positive("alpha", alpha, "packets in the queue")?;
+            check_range("alpha", alpha, 0.1..=1e6, "packets in the queue")?;
         }
-        let gamma = self.gamma;
-        require(gamma > 0.0 && gamma <= 1.0, || format!("gamma is {gamma}: write more than 0 and at most 1"))
+        check_range("gamma", self.gamma, 0.001..=1.0, "of the distance")
     }
 }
 

@@ -17,10 +17,11 @@
 //! `max_ssthresh` packets a round trip. The RFC does not define the threshold after a timeout; here it is the window
 //! after a loss.
 
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_share, require};
+use crate::check::{check_first_window, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// HSTCP.
@@ -66,9 +67,9 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("high_decrease", self.high_decrease)?;
-        check_share("high_p", self.high_p)?;
-        check_share("low_p", self.low_p)?;
+        check_range("high_decrease", self.high_decrease, 0.01..=0.9, "of the window")?;
+        check_range("high_p", self.high_p, 1e-12..=0.1, "of the packets")?;
+        check_range("low_p", self.low_p, 1e-12..=0.1, "of the packets")?;
         if !(self.low_window >= 2.0 && self.high_window > self.low_window && self.high_window.is_finite()) {
             let (low, high) = (self.low_window, self.high_window);
             return Err(format!(

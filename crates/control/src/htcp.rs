@@ -18,11 +18,12 @@
 //!
 //! D does not include idle or application-limited time; the draft leaves this open.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_order, check_positive, check_share};
+use crate::check::{check_first_window, check_order};
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, SlowStart, Windowed};
 
 /// H-TCP.
@@ -65,9 +66,9 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("min_beta", self.min_beta)?;
-        check_share("max_beta", self.max_beta)?;
-        check_positive("change", self.change, "of the throughput")?;
+        check_range("min_beta", self.min_beta, 0.1..=0.99, "of the window")?;
+        check_range("max_beta", self.max_beta, 0.1..=0.99, "of the window")?;
+        check_range("change", self.change, 0.001..=100.0, "of the throughput")?;
         check_order("min_beta", self.min_beta, "max_beta", self.max_beta)
     }
 }

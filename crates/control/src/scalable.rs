@@ -9,10 +9,11 @@
 //! From one loss to the next it takes -log(1 - b) / log(1 + a) = 13.4 round trips at any rate. The paper does not
 //! define the threshold after a timeout; here it is the window after a loss.
 
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share, require};
+use crate::check::check_first_window;
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
 /// Scalable TCP.
@@ -49,10 +50,9 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_positive("increase", self.increase, "packets an acknowledgement")?;
-        check_share("decrease", self.decrease)?;
-        let legacy = self.legacy_window;
-        require(legacy >= 0.0 && legacy.is_finite(), || format!("legacy_window is {legacy}: write 0 packets or more"))
+        check_range("increase", self.increase, 0.0001..=1.0, "packets an acknowledgement")?;
+        check_range("decrease", self.decrease, 0.01..=0.9, "of the window")?;
+        check_range("legacy_window", self.legacy_window, 0.0..=1e6, "packets")
     }
 }
 

@@ -27,10 +27,11 @@
 //! the window is halved once a window of data; the paper has a retransmission timer of its own (section 3.1).
 
 use rampmeter_units::Duration;
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_order, check_positive};
+use crate::check::{check_first_window, check_order};
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// TCP Vegas.
@@ -60,7 +61,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         for (name, packets) in [("alpha", self.alpha), ("beta", self.beta), ("gamma", self.gamma)] {
-            check_positive(name, packets, "packets in the queue")?;
+            check_range(name, packets, 0.1..=1e5, "packets in the queue")?;
         }
         check_order("alpha", self.alpha, "beta", self.beta)
     }

@@ -164,14 +164,23 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Adds `bytes` that were removed to the flow's bytes in flight again: they are in flight, or were until now. So their
-    /// time in flight counts from the flow's last change on.
+    /// Adds `bytes` that were discarded to the flow's bytes in flight again: they are in flight, or were until now. So
+    /// their time in flight counts from the flow's last change on.
     pub fn restore_in_flight(&mut self, flow: FlowId, bytes: Bytes) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         f.in_flight += bytes;
         if let Some((macroflow, _)) = self.macroflow(flow) {
             macroflow.restore(bytes);
         }
+    }
+
+    /// Adds `bytes` that counted as lost to the flow's bytes in flight again: the loss was spurious, so that it says
+    /// nothing about how the network treats the flow.
+    pub fn restore_lost(&mut self, flow: FlowId, bytes: Bytes) {
+        if let Some(Some(f)) = self.flows.get_mut(flow.index()) {
+            f.counts.remove_lost(bytes);
+        }
+        self.restore_in_flight(flow, bytes);
     }
 
     /// Reports that `bytes` of packet `number`, which the flow has notified of, were never sent. A flow that cannot answer

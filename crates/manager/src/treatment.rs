@@ -38,6 +38,11 @@ impl Counts {
         self.lost += lost;
         self.reports += u64::from(received + lost > Bytes::ZERO);
     }
+
+    /// Bytes that counted as lost were not. Those of before the reset no longer count.
+    pub(crate) fn remove_lost(&mut self, bytes: Bytes) {
+        self.lost = self.lost.saturating_sub(bytes);
+    }
 }
 
 /// The same for several flows, in packets.

@@ -101,6 +101,20 @@ fn flows_with_high_loss_are_separated_and_merged_again() {
     assert_eq!(host.macroflow_sizes(), [3, 3, 3]);
 }
 
+/// In each round trip three packets of the second flow count as lost and arrive after all.
+#[test]
+fn spurious_losses_separate_no_flows() {
+    let mut host = Host::new(2);
+    for _ in 0..200 {
+        host.feedback(&[GOOD, BAD]);
+        let (late, flow) = (PACKET * BAD.1, host.flows[1]);
+        host.manager.restore_lost(flow, late);
+        host.manager.report(host.now, flow, &Report { received: late, ..Report::default() });
+        host.manager.segregate(host.now, cm);
+    }
+    assert_eq!(host.macroflow_sizes(), [2, 2]);
+}
+
 #[test]
 fn chance_separates_no_flows() {
     let mut host = Host::new(4);

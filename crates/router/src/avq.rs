@@ -31,7 +31,7 @@ use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure};
 
 /// The initial `C~`, as a share of the link's rate (ns-2's `ecnlim_`).
 const INITIAL: f64 = 0.8;
@@ -101,9 +101,8 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let share = self.gamma > 0.0 && self.gamma <= 1.0;
-        ensure(share, "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended")?;
-        ensure(self.alpha > 0.0 && self.alpha.is_finite(), "`alpha` must be above 0: 0.15 is recommended")?;
+        check_range("gamma", self.gamma, 0.01..=1.0, "of the link; 0.98 is recommended")?;
+        check_range("alpha", self.alpha, 0.0001..=1000.0, "as a gain; 0.15 is recommended")?;
         let max = self.max_virtual_capacity();
         ensure(
             max >= self.gamma && max <= 1000.0,

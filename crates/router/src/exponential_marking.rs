@@ -4,7 +4,7 @@
 //! prices)`, so a sender can read the price of its whole path from the fraction of marked packets (Athuraliya, Li, Low,
 //! Yin, "REM: active queue management", IEEE Network 15(3), 2001, "Sum prices").
 
-use crate::ensure;
+use crate::check_range;
 
 /// Converts prices into marking probabilities.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +25,7 @@ impl ExponentialMarking {
 
     /// Refuses an invalid base.
     pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
-        ensure(
-            phi > 1.0 && phi.is_finite(),
-            format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"),
-        )
+        check_range("phi", phi, 1.0000001..=1e9, &format!("as a base; {recommended} is usual"))
     }
 }
 

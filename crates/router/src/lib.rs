@@ -105,7 +105,7 @@ pub use plain_link::PlainLink;
 pub use prefetch::prefetch;
 pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
-use rampmeter_units::settings::ensure;
+use rampmeter_units::settings::{check_range, ensure};
 pub use registry::{AnyConfig, AnyRouter, Registry};
 pub use router::{Backlog, Discipline, Environment, Hosts, Parcel, Router, Tally, Verdict};
 

@@ -22,7 +22,7 @@ use smart_default::SmartDefault;
 
 use crate::buffer::Room;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure};
 
 /// PIE's settings.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -61,10 +61,9 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let times = self.target > Duration::ZERO && self.update > Duration::ZERO;
         ensure(times, "`target` and `update` must be above 0: \"15 ms\" is recommended for both")?;
-        let gain = |gain: f64| gain > 0.0 && gain.is_finite();
-        let gains = gain(self.alpha) && gain(self.beta);
-        ensure(gains, "`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended")?;
-        ensure((0.0..=1.0).contains(&self.mark_up_to), "`mark_up_to` must be from 0 to 1: 0.1 is recommended")?;
+        check_range("alpha", self.alpha, 0.0001..=1000.0, "per second; 0.125 is recommended")?;
+        check_range("beta", self.beta, 0.0001..=1000.0, "per second; 1.25 is recommended")?;
+        check_range("mark_up_to", self.mark_up_to, 0.0..=1.0, "as a probability; 0.1 is recommended")?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -380,9 +379,9 @@ mod tests {
         for (config, advice) in [
             (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
             (Config { update: Duration::ZERO, ..Config::default() }, "15 ms"),
-            (Config { alpha: f64::NAN, ..Config::default() }, "0.125 and 1.25"),
-            (Config { alpha: f64::INFINITY, ..Config::default() }, "0.125 and 1.25"),
-            (Config { beta: 0.0, ..Config::default() }, "0.125 and 1.25"),
+            (Config { alpha: f64::NAN, ..Config::default() }, "0.125 is recommended"),
+            (Config { alpha: 1e300, ..Config::default() }, "0.0001 to 1000"),
+            (Config { beta: 0.0, ..Config::default() }, "1.25 is recommended"),
             (Config { mark_up_to: 2.0, ..Config::default() }, "0.1"),
         ] {
             assert!(config.check().unwrap_err().contains(advice));

@@ -33,7 +33,7 @@ use smart_default::SmartDefault;
 
 use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure};
 
 /// RED's settings. "Packets" are of `mean_packet` bytes each.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -91,8 +91,13 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |p: f64| p > 0.0 && p <= 1.0;
-        let shares = share(self.max_p) && share(self.weight.unwrap_or(1.0));
-        ensure(shares, "`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values")?;
+        check_range("max_p", self.max_p, 0.0001..=1.0, "as a probability; omit it for the recommended value")?;
+        check_range(
+            "weight",
+            self.weight.unwrap_or(1.0),
+            1e-9..=1.0,
+            "of the average; omit it for the recommended value",
+        )?;
         let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
         let range = share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease);
         ensure(range, "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1")?;

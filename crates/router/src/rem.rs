@@ -23,7 +23,7 @@ use smart_default::SmartDefault;
 use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure};
 
 /// REM's settings; the defaults are ns-2's.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -55,11 +55,9 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let positive = |gain: f64| gain > 0.0 && gain.is_finite();
-        let gains = positive(self.gamma) && positive(self.alpha);
-        ensure(gains, "`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended")?;
-        let target = self.target >= 0.0 && self.target.is_finite();
-        ensure(target, "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended")?;
+        check_range("gamma", self.gamma, 1e-9..=1000.0, "as a gain; 0.001 is recommended")?;
+        check_range("alpha", self.alpha, 0.0001..=1000.0, "as a gain; 0.1 is recommended")?;
+        check_range("target", self.target, 0.0..=1e6, "queued packets; 20 is recommended")?;
         let above_zero = self.update > Duration::ZERO && self.packet > Bytes::ZERO;
         ensure(above_zero, "`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended")?;
         ExponentialMarking::check(self.phi, "1.001")?;

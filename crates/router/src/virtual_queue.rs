@@ -36,7 +36,7 @@ use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range};
 
 /// Settings of virtual-queue marking. All defaults are chosen.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -65,8 +65,7 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let share = self.theta > 0.0 && self.theta <= 1.0;
-        ensure(share, "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended")?;
+        check_range("theta", self.theta, 0.01..=1.0, "of the link's rate; 0.95 is recommended")?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound, self.packet)?;
         Room::check(self.packets, self.bytes)

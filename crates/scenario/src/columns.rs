@@ -80,7 +80,8 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
         Of::number(
             "receive_window_share",
             "part of the time with data to send or in flight in which only the peer's receive window kept data from being \
-             sent; null for datagrams. Above 0.5 the flow is `degraded`",
+             sent; null for datagrams. Above 0.5 the flow is `degraded`, and above 0.1 if the window is smaller than the \
+             bandwidth-delay product",
             |_, flow| flow.limits.receive_window_share(),
         )
         .unit("fraction"),

@@ -151,12 +151,12 @@ const MAX_SAMPLES: u64 = 1_000_000;
 fn meters(item: &Item<'_>, duration: Duration) -> Result<Meters> {
     let section = item.section("[meters]")?;
     section.keys(&["series"])?;
-    let series_every = section.optional("series", |item| match item.positive::<Duration>()? {
+    let item = section.need("series", "series = \"100 ms\"")?;
+    match item.positive::<Duration>()? {
         interval if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES => {
             let wrong = format!("`series` of {interval} in a run of {duration} is more than {MAX_SAMPLES} samples");
             Err(item.error(format!("{wrong} of each flow; take them less often, for example every \"10 ms\"")))
         }
-        interval => Ok(interval),
-    })?;
-    Ok(Meters { series_every })
+        interval => Ok(Meters { series_every: Some(interval) }),
+    }
 }

@@ -230,6 +230,9 @@ fn buffer(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<V
     if !known || packet == Bytes::ZERO {
         return Err(format!("`{key}` cannot be {}; {ADVICE}", Value::Table(table.clone())));
     }
+    if span == Duration::ZERO {
+        return Err(format!("`{key}`: `time` is 0 or missing, and no packet would fit; {ADVICE}"));
+    }
     if rate == Rate::MAX {
         let advice = "give the link a rate, or write packets = 100";
         return Err(format!("`{key}` cannot be given as a time: the link's rate is unlimited; {advice}"));

@@ -1,82 +1,10 @@
 //! Every mistake gives an error of one line with its place and the remedy; none panics.
 
+mod common;
+
+use common::good::{GOOD, check, is_refused};
 use proptest::prelude::*;
-use rampmeter_scenario::{Registries, Scenario, ScenarioError, values};
-
-/// A valid file. The tests below refer to its line numbers.
-const GOOD: &str = r#"title = "T"
-duration = "10 s"
-warmup = "1 s"
-drain = "5 s"
-packet = "1250 B"
-[axes]
-scheme = ["tcp", "fixed"]
-load = [0.3, 0.6]
-[meters]
-series = "100 ms"
-[[link]]
-name = "bottleneck"
-between = ["left", "right"]
-rate = "40 Mb/s"
-delay = "2.5 ms"
-router = { kind = "drop-tail", packets = 100 }
-loss = { per_packet = 0.01 }
-changes = [{ at = "4 s", rate = "20 Mb/s" }]
-reverse = { rate = "20 Mb/s", measure = true }
-[[hosts]]
-name = "source"
-count = 3
-at = "left"
-rate = "1 Gb/s"
-delay = { from = "4 ms", to = "14 ms" }
-[[hosts]]
-name = "sink"
-count = 3
-at = "right"
-rate = "1 Gb/s"
-delay = "1 ms"
-[scheme.tcp]
-controller = "newreno"
-settings = { initial_window = 1 }
-transport = { min_rto = "1 s" }
-[scheme.fixed]
-controller = "fixed-rate"
-settings = { rate = "2 Mb/s" }
-routers = { bottleneck = { kind = "drop-tail", packets = 7 } }
-[[traffic]]
-name = "transfers"
-scheme = "$scheme"
-from = "source"
-to = "sink"
-size = { packets = 20 }
-arrivals = { load = "$load", of = "bottleneck" }
-[[traffic]]
-name = "background"
-scheme = "$scheme"
-from = "sink"
-to = "source"
-duration = "3 s"
-pairs = "any"
-arrivals = { count = 2, at = "1 s", spread = "1 s" }
-"#;
-
-fn check(text: &str) -> Result<(), ScenarioError> {
-    Scenario::parse("x.toml", text)?.check(&Registries::default())
-}
-
-/// The message for `GOOD` with `find` replaced.
-fn message(find: &str, replace: &str) -> String {
-    assert!(GOOD.contains(find), "{find}");
-    check(&GOOD.replacen(find, replace, 1)).expect_err(replace).to_string()
-}
-
-/// Asserts that `GOOD` with `find` replaced is refused in one line that names the line and the remedy.
-fn is_refused(find: &str, replace: &str, line: usize, advice: &str) {
-    let message = message(find, replace);
-    assert!(message.starts_with(&format!("x.toml:{line}: ")), "{replace}: {message}");
-    assert!(message.contains(advice), "{replace}: {message}");
-    assert_eq!(message.lines().count(), 1, "{message}");
-}
+use rampmeter_scenario::{Registries, Scenario, values};
 
 #[test]
 fn the_valid_file_is_accepted() {
@@ -119,101 +47,6 @@ fn invalid_service_curves_are_refused() {
 }
 
 #[test]
-fn invalid_islands_are_refused() {
-    let island = "[[island]]\nname = \"island\"\nborders = [\"left\", \"right\"]\nrouter = { kind = \"drop-tail\" }\n\
-                  settings = { weight = 3 }\nmeasure = true\n";
-    let drop_tail = GOOD.replace("[scheme.tcp]\n", &format!("{island}[scheme.tcp]\n"));
-    let good = drop_tail.replace("{ kind = \"drop-tail\", packets", "{ kind = \"vcp\", packets");
-    check(&good).unwrap();
-    for (find, replace, line, advice) in [
-        ("name = \"island\"\n", "", 32, "[[island]] needs `name`"),
-        ("borders = [\"left\", \"right\"]\n", "", 32, "island `island` needs `borders`"),
-        ("borders = [\"left\", \"right\"]", "borders = [\"left\"]", 34, "name two or more"),
-        ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"left\"]", 34, "two borders called `left`"),
-        ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"rigt\"]", 34, "did you mean `right`?"),
-        ("router = { kind = \"drop-tail\" }\n", "router = { kind = \"droptail\" }\n", 35, "drop-tail"),
-        ("weight = 3", "weight = 0", 36, "1 is usual"),
-        ("weight = 3", "waight = 3", 36, "did you mean `weight`?"),
-        ("measure = true\n[scheme", "mesure = true\n[scheme", 37, "did you mean `measure`?"),
-        ("measure = true\n[scheme", "active = 1\n[scheme", 37, "true or false"),
-        ("measure = true\n[scheme", &format!("{island}[scheme"), 38, "two islands called `island`"),
-        (
-            "weight = 3",
-            "codes = \"ect0-low\"",
-            36,
-            "and the VCP router of link `bottleneck` has \"ect1-low\"; give both",
-        ),
-        (
-            "weight = 3",
-            "load_interval = \"500 ms\"",
-            36,
-            "the VCP router of link `bottleneck` has \"200 ms\"; give both",
-        ),
-        ("\"vcp\", packets = 100", "\"vcp\", packets = 100, codes = \"ect0-low\"", 36, "codes = \"ect1-low\", and"),
-        ("\"vcp\", packets = 100", "\"red\", packets = 100", 34, "`bottleneck` between its borders"),
-        ("\"vcp\", packets = 7", "\"drop-tail\", packets = 7", 34, "give it router = { kind = \"vcp\""),
-    ] {
-        assert!(good.contains(find), "{find}");
-        let message = check(&good.replacen(find, replace, 1)).expect_err(replace).to_string();
-        assert!(message.starts_with(&format!("x.toml:{line}: ")) && message.contains(advice), "{replace}: {message}");
-    }
-}
-
-// An unlimited queue before a link that is never the bottleneck needs no VCP router.
-#[test]
-fn an_island_has_only_vcp_routers_and_faster_unlimited_links() {
-    let link = |rate: &str, router: &str| {
-        format!(
-            "[[link]]\nname = \"more\"\nbetween = [\"right\", \"far\"]\nrate = \"{rate}\"\ndelay = \"1 ms\"\nrouter = {router}\n\
-             [[island]]\nname = \"island\"\nborders = [\"left\", \"far\"]\nrouter = {{ kind = \"drop-tail\" }}\n[[hosts]]\n"
-        )
-    };
-    let wire = "{ kind = \"drop-tail\" }";
-    for (rate, router, is_refused) in [
-        ("1 Gb/s", wire, false),
-        ("40 Mb/s", wire, true),
-        ("1 Gb/s", "{ kind = \"drop-tail\", packets = 100 }", true),
-        ("40 Mb/s", "{ kind = \"vcp\", packets = 100 }", false),
-    ] {
-        let text = GOOD
-            .replace("{ kind = \"drop-tail\", packets", "{ kind = \"vcp\", packets")
-            .replace("at = \"right\"", "at = \"far\"")
-            .replacen("[[hosts]]\n", &link(rate, router), 1);
-        assert_eq!(check(&text).is_err(), is_refused, "{rate}, {router}: {:?}", check(&text));
-        check(&text.replace("borders", "active = false\nborders")).unwrap();
-    }
-}
-
-#[test]
-fn vcp_senders_that_routers_would_misread_are_refused() {
-    let routers = GOOD.replace("{ kind = \"drop-tail\", packets", "{ kind = \"vcp\", packets");
-    let vcp = |settings: &str| {
-        let scheme = format!("controller = \"vcp\"\nsettings = {{ {settings} }}");
-        routers.replace("controller = \"newreno\"\nsettings = { initial_window = 1 }", &scheme)
-    };
-    check(&vcp("initial_window = 1")).unwrap();
-    for (settings, router_value) in [("codes = \"ect0-low\"", "ect1-low"), ("load_interval = \"0.5 s\"", "200 ms")] {
-        let message = check(&vcp(settings)).unwrap_err().to_string();
-        assert!(message.starts_with("x.toml:34: scheme `tcp` has ") && message.contains(router_value), "{message}");
-        assert!(message.contains("`bottleneck`") && message.contains("give both the same"), "{message}");
-        check(&vcp(settings).replace("kind = \"vcp\"", "kind = \"drop-tail\"")).unwrap();
-    }
-    for (controller, kind) in [("vcp", "vcp-plus"), ("vcp-plus", "vcp")] {
-        let message = check(
-            &vcp("initial_window = 1")
-                .replace("controller = \"vcp\"", &format!("controller = \"{controller}\""))
-                .replace("kind = \"vcp\"", &format!("kind = \"{kind}\"")),
-        )
-        .unwrap_err()
-        .to_string();
-        assert!(message.starts_with("x.toml:3") && message.contains("whose codes it would misread"), "{message}");
-    }
-    let without_settings = routers.replace("newreno\"\nsettings = { initial_window = 1 }", "vcp\"");
-    let message = check(&without_settings.replace("packets = 100", "packets = 100, codes = \"ect0-low\"")).unwrap_err();
-    assert!(message.to_string().starts_with("x.toml:32: "), "{message}");
-}
-
-#[test]
 fn invalid_stalls_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "duration = \"2 ms\""),
@@ -252,6 +85,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("warmup = \"1 s\"", "warmup = \"10 s\"", 3, "make it shorter"),
         ("1250 B", "12 B", 5, "64 B to 65535 B"),
         ("series = \"100 ms\"", "series = \"0 ms\"", 10, "more than zero"),
+        ("series = \"100 ms\"\n", "", 9, "[meters] needs `series`, for example series = \"100 ms\""),
         ("series", "every", 10, "there is series"),
         // Axes.
         ("load = [0.3, 0.6]", "lod = [0.3, 0.6]", 46, "did you mean `lod`?"),
@@ -345,6 +179,38 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("count = 2, at = \"1 s\", spread = \"1 s\"", "count = 900000, every = \"1 s\"", 47, "more than 1000000 flows"),
     ] {
         is_refused(find, replace, line, advice);
+    }
+}
+
+#[test]
+fn settings_beyond_sense_name_their_range() {
+    let newreno = "controller = \"newreno\"\nsettings = { initial_window = 1 }";
+    for (controller, settings, advice) in [
+        ("cubic", "beta = 0.000001", "beta is 1e-6: write 0.1 to 0.99 of the window"),
+        ("cubic", "c = 1e300", "c is 1e300: write 0.001 to 1000 packets a second cubed"),
+        ("cubic", "c = nan", "c is NaN: write 0.001 to 1000"),
+        ("hstcp", "high_p = 0.5", "high_p is 0.5: write 0.000000000001 to 0.1 of the packets"),
+        ("vcp", "mi = 1e-9", "mi is 1e-9: write 0.0001 to 1000 of the window; 0.0625 is usual"),
+        ("ledbat", "target = \"1 us\"", "target is 1 us: write 1 ms to 100 ms"),
+    ] {
+        let settings = format!("controller = \"{controller}\"\nsettings = {{ {settings} }}");
+        is_refused(newreno, &settings, 34, advice);
+    }
+    for (router, advice) in [
+        ("kind = \"pie\", alpha = 1e300", "alpha is 1e300: write 0.0001 to 1000 per second; 0.125 is recommended"),
+        ("kind = \"red\", weight = 1e-300", "weight is 1e-300: write 0.000000001 to 1 of the average"),
+        ("kind = \"drop-tail\", packets = { time = \"0 ms\" }", "`packets`: `time` is 0 or missing, and no packet"),
+        ("kind = \"drop-tail\", bytes = { time = \"0 ms\" }", "`bytes`: `time` is 0 or missing, and no packet"),
+    ] {
+        is_refused("kind = \"drop-tail\", packets = 100", router, 16, advice);
+    }
+}
+
+#[test]
+fn a_zero_timeout_is_named() {
+    for timeout in ["min_rto", "syn_timeout"] {
+        let zero = format!("transport = {{ {timeout} = \"0 s\" }}");
+        is_refused("transport = { min_rto = \"1 s\" }", &zero, 35, &format!("{timeout} is zero, which would"));
     }
 }
 

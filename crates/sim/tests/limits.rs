@@ -26,10 +26,31 @@ fn a_receive_window_below_the_bandwidth_delay_product_is_named() {
         let scheme = format!(r#"controller = "{controller}", transport = {{ receive_window = "10 kB" }}"#);
         let (reasons, outcome) = degraded(&with(LINK, scheme.leak()));
         let [reason] = &reasons[..] else { panic!("{controller}: {reasons:?} {:?}", outcome.flows[0].limits) };
-        assert!(reason.contains("receive window of 10 kB") && reason.contains("\"20 kB\""), "{controller}: {reason}");
+        assert!(reason.contains("receive window of 10 kB") && reason.contains("\"50 kB\""), "{controller}: {reason}");
         let share = outcome.flows[0].limits.receive_window_share().unwrap();
         assert!(outcome.links[0].utilization < 0.5 && share > 0.6, "{controller}: {share} {:?}", outcome.links[0]);
     }
+}
+
+/// 10 Gb/s and 302 ms need 378 MB. In 8 s a flow sends for half of the time before a window of 16 MB stops it.
+#[test]
+fn a_small_window_full_for_less_than_half_is_named() {
+    let link = r#"rate = "10 Gb/s", delay = "149 ms", router = { kind = "drop-tail", packets = 250000 }"#;
+    let (reasons, outcome) = degraded(&Dumbbell { duration: "8 s", ..with(link, r#"controller = "bbr""#) });
+    let share = outcome.flows[0].limits.receive_window_share().unwrap();
+    let [reason] = &reasons[..] else { panic!("{share} {reasons:?}") };
+    assert!((0.2..0.5).contains(&share) && reason.contains("more than a tenth of its time"), "{share} {reason}");
+    assert!(reason.contains("receive_window = \"760 MB\""), "{reason}");
+}
+
+/// Copa keeps some packets in the queue, so a window of 1.1 bandwidth-delay products stops it at times. The link is busy.
+#[test]
+fn a_larger_window_that_is_full_at_times_is_not_named() {
+    let scheme = r#"controller = "copa", transport = { receive_window = "28 kB" }"#;
+    let (reasons, outcome) = degraded(&with(LINK, scheme));
+    let share = outcome.flows[0].limits.receive_window_share().unwrap();
+    assert!((0.1..0.5).contains(&share) && outcome.links[0].utilization > 0.95, "{share} {:?}", outcome.links[0]);
+    assert_eq!(reasons, [""; 0]);
 }
 
 #[test]

@@ -138,10 +138,10 @@ impl Config {
         if self.delayed_ack > Duration::from_millis(500) {
             return Err(format!("delayed_ack is {}: give at most 500 ms (RFC 5681 section 4.2)", self.delayed_ack));
         }
-        if self.syn_timeout == Duration::ZERO || self.min_rto == Duration::ZERO {
-            return Err(
-                "syn_timeout or min_rto is zero, which would retransmit without end: give for example \"1 s\"".into()
-            );
+        for (name, timeout) in [("syn_timeout", self.syn_timeout), ("min_rto", self.min_rto)] {
+            if timeout == Duration::ZERO {
+                return Err(format!("{name} is zero, which would retransmit without end: give for example \"1 s\""));
+            }
         }
         if self.delayed_ack > Duration::ZERO && self.delayed_ack >= self.min_rto {
             let wrong = format!("delayed_ack is {}, and min_rto {}", self.delayed_ack, self.min_rto);

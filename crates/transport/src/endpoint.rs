@@ -257,7 +257,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         feedback: RouterFeedback,
     ) {
         if packet_feedback.is_undone {
-            self.manager.restore_in_flight(flow, packet_feedback.change.restored);
+            self.manager.restore_lost(flow, packet_feedback.change.restored);
             self.manager.undo(now, flow);
         }
         if packet_feedback.is_new() {

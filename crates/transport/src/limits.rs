@@ -70,12 +70,17 @@ pub(crate) struct LimitMeter {
     since: Time,
     /// The last departure or delivery.
     last_progress: Time,
+    /// The last time at which the peer's window kept it from sending.
+    blocked_at: Time,
 }
 
 impl LimitMeter {
     /// From now on the connection `waits` for this.
     #[inline]
     pub(crate) fn update(&mut self, now: Time, waits: Waits) {
+        if waits == Waits::ReceiveWindow {
+            self.blocked_at = now;
+        }
         if self.waits != waits {
             self.limits = self.limits_at(now);
             (self.waits, self.since) = (waits, now);
@@ -104,9 +109,10 @@ impl LimitMeter {
         self.last_progress = now;
     }
 
-    /// Up to the last departure or delivery.
+    /// Up to the last departure or delivery, or to the last time at which the peer's window was closed: one that never
+    /// opens permits neither.
     pub(crate) fn limits(&self) -> Limits {
-        self.limits_at(self.last_progress)
+        self.limits_at(self.last_progress.max(self.blocked_at))
     }
 
     fn limits_at(&self, now: Time) -> Limits {
@@ -153,6 +159,17 @@ mod tests {
         let limits = meter.limits();
         assert_eq!((limits.busy, limits.receive_window), (Duration::from_secs(8), Duration::from_secs(4)));
         assert_eq!((limits.receive_window_share(), limits.without_receipt_share()), (Some(0.5), None));
+    }
+
+    #[test]
+    fn a_window_that_never_opens_counts_as_a_limit() {
+        let mut meter = LimitMeter::default();
+        meter.update(at(1), Waits::Network);
+        meter.on_departure(at(2));
+        meter.update(at(2), Waits::ReceiveWindow);
+        meter.update(at(17), Waits::ReceiveWindow); // the peer has answered a probe
+        let limits = meter.limits();
+        assert_eq!((limits.busy, limits.receive_window), (Duration::from_secs(16), Duration::from_secs(15)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod codes;
 mod common;
 mod delivery;
 mod false_feedback;
+mod limits;
 mod packet_size;
 mod recovery;
 mod stamps;

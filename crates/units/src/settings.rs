@@ -1,5 +1,7 @@
 //! Reads settings from a table of keys and values, with errors in the words of the file instead of Rust types.
 
+use std::ops::RangeInclusive;
+
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -15,6 +17,12 @@ pub fn checked<T: Settings>(table: &Table) -> Result<T, String> {
 /// Refuses settings for which a condition does not hold, with `message`: what is wrong, and what to write instead.
 pub fn ensure(holds: bool, message: impl Into<String>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message.into()) }
+}
+
+/// Refuses a setting `name` outside of `range`, with a message that ends with `more`: the unit, or what is usual.
+pub fn check_range(name: &str, value: f64, range: RangeInclusive<f64>, more: &str) -> Result<(), String> {
+    // `{:?}` writes 1e300 with five characters instead of 301.
+    ensure(range.contains(&value), format!("{name} is {value:?}: write {} to {} {more}", range.start(), range.end()))
 }
 
 /// Reads `table`; an error names the wrong key and the remedy.

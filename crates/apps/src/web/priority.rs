@@ -2,7 +2,7 @@
 //! vector `[o1 : r1, ...]`), in the header `Priority` of RFC 9218: `Priority: u=1`.
 //!
 //! ```text
-//! u, 0 to 7, 3 if absent:   weight = 2^(3 - u)                        8 for u=0, 1 for u=3, 1/16 for u=7
+//! urgency `u`, 0 to 7, 3 if absent:   weight = 2^(3 - urgency)        8 for u=0, 1 for u=3, 1/16 for u=7
 //! ```
 //!
 //! Each level halves the fraction. RFC 9218 (section 10) recommends to send the more urgent response first, which a
@@ -14,7 +14,7 @@
 pub(crate) const DEFAULT: u8 = 3;
 
 /// The urgency in the values of the header `Priority`, a dictionary of structured fields (RFC 9651, section 3.2): of
-/// several members `u` the last one counts. One that is no integer from 0 to 7 is ignored.
+/// several urgencies (members `u`) the last one counts. One that is no integer from 0 to 7 is ignored.
 pub(crate) fn urgency(values: &[&[u8]]) -> u8 {
     let members = values.iter().flat_map(|value| value.split(|byte| *byte == b','));
     let mut urgencies = members.filter_map(|member| match member.split(|byte| *byte == b';').next()?.trim_ascii() {

@@ -7,6 +7,9 @@ use rampmeter_wire::CM_HEADER_BYTES;
 use super::*;
 use crate::inner_udp::{UDP, write_header};
 
+#[path = "host_refusal_tests.rs"]
+mod refusals;
+
 const FAR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9)), 2961);
 const PROGRAM: SocketAddr = SocketAddr::new(PEER.ip(), 4000);
 const DATA: usize = 1000;
@@ -466,21 +469,6 @@ fn a_report_of_the_program_ends_its_headers() {
 }
 
 #[test]
-fn a_restarted_receiver_gets_other_headers() {
-    let mut pair = Pair::new();
-    pair.request_for(1200);
-    let (old, before) = (pair.socket, pair.delivered);
-    pair.receiver = communicating();
-    pair.receiver.listen(1, 5000, true).unwrap();
-    pair.request_for(2000);
-    assert!(pair.socket.is_some() && pair.socket != old);
-    assert!(pair.delivered > before + 100, "{before}, {}", pair.delivered);
-    pair.request_for(3000);
-    pair.run(2000);
-    assert_eq!(in_flight(&pair.sender), Bytes::ZERO, "those sent to the old one are not in flight forever");
-}
-
-#[test]
 fn a_packet_above_the_mtu_counts_as_without_a_header() {
     let mut pair = Pair::new();
     let tag = pair.socket.map(|socket| socket.header.tag);
@@ -488,36 +476,4 @@ fn a_packet_above_the_mtu_counts_as_without_a_header() {
     send(&mut pair.sender, at(pair.now), A, Command::Notify { sent, tag });
     let headers = OWN_HEADERS.saturating_sub(Bytes::new(CM_HEADER_BYTES as u64));
     assert_eq!(in_flight(&pair.sender), before + sent + headers);
-}
-
-#[test]
-fn a_refusal_after_a_restart_ends_the_headers() {
-    let mut pair = Pair::new();
-    pair.request_for(3000);
-    assert!(pair.numbers > 1500, "{}: more than a refusal may be late", pair.numbers);
-    pair.receiver = communicating();
-    pair.receiver.listen(1, 5000, true).unwrap();
-    pair.request_for(2000);
-    assert!(pair.socket.is_some());
-    pair.receiver.listen(1, 5000, false).unwrap();
-    pair.receiver.listen(1, 5001, true).unwrap();
-    pair.request_for(100);
-    assert_eq!(pair.socket, None);
-}
-
-#[test]
-fn a_port_without_a_program_refuses_headers() {
-    let mut pair = Pair::new();
-    pair.receiver.listen(1, 5000, false).unwrap();
-    pair.receiver.listen(1, 5001, true).unwrap();
-    pair.request_for(100);
-    assert_eq!((pair.socket, pair.delivered), (None, 0));
-}
-
-#[test]
-fn a_flow_without_a_port_gets_no_headers() {
-    let mut host = communicating();
-    open(&mut host, at(0), A, "192.0.2.9:0");
-    send(&mut host, at(0), A, Command::Header { token: 7 });
-    assert_eq!(notices(&mut host), [(A, Notice::Done { token: 7, result: Err(Error::Destination) })]);
 }

@@ -42,13 +42,14 @@
 mod delays;
 mod share;
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
 use self::delays::Delays;
 use self::share::Share;
-use crate::check::{check_first_window, check_range};
+use crate::check::check_first_window;
 use crate::episode::Episode;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 

@@ -100,8 +100,9 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         let target = self.target();
-        require(target > Duration::ZERO && target <= LEDBAT_TARGET, || {
-            format!("target is {target}: write more than 0 ms and at most {LEDBAT_TARGET}, RFC 6817's maximum")
+        let min = Duration::from_millis(1);
+        require((min..=LEDBAT_TARGET).contains(&target), || {
+            format!("target is {target}: write {min} to {LEDBAT_TARGET}, RFC 6817's maximum")
         })
     }
 }

@@ -1,10 +1,11 @@
 //! Every number of PCP, with its section of the paper or the reason for its value: settings first, then constants.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_range, require};
+use crate::check::require;
 
 /// Settings of PCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,6 +172,13 @@ pub(super) const MIN_ROUND_TRIP: Duration = Duration::from_millis(2);
 
 /// The maximum time between two packets, which sets the minimum base rate.
 pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
+
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
+pub(crate) const MAX_UNANSWERED: u64 = 3;
+
+/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
+pub(crate) const MAX_RTT: Duration = Duration::from_secs(60);
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {

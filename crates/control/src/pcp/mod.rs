@@ -86,6 +86,7 @@ pub use self::config::Config;
 use self::config::{
     MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_ROUND_TRIP, MISSING_RECEIPTS, OUTLIER, TIMER_SLACK,
 };
+pub(crate) use self::config::{MAX_RTT, MAX_UNANSWERED};
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
 use self::growth::Rise;
@@ -98,13 +99,6 @@ use self::search::Search;
 use self::start::{Cut, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
-
-/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
-/// loss is a single loss.
-pub(crate) const MAX_UNANSWERED: u64 = 3;
-
-/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
-pub(crate) const MAX_RTT: Duration = Duration::from_secs(60);
 
 /// PCP.
 #[derive(Debug, Clone)]

@@ -1,10 +1,11 @@
 //! The numbers in PCP's paper, each with its section. The paper's values are the defaults.
 
 use rampmeter_units::Rate;
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_range, require};
+use crate::check::require;
 
 /// Settings of PCP as its paper describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -38,11 +38,12 @@
 //! not become smaller at rates below two packets in `rtt_virt`. Nothing detects a classic router that marks ECT(1) packets,
 //! as RFC 9331, section 4.3, requires: behind one a flow takes more than its share of classic ones.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::check::{check_first_window, check_range, check_share, require};
+use crate::check::{check_first_window, require};
 use crate::episode::Episode;
 use crate::marked_share::{MarkedShare, Reported};
 use crate::pacer::Pacer;
@@ -84,7 +85,7 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("gain", self.gain)?;
+        check_range("gain", self.gain, 0.0001..=0.99, "as a weight")?;
         check_range("max_intervals", self.max_intervals, 1.0..=10.0, "intervals")?;
         let error = || "min_rate is 0 b/s, so a flow could stop for ever: write min_rate = \"100 kb/s\"".into();
         require(self.min_rate > Rate::ZERO, error)

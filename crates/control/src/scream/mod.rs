@@ -84,8 +84,8 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let error = || "target is 0 s, a queueing delay that every packet exceeds: write target = \"60 ms\"".into();
-        require(self.target > Duration::ZERO, error)?;
+        let error = || format!("target is {}: write \"1 ms\" to \"1 s\"; \"60 ms\" is usual", self.target);
+        require((Duration::from_millis(1)..=Duration::from_secs(1)).contains(&self.target), error)?;
         let error = || "max_rate is below the minimum pacing rate: write max_rate = \"50 kb/s\" or more".into();
         require(self.max_rate >= RATE_PACE_MIN, error)
     }

@@ -1,9 +1,9 @@
 //! The settings. The surviving text of the report has no values, so all defaults are chosen here; none is the report's.
 
+use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_positive, check_range, check_share, require};
 
 /// Settings of a Stable TCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,11 +57,9 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_share("gain", self.gain)?;
-        check_share("max_decrease", self.max_decrease)?;
-        check_positive("sharing", self.sharing, "packets a second")?;
-        let error = || format!("sharing is {} packets a second: write at most 1e9; 10 is usual", self.sharing);
-        require(self.sharing <= 1e9, error)?;
+        check_range("gain", self.gain, 1e-9..=0.999, "packets")?;
+        check_range("max_decrease", self.max_decrease, 0.001..=0.99, "of the window")?;
+        check_range("sharing", self.sharing, 0.001..=1e9, "packets a second; 10 is usual")?;
         check_range("min_window", self.min_window, 1e-3..=1.0, "packets")?;
         check_range("initial_window", self.initial_window, self.min_window..=1e6, "packets")?;
         check_range("soft_start_decrease", self.soft_start_decrease, 0.0..=1e6, "packets")?;

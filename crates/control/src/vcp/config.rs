@@ -1,10 +1,15 @@
 //! The settings of the end host: the lower part of VCP's Table I, and values that the paper leaves open.
 
+use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::check_first_window;
+
+/// The bounds of the load interval.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Settings of a VCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,27 +137,19 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.load_interval == Duration::ZERO {
-            return Err("load_interval is 0: write the load interval of the routers, usually \"200 ms\"".into());
-        }
-        if self.md.is_nan() || self.md <= 0.0 || self.md >= 1.0 {
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&self.load_interval) {
+            let interval = self.load_interval;
             return Err(format!(
-                "md is {}: write the share of the window after a cut, more than 0 and less than 1; VCP's is 0.875",
-                self.md
+                "load_interval is {interval}: write that of the routers, {MIN_INTERVAL} to {MAX_INTERVAL}; 200 ms is usual"
             ));
         }
-        for (name, value, max, usual) in [
-            ("mi", self.mi, 1000.0, "0.0625"),
-            ("ai", self.ai, 1000.0, "1"),
-            ("mi_limit", self.mi_limit, 1000.0, "2.5"),
-            ("ai_limit", self.ai_limit, 1000.0, "10"),
-            ("weight", self.weight, 1000.0, "1"),
-            ("min_window", self.min_window, 1.0, "0.05"),
-        ] {
-            if !(value > 0.0 && value <= max) {
-                return Err(format!("{name} is {value}: write more than 0 and at most {max}; {usual} is usual"));
-            }
-        }
+        check_range("md", self.md, 0.1..=0.999, "of the window; VCP's is 0.875")?;
+        check_range("mi", self.mi, 0.0001..=1000.0, "of the window; 0.0625 is usual")?;
+        check_range("ai", self.ai, 0.001..=1000.0, "packets; 1 is usual")?;
+        check_range("mi_limit", self.mi_limit, 0.001..=1000.0, "load intervals; 2.5 is usual")?;
+        check_range("ai_limit", self.ai_limit, 0.001..=1000.0, "as a factor; 10 is usual")?;
+        check_range("weight", self.weight, 0.001..=1000.0, "as a factor; 1 is usual")?;
+        check_range("min_window", self.min_window, 0.001..=1.0, "packets; 0.05 is usual")?;
         if self.tcp_friendly && self.ai != Self::default().ai {
             return Err(
                 "ai does nothing with tcp_friendly, which replaces it with 3 (1 - md) / (1 + md): remove one of them"

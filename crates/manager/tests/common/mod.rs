@@ -1,5 +1,7 @@
 //! A manager of flows under the Congestion Manager's controller, and what they send and report.
 
+pub(crate) mod recorder;
+
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Sharing};

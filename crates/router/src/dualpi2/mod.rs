@@ -37,7 +37,9 @@ use smart_default::SmartDefault;
 use crate::buffer::Room;
 use crate::delays::Delays;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
+use crate::{
+    Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure,
+};
 
 /// The buffer where no limit is given (appendix A.1, `limit`).
 const BUFFER: Duration = Duration::from_millis(250);
@@ -99,15 +101,10 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let times = self.target > Duration::ZERO && self.update > Duration::ZERO;
         ensure(times, "`target` and `update` must be above 0: \"15 ms\" and \"16 ms\" are recommended")?;
-        let gain = |gain: f64| gain > 0.0 && gain.is_finite();
-        ensure(
-            gain(self.alpha) && gain(self.beta),
-            "`alpha` and `beta` must be above 0: 0.16 and 3.2 are recommended",
-        )?;
-        let coupling = self.coupling >= 1.0 && self.coupling.is_finite();
-        ensure(coupling, "`coupling` must be 1 or more: 2 is recommended")?;
-        let share = self.classic_share > 0.0 && self.classic_share < 1.0;
-        ensure(share, "`classic_share` must be above 0 and below 1: 0.1 is recommended")?;
+        check_range("alpha", self.alpha, 0.0001..=1000.0, "per second; 0.16 is recommended")?;
+        check_range("beta", self.beta, 0.0001..=1000.0, "per second; 3.2 is recommended")?;
+        check_range("coupling", self.coupling, 1.0..=100.0, "as a factor; 2 is recommended")?;
+        check_range("classic_share", self.classic_share, 0.001..=0.999, "of the link; 0.1 is recommended")?;
         ensure(
             self.time_shift.is_none() || self.scheduler == Scheduler::TimeShifted,
             "`time_shift` does nothing with this `scheduler`: write scheduler = \"time-shifted\", or remove it",

@@ -196,10 +196,10 @@ fn invalid_settings_are_refused() {
     for (config, advice) in [
         (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
         (Config { update: Duration::ZERO, ..Config::default() }, "16 ms"),
-        (Config { alpha: f64::NAN, ..Config::default() }, "0.16 and 3.2"),
-        (Config { alpha: 0.0, ..Config::default() }, "0.16 and 3.2"),
+        (Config { alpha: f64::NAN, ..Config::default() }, "0.16 is recommended"),
+        (Config { alpha: 0.0, ..Config::default() }, "0.16 is recommended"),
         (Config { classic_share: 0.0, ..Config::default() }, "0.1"),
-        (Config { beta: -1.0, ..Config::default() }, "0.16 and 3.2"),
+        (Config { beta: -1.0, ..Config::default() }, "3.2 is recommended"),
         (Config { coupling: 0.5, ..Config::default() }, "2 is"),
         (Config { classic_share: 1.0, ..Config::default() }, "0.1"),
     ] {

@@ -6,7 +6,7 @@ use smart_default::SmartDefault;
 
 use super::target;
 use crate::buffer::Room;
-use crate::{Settings, ensure};
+use crate::{Settings, check_range, ensure};
 
 /// Settings of a VCP router. Without a limit no packet is dropped.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -65,24 +65,15 @@ impl Settings for Config {
             ("max_mark_probability", self.max_mark_probability, 0.02),
             ("goal_step", self.goal_step, 0.01),
         ] {
-            ensure(
-                value > 0.0 && value <= 1.0,
-                format!("{name} = {value} is not a share: write a number above 0, at most 1; VCP's is {usual}"),
-            )?;
+            check_range(name, value, 0.0001..=1.0, &format!("as a share; VCP's is {usual}"))?;
         }
         let Self { queue_memory, queue_weight, mark_all_from, .. } = *self;
         ensure(
             (0.0..1.0).contains(&queue_memory),
             format!("queue_memory = {queue_memory}: write a number from 0 to below 1; VCP's is 0.875"),
         )?;
-        ensure(
-            (0.0..=1000.0).contains(&queue_weight),
-            format!("queue_weight = {queue_weight}: write a number from 0 to 1000; VCP's is 0.5"),
-        )?;
-        ensure(
-            mark_all_from > 1.0,
-            format!("mark_all_from = {mark_all_from}: write a number above 1, where overload begins"),
-        )?;
+        check_range("queue_weight", queue_weight, 0.0..=1000.0, "as a factor; VCP's is 0.5")?;
+        check_range("mark_all_from", mark_all_from, 1.001..=1000.0, "as a load; overload begins at 1")?;
         ensure(
             self.load_interval > Duration::ZERO && self.queue_interval > Duration::ZERO,
             "load_interval and queue_interval cannot be 0; VCP's are \"200 ms\" and \"10 ms\"",

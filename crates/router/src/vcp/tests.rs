@@ -165,7 +165,7 @@ fn errors_of_settings_contain_the_remedy() {
         (Config { transition: 1.5, ..Config::default() }, "0.8"),
         (Config { queue_memory: 1.0, ..Config::default() }, "0.875"),
         (Config { queue_weight: f64::NAN, ..Config::default() }, "0.5"),
-        (Config { mark_all_from: 1.0, ..Config::default() }, "above 1"),
+        (Config { mark_all_from: 1.0, ..Config::default() }, "1.001 to 1000"),
         (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
         (Config { queue_interval: Duration::ZERO, ..Config::default() }, "cannot be 0"),
         (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),

@@ -45,7 +45,7 @@ use smart_default::SmartDefault;
 
 use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, check_range, ensure};
 use feedback::FeedbackPool;
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
@@ -79,15 +79,9 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.alpha > 0.0 && self.alpha <= 1.0,
-            format!("alpha = {} is not a share: write a number above 0, at most 1; XCP's is 0.4", self.alpha),
-        )?;
+        check_range("alpha", self.alpha, 0.001..=1.0, "as a share; XCP's is 0.4")?;
         for (name, value, paper) in [("beta", self.beta, 0.226), ("gamma", self.gamma, 0.1)] {
-            ensure(
-                (0.0..=1.0).contains(&value),
-                format!("{name} = {value} is not a share: write a number from 0 to 1; XCP's is {paper}"),
-            )?;
+            check_range(name, value, 0.0..=1.0, &format!("as a share; XCP's is {paper}"))?;
         }
         let Self { initial_interval: initial, min_interval: min, max_interval: max, .. } = *self;
         ensure(min > Duration::ZERO, "min_interval is 0, so the timer would never stop: write for example \"1 ms\"")?;

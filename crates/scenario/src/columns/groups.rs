@@ -239,16 +239,19 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
             "media: share of the frames that arrived after the deadline, or not at all, mean over flows",
             |run, group| group.mean(run, |flow| flow.report.late_share),
         )
-        .unit("fraction"),
+        .unit("fraction")
+        .shown("late %", 1e2, 1),
         Of::number(
             "frame_delay_p50_mean_s",
             "media: median of the delays of frames from capture to complete arrival, mean over flows",
             |run, group| group.mean(run, |flow| flow.report.frame_delay_p50_s),
-        ),
+        )
+        .shown("frame p50 ms", 1e3, 0),
         Of::number(
             "frame_delay_p99_mean_s",
             "media: 99th percentile of these delays, mean over flows",
             |run, group| group.mean(run, |flow| flow.report.frame_delay_p99_s),
-        ),
+        )
+        .shown("frame p99 ms", 1e3, 0),
     ]
 }

@@ -13,7 +13,8 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
             "utilization",
-            "bytes sent divided by the bytes that the rate allowed, 0 to 1; 0 if the rate is unlimited",
+            "bytes sent divided by the bytes that the rate allowed, 0 to 1: an outage allows none, so it does not count; 0 if \
+             the rate is unlimited",
             |_, link| link.utilization,
         )
         .unit("fraction")

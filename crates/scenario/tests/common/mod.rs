@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod good;
+
 use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError};
 
 /// Four hosts on each side of a link. Each test appends the last keys of the traffic.
