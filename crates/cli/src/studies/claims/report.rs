@@ -23,7 +23,7 @@ pub(super) fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: 
                 verdict.measured.map_or("none".into(), digits),
                 claim.unit().to_owned(),
                 verdict.holds.map_or("skipped", |holds| if holds { "yes" } else { "no" }).into(),
-                if claim.status == Status::Holds { "holds" } else { "open" }.into(),
+                status_of(verdict).into(),
             ]
         })
         .collect();
@@ -40,6 +40,16 @@ pub(super) fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: 
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
+/// The status of a claim. A claim that was not judged, and has no current recorded result either, has none.
+fn status_of(verdict: &ClaimResult<'_>) -> &'static str {
+    match (verdict.claim.recorded, verdict.claim.status) {
+        (Standing::Missing, _) if verdict.holds.is_none() => "not recorded",
+        (Standing::Stale, _) if verdict.holds.is_none() => "out of date",
+        (_, Status::Holds) => "holds",
+        (_, Status::Open) => "open",
+    }
+}
+
 fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Option<String> {
     let claim = verdict.claim;
     // A status refers to complete runs, so fewer or shorter runs cannot contradict it.
