@@ -8,6 +8,7 @@ mod evaluate;
 mod interrupt;
 mod run;
 mod trace;
+mod wrap;
 
 use std::process::ExitCode;
 
