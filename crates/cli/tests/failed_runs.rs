@@ -105,24 +105,6 @@ expect = { at_most = 1 }
 status = "holds"
 "#;
 
-const QUESTIONS: &str = r#"
-[[section]]
-id = "6.1"
-title = "Wired paths"
-level = "should"
-asks = "How long do transfers take?"
-
-[[question]]
-id = "completion"
-section = "6.1"
-asks = "How long does a transfer of 100 kB take?"
-scenario = "small.toml"
-quick = true
-metric = { mean = "flows.fct_mean_s" }
-expect = { at_most = 1 }
-because = "judgement: ten round trips are 0.24 s"
-"#;
-
 fn main() -> ExitCode {
     let is_command =
         std::env::args().nth(1).is_some_and(|first| ["run", "claims", "evaluate"].contains(&first.as_str()));
@@ -209,14 +191,7 @@ fn claims_with_failed_runs_fail() {
 }
 
 fn evaluations_with_failed_runs_fail() {
-    let workspace = workspace("failed_evaluation");
-    let mine = workspace.0.join("mine");
-    std::fs::create_dir(&mine).unwrap();
-    let scenario = SMALL.replacen("duration", "schemes = \"schemes.toml\"\nduration", 1);
-    let scenario = scenario.replacen("[scheme.tcp]\ncontroller = \"newreno\"\n", "", 1);
-    std::fs::write(mine.join("small.toml"), scenario).unwrap();
-    std::fs::write(mine.join("schemes.toml"), "[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
-    std::fs::write(mine.join("questions.toml"), QUESTIONS).unwrap();
+    let workspace = Workspace::asking("failed_evaluation");
     let arguments = ["evaluate", "--controller", "wrong", "--against", "tcp", "--questions", "mine", "--json"];
     let output = command(&workspace, &arguments);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
