@@ -188,6 +188,9 @@ fn claims_with_failed_runs_fail() {
     let claim = &json["claims"][0];
     assert_eq!(claim["holds"], false, "{claim}");
     assert!(claim["reason"].as_str().unwrap().starts_with("a run failed, at scheme = \"nan-window\""), "{claim}");
+    let strict = command(&workspace, &["claims", "mine", "--json", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1), "the check decides: {}", text(&strict.stderr));
+    assert_lines(&failed(&strict));
 }
 
 fn evaluations_with_failed_runs_fail() {
@@ -201,4 +204,16 @@ fn evaluations_with_failed_runs_fail() {
     let answers = &json["evaluation"]["sections"][0]["questions"][0]["answers"];
     assert_eq!((&answers[0]["verdict"], &answers[1]["verdict"]), (&"fails".into(), &"passes".into()), "{answers}");
     assert_eq!(json["evaluation"]["failed"].as_array().unwrap().len(), 2);
+
+    // In the baseline the controller did what its rival does.
+    let mut baseline = json["evaluation"].clone();
+    let answers = &mut baseline["sections"][0]["questions"][0]["answers"];
+    let good = answers[1].clone();
+    for part in ["verdict", "worst", "values"] {
+        answers[0][part] = good[part].clone();
+    }
+    std::fs::write(workspace.0.join("baseline.json"), baseline.to_string()).unwrap();
+    let gate = command(&workspace, &[&arguments[..], &["--baseline", "baseline.json"]].concat());
+    assert_eq!(gate.status.code(), Some(1), "the check decides: {}", text(&gate.stderr));
+    assert_eq!(failed(&gate).len(), 2);
 }
