@@ -7,8 +7,8 @@
 //! }
 //! ```
 //!
-//! Exit codes: 0 success; 1 the command, a claim or a transfer failed; 2 the input is invalid; 3 some of several files or
-//! runs failed; 130 interrupted. Every error is one line on standard error. With `--json`, standard output has only the JSON object.
+//! Exit codes: 0 success; 1 the command, a check or a transfer failed; 2 the input is invalid; 3 some of several files or
+//! runs failed, and no check did; 130 interrupted. Every error is one line on standard error. With `--json`, standard output has only the JSON object.
 
 mod cm;
 mod failure;

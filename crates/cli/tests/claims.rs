@@ -272,6 +272,8 @@ fn recorded_results_are_kept_and_compared_with_statuses() {
     assert!(text(&missing.stdout).starts_with("kept\n"), "{}", text(&missing.stdout));
     let unrecorded = text(&run(&["--recorded", "--strict"]).stdout);
     assert!(unrecorded.contains("skipped    kept: ") && unrecorded.contains("use --record\n"), "{unrecorded}");
+    let row = |text: &str| text.lines().find(|line| line.starts_with("kept")).unwrap_or_default().to_owned();
+    assert!(row(&unrecorded).ends_with("  skipped  not recorded"), "{unrecorded}");
     let recorded = run(&["--record"]);
     assert!(text(&recorded.stdout).contains("expected above 1 RTT: holds\n"), "{}", text(&recorded.stdout));
     assert!(text(&recorded.stdout).ends_with("measured.json: 0 of 1 claims have no current result\n"));
@@ -290,6 +292,9 @@ fn recorded_results_are_kept_and_compared_with_statuses() {
     assert_eq!(run(&["--strict", "--quick"]).status.code(), Some(0));
     std::fs::write(&path, measured.replace("\"measured\":", "\"measured\":1")).unwrap();
     assert!(text(&run(&[]).stdout).contains("\ndrift      kept: "));
+    std::fs::write(&path, measured.replace("\"digest\":\"", "\"digest\":\"of other runs ")).unwrap();
+    let stale = text(&run(&["--recorded"]).stdout);
+    assert!(row(&stale).ends_with("  skipped  out of date") && stale.contains("is of other runs"), "{stale}");
     std::fs::write(&path, measured.replace("\"holds\":true", "\"holds\":false")).unwrap();
     let contradicted = run(&["--strict", "--quick"]);
     assert_eq!(contradicted.status.code(), Some(1));

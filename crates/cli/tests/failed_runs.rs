@@ -105,24 +105,6 @@ expect = { at_most = 1 }
 status = "holds"
 "#;
 
-const QUESTIONS: &str = r#"
-[[section]]
-id = "6.1"
-title = "Wired paths"
-level = "should"
-asks = "How long do transfers take?"
-
-[[question]]
-id = "completion"
-section = "6.1"
-asks = "How long does a transfer of 100 kB take?"
-scenario = "small.toml"
-quick = true
-metric = { mean = "flows.fct_mean_s" }
-expect = { at_most = 1 }
-because = "judgement: ten round trips are 0.24 s"
-"#;
-
 fn main() -> ExitCode {
     let is_command =
         std::env::args().nth(1).is_some_and(|first| ["run", "claims", "evaluate"].contains(&first.as_str()));
@@ -206,17 +188,13 @@ fn claims_with_failed_runs_fail() {
     let claim = &json["claims"][0];
     assert_eq!(claim["holds"], false, "{claim}");
     assert!(claim["reason"].as_str().unwrap().starts_with("a run failed, at scheme = \"nan-window\""), "{claim}");
+    let strict = command(&workspace, &["claims", "mine", "--json", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1), "the check decides: {}", text(&strict.stderr));
+    assert_lines(&failed(&strict));
 }
 
 fn evaluations_with_failed_runs_fail() {
-    let workspace = workspace("failed_evaluation");
-    let mine = workspace.0.join("mine");
-    std::fs::create_dir(&mine).unwrap();
-    let scenario = SMALL.replacen("duration", "schemes = \"schemes.toml\"\nduration", 1);
-    let scenario = scenario.replacen("[scheme.tcp]\ncontroller = \"newreno\"\n", "", 1);
-    std::fs::write(mine.join("small.toml"), scenario).unwrap();
-    std::fs::write(mine.join("schemes.toml"), "[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
-    std::fs::write(mine.join("questions.toml"), QUESTIONS).unwrap();
+    let workspace = Workspace::asking("failed_evaluation");
     let arguments = ["evaluate", "--controller", "wrong", "--against", "tcp", "--questions", "mine", "--json"];
     let output = command(&workspace, &arguments);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
@@ -226,4 +204,16 @@ fn evaluations_with_failed_runs_fail() {
     let answers = &json["evaluation"]["sections"][0]["questions"][0]["answers"];
     assert_eq!((&answers[0]["verdict"], &answers[1]["verdict"]), (&"fails".into(), &"passes".into()), "{answers}");
     assert_eq!(json["evaluation"]["failed"].as_array().unwrap().len(), 2);
+
+    // In the baseline the controller did what its rival does.
+    let mut baseline = json["evaluation"].clone();
+    let answers = &mut baseline["sections"][0]["questions"][0]["answers"];
+    let good = answers[1].clone();
+    for part in ["verdict", "worst", "values"] {
+        answers[0][part] = good[part].clone();
+    }
+    std::fs::write(workspace.0.join("baseline.json"), baseline.to_string()).unwrap();
+    let gate = command(&workspace, &[&arguments[..], &["--baseline", "baseline.json"]].concat());
+    assert_eq!(gate.status.code(), Some(1), "the check decides: {}", text(&gate.stderr));
+    assert_eq!(failed(&gate).len(), 2);
 }

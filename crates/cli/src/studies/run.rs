@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
     let failed: Vec<&Unfinished> = unfinished().filter(|it| it.is_failed).collect();
-    let code = report_failed(failed.iter().copied(), ExitCode::SUCCESS);
+    let code = report_failed(failed.iter().copied(), false);
     let summaries: Vec<&Summary> = results.iter().flatten().collect();
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());

@@ -52,6 +52,25 @@ size = "100 kB"
 arrivals = { per_second = 4 }
 "#;
 
+/// One question about that scenario.
+const QUESTIONS: &str = r#"
+[[section]]
+id = "6.1"
+title = "Wired paths"
+level = "should"
+asks = "How long do transfers take?"
+
+[[question]]
+id = "completion"
+section = "6.1"
+asks = "How long does a transfer of 100 kB take?"
+scenario = "small.toml"
+quick = true
+metric = { mean = "flows.fct_mean_s" }
+expect = { at_most = 1 }
+because = "judgement: ten round trips are 0.24 s"
+"#;
+
 /// A directory for one test, with the small scenario in it.
 pub(crate) struct Workspace(pub(crate) PathBuf);
 
@@ -62,6 +81,19 @@ impl Workspace {
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("small.toml"), SMALL).unwrap();
         Self(path)
+    }
+
+    /// The same with that question in the directory `mine`.
+    pub(crate) fn asking(name: &str) -> Self {
+        let workspace = Self::new(name);
+        let mine = workspace.0.join("mine");
+        std::fs::create_dir(&mine).unwrap();
+        let scenario = SMALL.replacen("duration", "schemes = \"schemes.toml\"\nduration", 1);
+        let scenario = scenario.replacen("[scheme.tcp]\ncontroller = \"newreno\"\n", "", 1);
+        std::fs::write(mine.join("small.toml"), scenario).unwrap();
+        std::fs::write(mine.join("schemes.toml"), "[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
+        std::fs::write(mine.join("questions.toml"), QUESTIONS).unwrap();
+        workspace
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

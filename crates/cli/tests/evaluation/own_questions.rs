@@ -7,38 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{SMALL, Workspace, text};
-
-const QUESTIONS: &str = r#"
-[[section]]
-id = "6.1"
-title = "Wired paths"
-level = "should"
-asks = "How long do transfers take?"
-
-[[question]]
-id = "completion"
-section = "6.1"
-asks = "How long does a transfer of 100 kB take?"
-scenario = "small.toml"
-quick = true
-metric = { mean = "flows.fct_mean_s" }
-expect = { at_most = 1 }
-because = "judgement: ten round trips are 0.24 s"
-"#;
-
-/// A workspace with one question in the directory `mine`.
-fn asking(name: &str) -> Workspace {
-    let workspace = Workspace::new(name);
-    let mine = workspace.0.join("mine");
-    fs::create_dir(&mine).unwrap();
-    let scenario = SMALL.replacen("duration", "schemes = \"schemes.toml\"\nduration", 1);
-    let scenario = scenario.replacen("[scheme.tcp]\ncontroller = \"newreno\"\n", "", 1);
-    fs::write(mine.join("small.toml"), scenario).unwrap();
-    fs::write(mine.join("schemes.toml"), "[scheme.tcp]\ncontroller = \"newreno\"\n").unwrap();
-    fs::write(mine.join("questions.toml"), QUESTIONS).unwrap();
-    workspace
-}
+use crate::common::{Workspace, text};
 
 const EVALUATE: [&str; 7] = ["evaluate", "--controller", "cubic", "--against", "tcp", "--questions", "mine"];
 
@@ -79,7 +48,7 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
         ("schemes.toml", "controller", "= controller", "mine/schemes.toml:2: "),
         ("schemes.toml", "\"newreno\"", "\"newreno\"\nsettings = { bta = 1 }", "mine/schemes.toml:1: "),
     ] {
-        let workspace = asking("own_questions");
+        let workspace = Workspace::asking("own_questions");
         let path = workspace.0.join("mine").join(file);
         let before = fs::read_to_string(&path).unwrap();
         fs::write(&path, before.replacen(right, wrong, 1)).unwrap();
@@ -99,7 +68,7 @@ fn change(workspace: &Workspace, file: &str, before: &str, now: &str) {
 
 #[test]
 fn a_list_that_asks_nothing_new_is_refused() {
-    let workspace = asking("evaluation_lists");
+    let workspace = Workspace::asking("evaluation_lists");
     change(&workspace, "questions.toml", "quick = true", "quick = false");
     for (arguments, expected) in [
         (&["--seeds", "1-3"][..], "write each seed, with commas between them: --seeds 1,2,3"),
@@ -116,7 +85,7 @@ fn a_list_that_asks_nothing_new_is_refused() {
 
 #[test]
 fn quick_values_leave_out_some_of_a_list_but_not_all() {
-    let workspace = asking("evaluation_quick");
+    let workspace = Workspace::asking("evaluation_quick");
     change(&workspace, "questions.toml", "quick = true", "quick = { seed = 1 }");
     change(&workspace, "questions.toml", "s\" }", "s\", where = { seed = [2, 1] } }");
     let quick = || workspace.rampmeter(&[&EVALUATE[..], &["--quick"]].concat());
@@ -133,7 +102,7 @@ fn quick_values_leave_out_some_of_a_list_but_not_all() {
 /// The value is a quotient, for which the runs of the evaluated scheme alone are not enough.
 #[test]
 fn the_command_on_the_page_computes_the_value_again() {
-    let workspace = asking("evaluation_again");
+    let workspace = Workspace::asking("evaluation_again");
     change(&workspace, "questions.toml", "fct_mean_s\"", "fct_mean_s\", relative_to = { scheme = \"tcp\" }");
     let first = workspace.rampmeter(&[&EVALUATE[..], &["--quick", "--seeds", "3,4", "--out", "first"]].concat());
     assert!(first.status.success(), "{}", text(&first.stderr));
@@ -154,7 +123,7 @@ fn the_command_on_the_page_computes_the_value_again() {
 
 #[test]
 fn a_bound_has_the_unit_of_the_values() {
-    let workspace = asking("evaluation_units");
+    let workspace = Workspace::asking("evaluation_units");
     change(&workspace, "questions.toml", "flows.fct_mean_s", "links.bottleneck.drop_rate");
     change(&workspace, "questions.toml", "at_most = 1", "at_most = 0.03");
     let output = workspace.rampmeter(&EVALUATE);
@@ -165,7 +134,7 @@ fn a_bound_has_the_unit_of_the_values() {
 
 #[test]
 fn an_evaluation_is_identical_with_one_thread_and_with_two() {
-    let workspace = asking("evaluation_threads");
+    let workspace = Workspace::asking("evaluation_threads");
     let results = ["1", "2"].map(|jobs| {
         let output = workspace.rampmeter(&[&EVALUATE[..], &["--jobs", jobs, "--out", jobs]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -177,7 +146,7 @@ fn an_evaluation_is_identical_with_one_thread_and_with_two() {
 
 #[test]
 fn a_wrong_baseline_is_refused_before_any_run() {
-    let workspace = asking("evaluation_baseline");
+    let workspace = Workspace::asking("evaluation_baseline");
     let baseline = workspace.rampmeter(&[&EVALUATE[..], &["--out", "before"]].concat());
     assert!(baseline.status.success(), "{}", text(&baseline.stderr));
     let file = workspace.0.join("before/evaluation.json");
@@ -208,7 +177,7 @@ fn a_wrong_baseline_is_refused_before_any_run() {
 
 #[test]
 fn an_evaluation_does_not_replace_what_it_reads() {
-    let workspace = asking("evaluation_replaces");
+    let workspace = Workspace::asking("evaluation_replaces");
     let run = |arguments: &[&str]| workspace.rampmeter(&[&["evaluate", "--controller", "cubic"], arguments].concat());
     let first = run(&["--against", "tcp", "--questions", "mine", "--out", "before"]);
     assert!(first.status.success(), "{}", text(&first.stderr));
@@ -228,7 +197,7 @@ fn an_evaluation_does_not_replace_what_it_reads() {
 
 #[test]
 fn a_verdict_that_turns_to_fails_is_a_regression() {
-    let workspace = asking("evaluation_turns");
+    let workspace = Workspace::asking("evaluation_turns");
     let run = |more: &[&str]| workspace.rampmeter(&[&EVALUATE[..], &["--seeds", "1,2,3"], more].concat());
     change(&workspace, "questions.toml", "at_most = 1", "between = [0.05, 0.25]");
     assert!(run(&["--out", "before"]).status.success());
@@ -259,7 +228,7 @@ fn a_verdict_that_turns_to_fails_is_a_regression() {
 
 #[test]
 fn a_question_with_a_changed_trace_is_another_question() {
-    let workspace = asking("evaluation_trace");
+    let workspace = Workspace::asking("evaluation_trace");
     let file = |name: &str| workspace.0.join("mine").join(name);
     let scenario = fs::read_to_string(file("small.toml")).unwrap();
     fs::write(file("small.toml"), scenario.replace("\"40 Mb/s\"", "{ trace = \"link.trace\" }")).unwrap();
@@ -276,7 +245,7 @@ fn a_question_with_a_changed_trace_is_another_question() {
 
 #[test]
 fn an_unknown_congestion_control_of_linux_is_one_line() {
-    let workspace = asking("evaluation_kernel");
+    let workspace = Workspace::asking("evaluation_kernel");
     for names in [&["--kernel", "nosuch"][..], &["--controller", "cubic", "--against", "linux-nosuch"]] {
         let arguments = [&["evaluate", "--world", "emulated", "--quick", "--questions", "mine"], names].concat();
         let output = workspace.rampmeter(&arguments);

@@ -126,14 +126,14 @@ impl Records {
 
     /// The recorded result of `claim`.
     pub fn result<'c>(&self, claim: &'c Claim) -> ClaimResult<'c> {
-        let (holds, measured) = match self.standing(claim) {
-            Standing::Current { holds, measured } => (Some(holds), measured),
-            Standing::Missing | Standing::Stale => (None, None),
+        let (holds, measured, reason) = match self.standing(claim) {
+            Standing::Current { holds, measured } => (Some(holds), measured, None),
+            Standing::Missing => (None, None, Some("it has no recorded result: use --record")),
+            Standing::Stale => (None, None, Some("its recorded result is of other runs: use --record")),
         };
         let record = self.claims.get(&claim.id).filter(|_| holds.is_some());
         let values = record.map_or_else(Vec::new, |record| record.values.clone());
-        let reason = holds.is_none().then(|| "it has no current recorded result: use --record".to_owned());
-        ClaimResult { claim, values, measured, holds, reason, failed: Vec::new() }
+        ClaimResult { claim, values, measured, holds, reason: reason.map(str::to_owned), failed: Vec::new() }
     }
 
     /// The file's text. Each value has its own line, so a changed value is a changed line.

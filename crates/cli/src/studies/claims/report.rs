@@ -4,6 +4,7 @@ use rampmeter_scenario::World;
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{ClaimResult, Standing, Status, rounded};
 
+use super::super::wrap::wrap;
 use crate::table::table;
 
 /// A table of all claims, followed by the details of those that fail, are open or were skipped, or of all if
@@ -23,7 +24,7 @@ pub(super) fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: 
                 verdict.measured.map_or("none".into(), digits),
                 claim.unit().to_owned(),
                 verdict.holds.map_or("skipped", |holds| if holds { "yes" } else { "no" }).into(),
-                if claim.status == Status::Holds { "holds" } else { "open" }.into(),
+                status_of(verdict).into(),
             ]
         })
         .collect();
@@ -37,6 +38,16 @@ pub(super) fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: 
     let counts = format!("claims: {holding} hold, {open} open, {failing} fail, {skipped} skipped");
     let table = table(&head, &rows);
     format!("{table}\n{all_details}\n{counts}; {unrecorded} without a recorded result of all seeds\n")
+}
+
+/// The status of a claim. A claim that was not judged, and has no current recorded result either, has none.
+fn status_of(verdict: &ClaimResult<'_>) -> &'static str {
+    match (verdict.claim.recorded, verdict.claim.status) {
+        (Standing::Missing, _) if verdict.holds.is_none() => "not recorded",
+        (Standing::Stale, _) if verdict.holds.is_none() => "out of date",
+        (_, Status::Holds) => "holds",
+        (_, Status::Open) => "open",
+    }
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
@@ -54,7 +65,7 @@ fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Opti
         Status::Holds if all_texts => "holds",
         Status::Holds => return None,
     };
-    let first = format!("{label:<11}{}: {}\n", claim.id, claim.text);
+    let first = wrap(&format!("{label:<11}"), &format!("{}: {}", claim.id, claim.text));
     let of_all_seeds = match claim.recorded {
         Standing::Current { holds, measured: Some(measured) } if is_partial && verdict.holds != Some(holds) => {
             let verdict = if holds { "it holds" } else { "it does not hold" };
@@ -71,7 +82,7 @@ fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Opti
         _ => of_all_seeds.as_deref(),
     };
     let more = advice.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
-    Some(std::iter::once(first).chain(more.map(|more| format!("           {more}\n"))).collect())
+    Some(std::iter::once(first).chain(more.map(|more| wrap(&" ".repeat(11), more))).collect())
 }
 
 /// Whether a simulated result differs from the recorded one.

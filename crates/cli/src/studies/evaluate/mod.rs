@@ -39,7 +39,7 @@ const NEEDS_EMULATION: &str = "Linux's TCP needs real packets; add --world emula
 
 /// The arguments of `rampmeter evaluate`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{EXIT_CODES} 1 also where something became worse.\n\nExamples:
+#[command(after_help = format!("{EXIT_CODES} 1 also where something became worse, even if runs failed.\n\nExamples:
   rampmeter evaluate --controller pcp --quick              the main questions, in minutes
   rampmeter evaluate --controller pcp --against cubic,bbr  all questions
   rampmeter evaluate --crate DIR                           the controller of your own crate
@@ -207,8 +207,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         eprintln!("rampmeter: {warning}");
     }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
-    let code = if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    Ok(report_failed(&evaluation.failed, code))
+    Ok(report_failed(&evaluation.failed, is_worse))
 }
 
 /// Parses a seed.

@@ -4,6 +4,7 @@ use rampmeter_study::evaluation::{
     Answer, Answered, Change, Comparison, Evaluation, Verdict, deciding, formatted, in_words,
 };
 
+use super::super::wrap::wrap;
 use crate::table::table;
 
 /// The text of an evaluation.
@@ -27,7 +28,8 @@ pub(super) fn report(evaluation: &Evaluation, comparison: Option<&Comparison>) -
     let failing = evaluation.questions().filter_map(|question| {
         let answer = question.of(&evaluation.scheme)?;
         let because = answer.reason.as_ref().unwrap_or(&question.because);
-        let line = format!("{:<9}{}: {} ({because})\n", word(answer.verdict), question.id, question.asks);
+        let label = format!("{:<9}", word(answer.verdict));
+        let line = wrap(&label, &format!("{}: {} ({because})", question.id, question.asks));
         (answer.verdict != Verdict::Passes).then_some(line)
     });
     let counts = evaluation.all_schemes().map(|scheme| {
