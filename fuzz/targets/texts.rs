@@ -16,15 +16,15 @@ use thiserror::Error;
 #[path = "../../crates/net/src/contact/address.rs"]
 mod address;
 #[allow(dead_code)]
-#[path = "../../crates/net/src/tunnel/allow.rs"]
+#[path = "../../crates/tunnel/src/allow.rs"]
 mod allow;
-#[path = "../../crates/net/src/tunnel/forward.rs"]
+#[path = "../../crates/tunnel/src/forward.rs"]
 mod forward;
 #[allow(dead_code)]
 #[path = "../../crates/net/src/keys.rs"]
 mod keys;
 #[allow(dead_code)]
-#[path = "../../crates/net/src/tunnel/protocol.rs"]
+#[path = "../../crates/tunnel/src/protocol.rs"]
 mod protocol;
 
 use address::ServerAddress;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use rampmeter_net::files::NetError;
+use rampmeter_files::NetError;
 use rampmeter_net::keys::KeyError;
 
 #[derive(Debug)]
@@ -68,8 +68,8 @@ impl From<rampmeter_net::ContactError> for Failure {
 }
 
 #[cfg(feature = "tunnel")]
-impl From<rampmeter_net::tunnel::TunnelError> for Failure {
-    fn from(error: rampmeter_net::tunnel::TunnelError) -> Self {
+impl From<rampmeter_tunnel::TunnelError> for Failure {
+    fn from(error: rampmeter_tunnel::TunnelError) -> Self {
         if error.is_usage() { Self::input(error) } else { Self::failed(error) }
     }
 }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
 pub use rampmeter_scenario::Registries;
 use serde::Serialize;
 
@@ -134,5 +135,5 @@ fn log(mut output: impl Write, line: impl Display) {
 /// Raised by the first Ctrl-C; the second one ends the process.
 fn stop_flag() -> Arc<AtomicBool> {
     // Without signal handlers Ctrl-C only ends the process less gracefully: this is no error.
-    rampmeter_net::files::stop_on_interrupt().unwrap_or_default()
+    rampmeter_net::stop_on_interrupt().unwrap_or_default()
 }

@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::Trust;
-use rampmeter_net::files::default_threads;
-use rampmeter_net::tunnel::{
+use rampmeter_net::{Trust, default_threads, keys};
+use rampmeter_session::{Clients, PublicKey};
+use rampmeter_streams::{ClientOptions, ServerOptions};
+use rampmeter_tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,
 };
-use rampmeter_net::{ClientOptions, ServerOptions, keys};
-use rampmeter_session::{Clients, PublicKey};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_net::files::default_transport;
+use rampmeter_net::default_transport;
 use rampmeter_net::{Event, EventLoop, Host, Limits, Socket};
 use rampmeter_session::{Config as SessionConfig, KeyPair, PublicKey, Sessions};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};

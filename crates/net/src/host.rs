@@ -48,13 +48,13 @@ const MIN_SEND_BUFFER: usize = 4096;
 const BUNCH: Duration = Duration::from_micros(200);
 
 /// The largest receive window, and the largest send buffer: 1 Gb/s over 130 ms.
-pub(crate) const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
+pub const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged. A server of files makes those
-    /// larger that limit a rate ([`ServeOptions::memory`](crate::files::ServeOptions::memory)).
+    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged. [`Host::extend_send_buffer`] makes
+    /// those larger that limit a rate.
     pub send_buffer: usize,
     /// The maximum number of bytes of a connection that are written and not sent. With few of them, what the
     /// application writes next leaves soon.
@@ -199,13 +199,13 @@ impl<C: Controller> Host<C> {
     }
 
     /// Whether the send buffer has too little space for [`Event::Writable`], so that the bytes in it limit the rate.
-    pub(crate) fn is_full(&self, id: ConnectionId) -> bool {
+    pub fn is_full(&self, id: ConnectionId) -> bool {
         let stream = self.streams.get(&id.number());
         stream.is_some_and(|stream| stream.buffer_space() < self.limits.min_write_space())
     }
 
     /// Makes the send buffer of a connection larger by `more` bytes.
-    pub(crate) fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
+    pub fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
         if let Some(stream) = self.streams.get_mut(&id.number()) {
             stream.send_buffer += more;
         }

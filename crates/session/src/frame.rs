@@ -65,8 +65,9 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_testing::check_fuzz_seed;
+
     use super::*;
-    use crate::fuzz_seed::check_fuzz_seed;
 
     /// These frames are the seed of the fuzz target `frames`.
     #[test]

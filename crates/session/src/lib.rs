@@ -27,9 +27,6 @@
 mod datagram;
 mod fair_rate;
 mod frame;
-#[cfg(test)]
-#[path = "../../net/src/fuzz_seed.rs"]
-mod fuzz_seed;
 pub mod group;
 mod handshake;
 mod key;

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::Trust;
-use rampmeter_net::files::{self, ClientOptions, GetOptions, NetError, Report, STANDARD_OUTPUT};
-use rampmeter_net::keys;
+use rampmeter_files::{self as files, ClientOptions, GetOptions, NetError, Report, STANDARD_OUTPUT};
+use rampmeter_net::{Trust, keys};
 use rampmeter_session::PublicKey;
 use rampmeter_units::{Bytes, Duration};
 

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
+use rampmeter_files::NetError;
 use rampmeter_net::ContactError;
-use rampmeter_net::files::NetError;
 use rampmeter_net::keys::{self, KeyError};
 
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{DEFAULT_CONTROLLER, ServeOptions, Server, TransferReport, default_threads};
-use rampmeter_net::{Clock, LineLimit, keys};
+use rampmeter_files::{ServeOptions, Server, TransferReport};
+use rampmeter_net::{Clock, DEFAULT_CONTROLLER, LineLimit, default_threads, keys};
 use rampmeter_session::Clients;
 use rampmeter_units::{Duration, Time};
 

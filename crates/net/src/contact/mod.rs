@@ -15,11 +15,8 @@ use thiserror::Error;
 use crate::keys::KeyError;
 use crate::socket::{path_size, smallest_packet};
 
-#[cfg(feature = "async")]
-pub(crate) use address::STREAMS_PORT;
-pub(crate) use address::ServerAddress;
-pub use trust::Trust;
-pub(crate) use trust::Trusted;
+pub use address::{STREAMS_PORT, ServerAddress};
+pub use trust::{Trust, Trusted};
 
 /// Why a server cannot be contacted, or an address cannot be listened on. The messages have one line each: what is
 /// wrong, where, and what to write or do instead.
@@ -119,13 +116,13 @@ impl ContactError {
     }
 
     /// The server at `address` has not answered. The kernel may know that the path is too small for a handshake.
-    pub(crate) fn no_answer(address: SocketAddr) -> Self {
+    pub fn no_answer(address: SocketAddr) -> Self {
         let known = path_size(address).filter(|&known| known < smallest_packet(address));
         known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
     }
 
     /// The error of listening on `address`.
-    pub(crate) fn listen(address: SocketAddr, reason: io::Error) -> Self {
+    pub fn listen(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::AddrInUse => Self::PortInUse(address),
             _ => Self::CannotListen(address, reason),
@@ -133,7 +130,7 @@ impl ContactError {
     }
 
     /// The error of sending to `address`.
-    pub(crate) fn reach(address: SocketAddr, reason: io::Error) -> Self {
+    pub fn reach(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::ConnectionRefused => Self::ConnectionRefused(address),
             _ => Self::NoRoute(address, reason),

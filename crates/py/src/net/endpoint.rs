@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rampmeter_net::{Client, ClientOptions, ContactError as Contact, Server, ServerOptions, keys};
+use rampmeter_net::{ContactError as Contact, keys};
 use rampmeter_session::Clients;
+use rampmeter_streams::{Client, ClientOptions, Server, ServerOptions};
 use rampmeter_units::Duration;
 
 use super::errors::of_contact;
