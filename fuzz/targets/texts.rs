@@ -60,9 +60,9 @@ fuzz_target!(|text: &str| {
     if let Ok(allow) = Allow::read(text.lines()) {
         for ip in ADDRESSES {
             let mapped = IpAddr::V6(ip.to_ipv6_mapped());
-            assert_eq!(allow.allows_address(ip.into(), 443), allow.allows_address(mapped, 443));
+            assert_eq!(allow.allows_address(ip.into(), 443, &[]), allow.allows_address(mapped, 443, &[]));
         }
-        let _ = allow.allows_address(Ipv6Addr::LOCALHOST.into(), 443);
+        let _ = allow.allows_address(Ipv6Addr::LOCALHOST.into(), 443, &[]);
         assert!(!allow.allows_name("example.org", 443) || allow.allows_name("EXAMPLE.org.", 443));
     }
     check_keys(text);
@@ -79,6 +79,6 @@ fn check_keys(text: &str) {
         assert!(line.trim().ends_with(&key.to_string()));
     }
     if let Ok(pair) = KeyPair::from_secret_text(text) {
-        assert_eq!(pair.secret_text(), text);
+        assert_eq!(*pair.secret_text(), text);
     }
 }

@@ -62,6 +62,10 @@ pub(crate) struct TunnelArgs {
     /// The clients: a public key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     authorized: Option<PathBuf>,
+    /// Serve only clients that ask for this name; may be given several times. So nobody leads clients of one server to
+    /// another one with the same key
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
+    name: Vec<String>,
     /// Where clients may connect to; may be given several times, and there is no default
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     allow: Vec<String>,
@@ -207,6 +211,7 @@ async fn serve(
         server: ServerOptions {
             address: listen,
             identity,
+            names: args.name.clone(),
             clients: Clients::Listed(clients),
             controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
             registry: registry.clone(),

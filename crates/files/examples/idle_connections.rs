@@ -2,7 +2,7 @@
 //! ends. `scripts/memory.py` measures what they cost the server.
 //!
 //! ```text
-//! cargo run --release -p rampmeter-net --example idle_connections -- 127.0.0.1:7267 KEY 1000
+//! cargo run --release -p rampmeter-files --example idle_connections -- 127.0.0.1:7267 KEY 1000
 //! ```
 
 use std::error::Error;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_net::default_transport;
 use rampmeter_net::{Event, EventLoop, Host, Limits, Socket};
-use rampmeter_session::{Config as SessionConfig, KeyPair, PublicKey, Sessions};
+use rampmeter_session::{Config as SessionConfig, KeyPair, Name, PublicKey, Purpose, Sessions};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Duration, Stream};
 
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = EndpointConfig { max_connections: count, ..EndpointConfig::default() };
     let endpoint = Endpoint::new(settings, move || factory(Stream::from_seed(1)), Stream::from_seed(2));
     let identity = KeyPair::generate(&mut Stream::from_seed(3));
-    let sessions = SessionConfig { max_sessions: count, ..SessionConfig::client(identity) };
+    let purpose = Purpose { service: rampmeter_files::SERVICE, name: Name::new(&arguments[0]) };
+    let sessions = SessionConfig { max_sessions: count, ..SessionConfig::client(identity, purpose) };
     let sessions = Sessions::new(sessions, Stream::from_seed(4));
     let mut net: EventLoop<AnyController> = EventLoop::new(65_535)?;
     let host = net.add(Host::new(endpoint, sessions, Socket::connect(server)?, Limits::default()))?;

@@ -52,12 +52,17 @@ mod source;
 mod stream_output;
 mod url;
 
+use rampmeter_session::Service;
+
 pub use client::{ClientOptions, FileReport, GetOptions, Report, get, parse_hash};
 pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
 pub use progress::{Progress, ProgressHandler};
 pub use protocol::Refusal;
 pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
+
+/// The service, in the handshakes of sessions.
+pub const SERVICE: Service = Service(1);
 
 /// The default port of `serve`: "RAMP" on a telephone keypad.
 pub const DEFAULT_PORT: u16 = 7267;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rampmeter_files::{GetOptions, NetError, Report, get};
+use rampmeter_files::{GetOptions, NetError, Report, SERVICE, get};
 use rampmeter_streams::{Server, ServerOptions, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ const SECONDS: Duration = Duration::from_secs(20);
 
 fn server() -> Server {
     let address = "127.0.0.1:0".parse().unwrap();
-    Server::bind(ServerOptions { address, identity: identity(), ..ServerOptions::default() }).unwrap()
+    Server::bind(ServerOptions { address, identity: identity(), service: SERVICE, ..ServerOptions::default() }).unwrap()
 }
 
 /// The answer to a greeting.

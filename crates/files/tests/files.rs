@@ -8,10 +8,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use rampmeter_files::{
-    ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal,
-    ServeOptions, Server, get,
+    ClientOptions, GetOptions, NetError, Progress, ProgressHandler, Received, Refusal, ServeOptions, Server, get,
 };
-use rampmeter_net::{DEFAULT_CONTROLLER, ContactError, HistoryFile, Limits};
+use rampmeter_net::{ContactError, DEFAULT_CONTROLLER, HistoryFile, Limits};
 use rampmeter_testing::{Relay, RelayMode, noise};
 
 use crate::common::{TestServer, at_fixed_rate, client, fetch, fetch_with, options};

@@ -15,7 +15,7 @@ use rampmeter_session::{Clients, KeyPair};
 use rampmeter_testing::{Relay, RelayMode, noise};
 use rampmeter_units::Stream;
 
-use crate::common::{TestServer, at_fixed_rate, client, fetch, identity, options};
+use crate::common::{TestServer, at_fixed_rate, beside, client, fetch, identity, options};
 
 fn other() -> KeyPair {
     KeyPair::generate(&mut Stream::from_seed(2))
@@ -181,7 +181,7 @@ fn a_client_keeps_its_controller_at_a_new_address() {
 fn a_client_notices_at_once_that_its_server_was_restarted() {
     let (from, to) = directories(3_000_000);
     let first = TestServer::start(from.path(), at_fixed_rate("20 Mb/s"));
-    let second = TestServer::start(from.path(), |_| {});
+    let second = TestServer::start(from.path(), |options| options.address = beside(first.address));
     assert_eq!(first.key, identity().public());
     let relay = Relay::start(first.address, RelayMode::Forward);
     let client = std::thread::spawn({

@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 
 use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
-use rampmeter_files::{ClientOptions, GetOptions, NetError, get};
-use rampmeter_net::{default_transport, Event, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_session::{Config as SessionConfig, KeyPair, SessionId, Sessions};
+use rampmeter_files::{ClientOptions, GetOptions, NetError, SERVICE, get};
+use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket, default_transport};
+use rampmeter_session::{Config as SessionConfig, KeyPair, Name, Purpose, SessionId, Sessions};
 use rampmeter_testing::{Relay, RelayMode, noise};
 use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Stream, Time};
 
 use crate::common::{TestServer, at_fixed_rate, client, fetch, identity, options};
+
+fn purpose() -> Purpose {
+    Purpose { service: SERVICE, name: Name::new("") }
+}
 
 /// A client that sends any bytes, and reads only if asked to.
 struct RawClient {
@@ -28,7 +32,7 @@ impl RawClient {
         let make = || NewReno::new(&NewRenoConfig::default(), Stream::from_seed(1));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(2));
         let own = KeyPair::generate(&mut Stream::from_seed(3));
-        let sessions = Sessions::new(SessionConfig::client(own), Stream::from_seed(4));
+        let sessions = Sessions::new(SessionConfig::client(own, purpose()), Stream::from_seed(4));
         let mut net = EventLoop::new(1500).unwrap();
         let mut host = Host::new(endpoint, sessions, Socket::connect(server).unwrap(), Limits::default());
         let session = host.connect(net.now(), server, Some(identity().public())).unwrap();
@@ -297,7 +301,7 @@ fn flood(server: SocketAddr, stop: &AtomicBool) -> usize {
     let socket = UdpSocket::bind("127.9.9.9:0").unwrap();
     socket.set_nonblocking(true).unwrap();
     let own = KeyPair::generate(&mut Stream::from_seed(5));
-    let mut sessions = Sessions::new(SessionConfig::client(own), Stream::from_seed(6));
+    let mut sessions = Sessions::new(SessionConfig::client(own, purpose()), Stream::from_seed(6));
     let (began, mut opened, mut sent) = (Instant::now(), Vec::new(), 0);
     while !stop.load(Ordering::Relaxed) {
         let now = Time::from_nanos(began.elapsed().as_nanos() as u64);

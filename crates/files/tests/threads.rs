@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rampmeter_files::{ClientOptions, GetOptions, ServeOptions, TransferReport, get};
 use rampmeter_testing::{Relay, RelayMode, noise};
 
-use crate::common::{TestServer, at_fixed_rate, client, fetch, options};
+use crate::common::{TestServer, at_fixed_rate, beside, client, fetch, options};
 
 /// A server with two threads, and what it reports of transfers: the thread, and the report.
 fn start(
@@ -161,7 +161,9 @@ fn a_restart_with_another_number_of_threads_is_noticed() {
     fs::write(from.path().join("f"), &bytes).unwrap();
     fs::write(from.path().join("small"), "s").unwrap();
     let (first, served) = start(from.path(), at_fixed_rate("10 Mb/s"));
-    let (second, _) = start(from.path(), |options| options.threads = 3);
+    let (second, _) = start(from.path(), |options| {
+        (options.threads, options.address) = (3, beside(first.address));
+    });
     for (address, _) in addresses(first.address, &served, to.path()) {
         let relay = Relay::start_at(&address, first.address, RelayMode::Forward);
         let running = thread::spawn({

@@ -53,7 +53,7 @@ pub use driver::{Alarm, EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile};
 pub use host::{EndReason, Event, Host, Limits, LineLimit, MAX_WINDOW, SessionEnd};
 pub use locked::{IfLocked, open_locked};
-pub use memory::return_memory;
+pub use memory::{hide_memory, return_memory};
 pub use peer::Peer;
 pub use rampmeter_session::shares::has_place;
 pub use signals::stop_on_interrupt;

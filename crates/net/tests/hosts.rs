@@ -7,7 +7,7 @@ use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::stable::{Config as StableConfig, Stable};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Sessions};
+use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Name, Purpose, Service, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Kind, Packet, Receipt, cm_encode, decode, encode};
@@ -317,7 +317,10 @@ fn a_server_answers_no_messages_of_a_congestion_manager() {
     assert!(socket.recv_from(&mut [0; 100]).is_ok(), "the message is valid");
 
     let own = KeyPair::generate(&mut Stream::from_seed(3));
-    let config = SessionConfig { clients: Clients::Anyone, ..SessionConfig::client(own) };
+    let config = SessionConfig {
+        clients: Clients::Anyone,
+        ..SessionConfig::client(own, Purpose { service: Service(1), name: Name::new("") })
+    };
     let sessions = Sessions::new(config, Stream::from_seed(4));
     let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(2));
     let sealed = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rampmeter_control::Registry;
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{ContactError, EventLoop, Host, ServerAddress, Socket, Trust, Trusted, max_datagram, os_random};
-use rampmeter_session::{Config as SessionConfig, KeyPair, Sessions};
+use rampmeter_session::{Config as SessionConfig, KeyPair, Service, Sessions};
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,7 +18,7 @@ use super::error::StreamError;
 use super::link::{Command, Link};
 use super::session::Session;
 use super::stream::Stream;
-use super::{default_limits, default_transport, ended, endpoint};
+use super::{SERVICE, default_limits, default_transport, ended, endpoint};
 
 /// The options of a client.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct ClientOptions {
     pub trust: Trust,
     /// This client's key; by default a new one.
     pub identity: Option<KeyPair>,
+    /// The service that it asks for.
+    pub service: Service,
     /// The controller of what this client sends.
     pub controller: String,
     /// Its settings.
@@ -56,6 +58,7 @@ impl Default for ClientOptions {
         Self {
             trust: Trust::default(),
             identity: None,
+            service: SERVICE,
             controller: "newreno".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
@@ -101,7 +104,10 @@ impl Client {
                 let address = addresses.pop().ok_or_else(|| ContactError::UnknownHost(server.text.clone()))?;
                 let socket = Socket::connect(address).map_err(|error| ContactError::reach(address, error))?;
                 let mut net = EventLoop::new(max_datagram(&options.transport))?;
-                let sessions = Sessions::new(SessionConfig::client(trusted.identity.clone()), os_random());
+                let sessions = {
+                    let purpose = trusted.purpose(options.service);
+                    Sessions::new(SessionConfig::client(trusted.identity.clone(), purpose), os_random())
+                };
                 let endpoint = make(options.transport.clone(), options.max_streams * 2 + 1024);
                 let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
                 let link = Arc::new(Link::new(net.alarm()?));

@@ -20,7 +20,7 @@ pub enum StreamError {
 /// Why a session ended, in words.
 pub(super) fn reason(end: SessionEnd) -> &'static str {
     match end {
-        SessionEnd::WrongKey => "the other host has another key",
+        SessionEnd::Denied(_) => "the other host has another key, or is another service",
         SessionEnd::NotAuthorized => "this host's key is not on the other host's list",
         SessionEnd::Finished => "the other host has closed it",
         SessionEnd::Stopping => "the other host stops",

@@ -61,6 +61,7 @@ use std::sync::Arc;
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{Grouping, Scheduling, Sharing};
+use rampmeter_session::Service;
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Duration, Stream as Random};
 use tokio::sync::watch;
@@ -72,6 +73,9 @@ pub use session::{Degraded, Session};
 pub use stream::Stream;
 
 use rampmeter_net::{ContactError, Limits, MAX_WINDOW, Peer, fresh_seed, os_random};
+
+/// The service of servers that name no other, in the handshakes of sessions.
+pub const SERVICE: Service = Service(2);
 
 /// The default port of servers of streams.
 pub const DEFAULT_PORT: u16 = rampmeter_net::contact::STREAMS_PORT;

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use rampmeter_control::Registry;
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{
-    Clock, ContactError, EventLoop, Host, MAX_THREADS, Port, Socket, default_threads, max_datagram, os_random,
+    Clock, ContactError, EventLoop, Host, MAX_THREADS, Port, Socket, contact, default_threads, max_datagram, os_random,
 };
-use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, MAX_HELLOS, Member, PublicKey, Sessions, Suite};
+use rampmeter_session::{
+    Clients, Config as SessionConfig, KeyPair, Member, Name, PublicKey, Purpose, Service, Sessions,
+};
 use rampmeter_transport::Config;
 use rampmeter_units::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -20,7 +22,7 @@ use super::engine::{Engine, Settings, Sharers};
 use super::entry::Windows;
 use super::link::{Command, Link};
 use super::stream::Stream;
-use super::{DEFAULT_PORT, default_limits, default_transport, ended, endpoint};
+use super::{DEFAULT_PORT, SERVICE, default_limits, default_transport, ended, endpoint};
 
 /// The options of a server.
 pub struct ServerOptions {
@@ -28,6 +30,10 @@ pub struct ServerOptions {
     pub address: SocketAddr,
     /// The server's key; by default a new one.
     pub identity: KeyPair,
+    /// The service that it is.
+    pub service: Service,
+    /// The names by which clients may ask for it, HOST:PORT each; by default any.
+    pub names: Vec<String>,
     /// The clients that it serves; by default all.
     pub clients: Clients,
     /// The controller of what this server sends.
@@ -59,6 +65,8 @@ impl Default for ServerOptions {
         Self {
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
+            service: SERVICE,
+            names: Vec::new(),
             clients: Clients::Anyone,
             controller: "newreno".into(),
             settings: toml::Table::new(),
@@ -75,14 +83,15 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    fn sessions(&self) -> SessionConfig {
+    /// The settings of sessions at this port.
+    fn sessions(&self, port: u16) -> SessionConfig {
         SessionConfig {
-            own: self.identity.clone(),
             clients: self.clients.clone(),
-            suite: Suite::fastest(),
+            names: contact::names(&self.names),
+            port,
             max_sessions: self.max_sessions,
             max_half_open: self.max_sessions.div_ceil(4) + 16,
-            max_hellos: MAX_HELLOS,
+            ..SessionConfig::client(self.identity.clone(), Purpose { service: self.service, name: Name::new("") })
         }
     }
 }
@@ -170,7 +179,8 @@ impl Server {
         // Connections that have ended remain for a while, beside those that are open.
         let max_connections = options.max_sessions.saturating_mul(options.max_streams).saturating_mul(2);
         let members = Member::group(port.sockets.len()).into_iter();
-        let sessions: Vec<_> = members.map(|m| Sessions::of_member(m, options.sessions(), os_random())).collect();
+        let sessions: Vec<_> =
+            members.map(|m| Sessions::of_member(m, options.sessions(address.port()), os_random())).collect();
         let settings = Settings {
             max_streams: options.max_streams,
             spare: 0,

@@ -7,8 +7,8 @@
 //!
 //! A name is compared with the name that a client asks for, so all addresses of an allowed name are allowed. Addresses,
 //! networks and `public` are compared with the address itself, also of a name. `public` has no private, local or
-//! reserved address, so a client with it reaches the Internet and nothing near the server. IPv4 addresses in IPv6 ones
-//! count as IPv4 addresses.
+//! reserved address, and none of the server's own networks (`near`), so a client with it reaches the Internet and nothing
+//! near the server. IPv4 addresses in IPv6 ones count as IPv4 addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -63,12 +63,12 @@ impl Allow {
         self.0.iter().any(|pattern| pattern.ports.contains(&port) && matches(&pattern.hosts))
     }
 
-    /// Whether this address is allowed.
-    pub(crate) fn allows_address(&self, ip: IpAddr, port: u16) -> bool {
+    /// Whether this address is allowed; networks in `near`, with the number of their bits, are not `public`.
+    pub(crate) fn allows_address(&self, ip: IpAddr, port: u16, near: &[(IpAddr, u8)]) -> bool {
         let ip = ip.to_canonical();
         let matches = |hosts: &Hosts| match hosts {
             Hosts::Any => true,
-            Hosts::Public => is_public(ip),
+            Hosts::Public => is_public(ip) && !near.iter().any(|(network, bits)| is_in(ip, *network, *bits)),
             Hosts::Network(network, bits) => is_in(ip, *network, *bits),
             Hosts::Name(_) | Hosts::Below(_) => false,
         };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn reaches(allow: &Allow, ip: &str, port: u16) -> bool {
-        allow.allows_address(ip.parse().unwrap(), port)
+        allow.allows_address(ip.parse().unwrap(), port, &[])
     }
 
     #[test]
@@ -217,6 +217,23 @@ mod tests {
             "::127.0.0.1",
         ] {
             assert!(!reaches(&public, ip, 443), "{ip}");
+        }
+    }
+
+    #[test]
+    fn public_has_none_of_the_servers_own_networks() {
+        let some = allow(&["public:*", "9.9.9.7:80"]);
+        let near = [("9.9.9.1".parse().unwrap(), 24), ("2a00:1450::1".parse().unwrap(), 64)];
+        for (ip, expected) in [
+            ("9.9.9.1", false),
+            ("9.9.9.200", false),
+            ("::ffff:9.9.9.200", false),
+            ("2a00:1450::7", false),
+            ("9.9.8.1", true),
+            ("2a00:1450:0:1::7", true),
+            ("9.9.9.7", true),
+        ] {
+            assert_eq!(some.allows_address(ip.parse().unwrap(), 80, &near), expected, "{ip}");
         }
     }
 

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::forward::Forward;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{self, Answered, CONNECT_TIMEOUT, connect, no_answer, prepare, read_message, relay, reset};
-use super::{Event, FIRST_WINDOWS, OnEvent, TunnelError, http, report_degraded, socks};
+use super::{Event, FIRST_WINDOWS, OnEvent, SERVICE, TunnelError, http, report_degraded, socks};
 
 /// The waits between attempts to reach the server.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -167,18 +167,28 @@ async fn keep(
     ended: &Mutex<Option<Ended>>,
 ) -> TunnelError {
     let mut wait = FIRST_WAIT;
+    let mut has_begun = false;
     loop {
         let began = Instant::now();
-        let client = ClientOptions { spare: SPARE, first_windows: FIRST_WINDOWS, ..options.client.clone() };
+        let client =
+            ClientOptions { service: SERVICE, spare: SPARE, first_windows: FIRST_WINDOWS, ..options.client.clone() };
         let error = match Client::connect(&options.server, client).await {
             Ok(client) => {
+                has_begun = true;
                 *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(client.ended()));
                 use_session(options, client, sender).await
             }
             Err(error) => error.into(),
         };
         sender.send_replace(None);
-        if error.is_permanent() {
+        // Anybody between both ends may keep a client from its server for a while, and answer in its place.
+        let may_be_false = matches!(
+            error,
+            TunnelError::Contact(
+                ContactError::KeyChanged(_) | ContactError::NotThisService(_) | ContactError::NotThisName(..)
+            )
+        );
+        if error.is_permanent() && !(has_begun && may_be_false) {
             return error;
         }
         if began.elapsed() > MAX_WAIT {

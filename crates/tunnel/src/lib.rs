@@ -61,6 +61,7 @@ mod allow;
 mod client;
 mod forward;
 mod http;
+mod near;
 mod protocol;
 mod relay;
 mod server;
@@ -82,7 +83,11 @@ pub use protocol::{Refusal, Target, Weight};
 pub use server::{TunnelServer, TunnelServerOptions};
 
 use rampmeter_net::ContactError;
+use rampmeter_session::Service;
 use rampmeter_streams::{Degraded, Session, StreamError};
+
+/// The service, in the handshakes of sessions.
+pub const SERVICE: Service = Service(3);
 
 /// The streams of a tunnel that have a first window each (RFC 6928): browsers open as many TCP connections to a host.
 const FIRST_WINDOWS: usize = 6;

@@ -21,6 +21,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::allow::Allow;
+use super::near::networks;
 use super::protocol::{HEAD, Message, Refusal, Target};
 
 /// The maximum time to connect to a destination, with the search for its address.
@@ -123,7 +124,8 @@ pub(super) async fn connect(to: &Target, allow: Option<&Allow>) -> Result<TcpStr
 
 /// The allowed addresses of a destination.
 async fn addresses(to: &Target, allow: Option<&Allow>) -> Result<Vec<SocketAddr>, Refusal> {
-    let is_allowed = |ip: IpAddr| allow.is_none_or(|allow| allow.allows_address(ip, to.port));
+    let near = if allow.is_some() { networks() } else { Vec::new() };
+    let is_allowed = |ip: IpAddr| allow.is_none_or(|allow| allow.allows_address(ip, to.port, &near));
     if let Ok(ip) = to.host.parse::<IpAddr>() {
         return if is_allowed(ip) { Ok(vec![(ip, to.port).into()]) } else { Err(Refusal::NotAllowed) };
     }

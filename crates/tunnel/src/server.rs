@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use super::allow::Allow;
 use super::protocol::{Message, Refusal, Target, VERSION, Weight};
 use super::relay::{Answered, CONNECT_TIMEOUT, connect, prepare, read_message, relay, reset};
-use super::{Event, FIRST_WINDOWS, OnEvent, report_degraded};
+use super::{Event, FIRST_WINDOWS, OnEvent, SERVICE, report_degraded};
 
 /// Connections of a client that are not established yet.
 const MAX_PENDING: usize = 64;
@@ -96,7 +96,7 @@ impl TunnelServer {
             clients: Mutex::default(),
             listening: Mutex::default(),
         });
-        let server = ServerOptions { first_windows: FIRST_WINDOWS, ..options.server };
+        let server = ServerOptions { service: SERVICE, first_windows: FIRST_WINDOWS, ..options.server };
         Ok(Self { server: Server::bind(server)?, shared })
     }
 
@@ -254,7 +254,7 @@ impl Shared {
     async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {
         let found = lookup_host((at.host.as_str(), at.port)).await.map_err(|_| Refusal::CannotListen)?;
         for address in found {
-            if !self.allow_listen.allows_address(address.ip(), address.port()) {
+            if !self.allow_listen.allows_address(address.ip(), address.port(), &[]) {
                 return Err(Refusal::ListenNotAllowed);
             }
             if let Ok(listener) = TcpListener::bind(address).await {

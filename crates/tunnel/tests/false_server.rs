@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rampmeter_streams::{Server, ServerOptions, Session, Stream};
+use rampmeter_tunnel::SERVICE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -22,7 +23,8 @@ async fn a_tunnels_server_reaches_only_what_its_client_names() {
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = "127.0.0.1:0".parse().unwrap();
     let mut server =
-        Server::bind(ServerOptions { address, identity: key(SERVER), ..ServerOptions::default() }).unwrap();
+        Server::bind(ServerOptions { address, identity: key(SERVER), service: SERVICE, ..ServerOptions::default() })
+            .unwrap();
     let remote = vec![format!("0:{}", named.local_addr().unwrap()).parse().unwrap()];
     let _tunnel = client(server.address(), |options| options.remote = remote).await;
     let mut control = timeout(SECONDS, server.accept()).await.unwrap().unwrap();

@@ -39,6 +39,10 @@ pub(crate) struct ServeArgs {
     /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
+    /// Serve only clients that ask for this name; may be given several times. So nobody leads clients of one server to
+    /// another one with the same key
+    #[arg(long, value_name = "HOST:PORT")]
+    name: Vec<String>,
     /// The maximum number of connections that are served at once; one network has at most four fifths of these places,
     /// and further connections wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
@@ -99,6 +103,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         directory: args.directory.clone(),
         address: listen,
         identity,
+        names: args.name.clone(),
         clients,
         hidden: args.hidden,
         max_idle: args.timeout,

@@ -7,11 +7,12 @@ use rampmeter_net::{
     Alarm, ContactError, DEFAULT_CONTROLLER, EndReason, Event, EventLoop, Host, HostId, Limits, SessionEnd, Socket,
     Trusted, fresh_seed, max_datagram, os_random,
 };
-use rampmeter_session::{Config as SessionConfig, Goodbye, PublicKey, SessionId, Sessions};
+use rampmeter_session::{Config as SessionConfig, Denial, Goodbye, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 
 use super::ClientOptions;
+use crate::SERVICE;
 use crate::error::NetError;
 use crate::progress::Progress;
 use crate::protocol::check_controller;
@@ -76,7 +77,8 @@ impl<'a> Link<'a> {
         let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
         let mut net = EventLoop::new(max_datagram(&options.transport))?;
         // The peer timeout ends the wait for a server, too.
-        let config = SessionConfig { max_hellos: u32::MAX, ..SessionConfig::client(trusted.identity.clone()) };
+        let config = SessionConfig::client(trusted.identity.clone(), trusted.purpose(SERVICE));
+        let config = SessionConfig { max_hellos: u32::MAX, ..config };
         let sessions = Sessions::new(config, os_random());
         let mut host = Host::new(endpoint, sessions, socket, limits);
         let now = net.now();
@@ -192,13 +194,14 @@ impl<'a> Link<'a> {
         let address = self.address;
         match end {
             // Asks for its key, to say what it is.
-            SessionEnd::WrongKey => {
+            SessionEnd::Denied(Denial::OtherKey) => {
                 self.asking_since = Some(now);
                 self.connection = None;
                 let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, None));
                 self.session = session.ok_or_else(|| ContactError::no_answer(address))?;
                 Ok(None)
             }
+            SessionEnd::Denied(why) => Err(ContactError::denied(address, self.trusted.server(), why).into()),
             SessionEnd::NotAuthorized => {
                 Err(ContactError::NotAuthorized { address, own: self.trusted.own_key() }.into())
             }

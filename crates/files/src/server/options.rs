@@ -33,6 +33,8 @@ pub struct ServeOptions {
     pub address: SocketAddr,
     /// The server's key; by default a new one.
     pub identity: KeyPair,
+    /// The names by which clients may ask for it, HOST:PORT each; by default any.
+    pub names: Vec<String>,
     /// The clients that it serves; by default all.
     pub clients: Clients,
     /// The maximum sum of what send buffers have beyond that of `limits`. Clients share it as they share places.
@@ -84,6 +86,7 @@ impl Default for ServeOptions {
             memory: Bytes::new(256 << 20),
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
+            names: Vec::new(),
             clients: Clients::Anyone,
             controller: DEFAULT_CONTROLLER.into(),
             settings: toml::Table::new(),

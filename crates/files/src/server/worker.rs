@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rampmeter_control::{AnyController, History};
 use rampmeter_manager::Destination;
 use rampmeter_net::{
-    Clock, ControllerPolicy, EndReason, Event, EventLoop, Host, HostId, MakeController, Socket, fresh_seed,
+    Clock, ControllerPolicy, EndReason, Event, EventLoop, Host, HostId, MakeController, Socket, contact, fresh_seed,
     max_datagram, os_random, set_min_timer_slack,
 };
-use rampmeter_session::{MAX_HELLOS, Member, PublicKey, SessionId, Sessions, Suite};
+use rampmeter_session::{Member, Name, PublicKey, Purpose, SessionId, Sessions};
 use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Duration, Stream, Time};
 
@@ -18,6 +18,7 @@ use super::common::Common;
 use super::lane::{Context, Lane, Next, REQUEST_WINDOW, Stage};
 use super::options::TransferReport;
 use super::shared::Shared;
+use crate::SERVICE;
 use crate::error::NetError;
 use crate::pool::Pool;
 
@@ -349,13 +350,13 @@ fn new_host(
         endpoint.import_history(destination, history);
     }
     let sessions = rampmeter_session::Config {
-        own: options.identity.clone(),
         clients: options.clients.clone(),
-        suite: Suite::fastest(),
+        names: contact::names(&options.names),
+        port: socket.local_address().map_or(0, |address| address.port()),
         // A client may open another session before its last one is discarded.
         max_sessions: options.max_clients * 8 + 64 + (member.members() - 1) * max_half_open,
         max_half_open,
-        max_hellos: MAX_HELLOS,
+        ..rampmeter_session::Config::client(options.identity.clone(), Purpose { service: SERVICE, name: Name::new("") })
     };
     Host::new(endpoint, Sessions::of_member(member, sessions, os_random()), socket, options.limits)
 }

@@ -70,6 +70,11 @@ pub fn at_fixed_rate(rate: &str) -> impl FnOnce(&mut ServeOptions) + use<> {
     }
 }
 
+/// The same port of another address of this machine, where a server has the same tokens of resets.
+pub fn beside(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new([127, 0, 0, 9].into(), address.port())
+}
+
 /// The key of all test servers.
 pub fn identity() -> KeyPair {
     KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1))

@@ -4,11 +4,12 @@
 mod address;
 mod trust;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rampmeter_session::PublicKey;
+use rampmeter_session::{Denial, Name, PublicKey};
 use rampmeter_units::{Bytes, RegistryError};
 use thiserror::Error;
 
@@ -56,6 +57,9 @@ pub enum ContactError {
         "{0} is another service: check the port (of files 7267, of tunnels 7268), and that both ends run the same version"
     )]
     NotThisService(SocketAddr),
+    /// The server does not have the name that was asked for.
+    #[error("{0} is not `{1}`: check the address; its operator gives its names with --name HOST:PORT")]
+    NotThisName(SocketAddr, String),
     /// The path to the server carries packets of this size only, as far as the kernel knows.
     #[error(
         "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
@@ -107,7 +111,11 @@ impl ContactError {
 
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
-        self.is_usage() || matches!(self, Self::KeyChanged(_) | Self::NotAuthorized { .. } | Self::NotThisService(_))
+        self.is_usage()
+            || matches!(
+                self,
+                Self::KeyChanged(_) | Self::NotAuthorized { .. } | Self::NotThisService(_) | Self::NotThisName(..)
+            )
     }
 
     /// Whether the same attempt may succeed later: the server does not answer, or is busy.
@@ -119,6 +127,15 @@ impl ContactError {
     pub fn no_answer(address: SocketAddr) -> Self {
         let known = path_size(address).filter(|&known| known < smallest_packet(address));
         known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
+    }
+
+    /// The server at `address`, asked as `name`, has not answered, because it is another one.
+    pub fn denied(address: SocketAddr, name: &str, why: Denial) -> Self {
+        match why {
+            Denial::OtherKey => Self::no_answer(address),
+            Denial::OtherService => Self::NotThisService(address),
+            Denial::OtherName => Self::NotThisName(address, name.to_owned()),
+        }
     }
 
     /// The error of listening on `address`.
@@ -136,6 +153,11 @@ impl ContactError {
             _ => Self::NoRoute(address, reason),
         }
     }
+}
+
+/// The names of a server by which clients may ask for it; any if there are none.
+pub fn names(names: &[String]) -> Option<BTreeSet<Name>> {
+    (!names.is_empty()).then(|| names.iter().map(|name| Name::new(name)).collect())
 }
 
 /// A server has another key than the one expected.

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-use rampmeter_session::{KeyPair, PublicKey};
+use rampmeter_session::{KeyPair, Name, PublicKey, Purpose, Service};
 
 use super::{ContactError, KeyChanged, KeyOrigin, ServerAddress};
 use crate::defaults::os_random;
@@ -55,6 +55,16 @@ impl Trusted {
         let identity = identity.cloned().unwrap_or_else(|| KeyPair::generate(&mut os_random()));
         let expected = expected.map_or_else(OnceCell::new, OnceCell::from);
         Ok(Self { server: server.clone(), expected, known_servers, identity, is_new_identity })
+    }
+
+    /// The server, HOST:PORT as written.
+    pub fn server(&self) -> &str {
+        &self.server.text
+    }
+
+    /// What this client asks the server for.
+    pub fn purpose(&self, service: Service) -> Purpose {
+        Purpose { service, name: Name::new(&self.server.text) }
     }
 
     /// The key of this client, if it has one that it keeps.

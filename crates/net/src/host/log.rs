@@ -119,6 +119,8 @@ fn reason(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NotAuthorized => "its key is not listed",
         Refusal::OtherKey => "it expects another key of this host",
+        Refusal::OtherService => "it asks for another service",
+        Refusal::OtherName => "it asks for a name that this host does not have",
         Refusal::Busy => "there is no place for it",
     }
 }

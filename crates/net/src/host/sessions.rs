@@ -121,7 +121,7 @@ impl<C: Controller> Host<C> {
                     self.make_room(now);
                     continue;
                 }
-                SessionEvent::WrongKey(session) => (session, SessionEnd::WrongKey),
+                SessionEvent::Denied(session, why) => (session, SessionEnd::Denied(why)),
                 SessionEvent::Goodbye(session, Goodbye::NotAuthorized) => (session, SessionEnd::NotAuthorized),
                 SessionEvent::Goodbye(session, Goodbye::Stopping) => (session, SessionEnd::Stopping),
                 SessionEvent::Goodbye(session, Goodbye::Finished) => (session, SessionEnd::Finished),

@@ -1,7 +1,7 @@
 //! A client's first contact with its server: one address after the other, until one answers with the right key.
 
 use rampmeter_net::{ContactError, SessionEnd, Socket};
-use rampmeter_session::{Goodbye, PublicKey, SessionId};
+use rampmeter_session::{Denial, Goodbye, PublicKey, SessionId};
 use rampmeter_units::Time;
 
 use super::super::dial::Dial;
@@ -97,9 +97,14 @@ impl Engine {
         self.forget(session);
         match end {
             // Asks for its key, to say what it is.
-            SessionEnd::WrongKey => {
+            SessionEnd::Denied(Denial::OtherKey) => {
                 if let Some(host) = self.net.host_mut(self.host) {
                     host.connect(now, address, None);
+                }
+            }
+            SessionEnd::Denied(why) => {
+                if let Some(name) = self.dial.as_ref().map(|dial| dial.trusted.server().to_owned()) {
+                    self.try_next_address(now, ContactError::denied(address, &name, why));
                 }
             }
             SessionEnd::NotAuthorized => {
