@@ -86,16 +86,18 @@ enum Command {
 pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::exit_on_output_error();
+    // Also of a command line that is wrong.
+    let json = std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::report_arguments(&error),
+        Err(error) => return failure::report_arguments(&error, json),
     };
     if let Command::Studies(command) = &cli.command {
         studies::prepare(command);
     }
     match execute(&cli.command, &registries) {
         Ok(code) => code,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
 }
 

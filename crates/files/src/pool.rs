@@ -229,11 +229,11 @@ impl<K, R> Shared<K, R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rampmeter_control::newreno::NewReno;
+    use rampmeter_net::EventLoop;
 
     use super::*;
-    use rampmeter_net::EventLoop;
 
     fn next(pool: &Pool<u8, u8>) -> (u8, u8) {
         for _ in 0..5000 {
@@ -245,7 +245,7 @@ mod tests {
         panic!("no result in five seconds");
     }
 
-    fn wait_until(condition: impl Fn() -> bool) {
+    pub(crate) fn wait_until(condition: impl Fn() -> bool) {
         for _ in 0..5000 {
             if condition() {
                 return;

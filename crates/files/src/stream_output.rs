@@ -94,22 +94,12 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::time::Duration;
 
     use rampmeter_control::newreno::NewReno;
-
-    use super::*;
     use rampmeter_net::EventLoop;
 
-    fn wait_until(condition: impl Fn() -> bool) {
-        for _ in 0..5000 {
-            if condition() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("not in five seconds");
-    }
+    use super::*;
+    use crate::pool::tests::wait_until;
 
     #[test]
     fn a_reader_that_pauses_fills_the_output_and_blocks_nobody() {

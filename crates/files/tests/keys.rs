@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rampmeter_files::{ClientOptions, GetOptions, NetError, get};
 use rampmeter_net::monitor::Monitor;
-use rampmeter_net::{ContactError, Trust};
+use rampmeter_net::{Access, Comments, ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_testing::{Relay, RelayMode, noise};
 use rampmeter_units::Stream;
@@ -99,7 +99,7 @@ fn a_key_in_the_url_is_enough() {
 fn a_server_serves_only_listed_keys_if_there_is_a_list() {
     let (from, to) = directories(10_000);
     let server = TestServer::start(from.path(), |options| {
-        options.clients = Clients::Listed(BTreeSet::from([other().public()]));
+        options.clients = Clients::Listed(BTreeSet::from([other().public()])).into();
     });
     let error = fetch(server.address, "f", to.path()).unwrap_err();
     assert!(matches!(error, NetError::Contact(ContactError::NotAuthorized { .. })), "{error}");
@@ -194,4 +194,68 @@ fn a_client_notices_at_once_that_its_server_was_restarted() {
     let error = client.join().unwrap().unwrap_err();
     assert!(matches!(error, NetError::Restarted(..)), "{error}");
     assert!(since.elapsed() < Duration::from_secs(3), "after {:?}", since.elapsed());
+}
+
+#[test]
+fn a_key_that_is_revoked_ends_its_own_session_only() {
+    let (from, to) = directories(4_000_000);
+    let kept = KeyPair::generate(&mut Stream::from_seed(3));
+    let access = Access::from(Clients::Listed(BTreeSet::from([other().public(), kept.public()])));
+    let server = TestServer::start(from.path(), |options| {
+        at_fixed_rate("10 Mb/s")(options);
+        options.clients = access.clone();
+    });
+    let getting = [other(), kept.clone()].map(|identity| {
+        let name = identity.public().to_string();
+        let client = ClientOptions { identity: Some(identity), ..client() };
+        let options = GetOptions { client, ..options(server.address, "f", &to.path().join(&name)) };
+        wait_until_gets(std::thread::spawn(move || get(&options)), &to.path().join(format!("{name}.part")))
+    });
+    access.set(Clients::Listed(BTreeSet::from([kept.public()])), Comments::new());
+    let [revoked, kept] = getting.map(|getting| getting.join().unwrap());
+    assert!(matches!(revoked, Err(NetError::Contact(ContactError::NotAuthorized { .. }))), "{revoked:?}");
+    assert_eq!(kept.unwrap().complete, 1);
+}
+
+type Getting = std::thread::JoinHandle<Result<rampmeter_files::Report, NetError>>;
+
+fn wait_until_gets(getting: Getting, part: &Path) -> Getting {
+    wait_for(part, 100_000);
+    getting
+}
+
+#[test]
+fn a_server_that_drains_ends_after_what_it_has_begun() {
+    let (from, to) = directories(1_500_000);
+    let drain = Arc::new(AtomicBool::new(false));
+    let mut server = TestServer::start(from.path(), |options| {
+        at_fixed_rate("10 Mb/s")(options);
+        options.drain = Arc::clone(&drain);
+    });
+    let options = options(server.address, "f", &to.path().join("f"));
+    let getting = wait_until_gets(std::thread::spawn(move || get(&options)), &to.path().join("f.part"));
+    drain.store(true, Ordering::Relaxed);
+    let refused = fetch(server.address, "f", &to.path().join("g"));
+    assert!(refused.is_err(), "no further connection is served");
+    assert_eq!(getting.join().unwrap().unwrap().complete, 1);
+    let since = Instant::now();
+    server.join();
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
+#[test]
+fn a_transfer_that_was_interrupted_goes_on() {
+    let (from, to) = directories(3_000_000);
+    let server = TestServer::start(from.path(), at_fixed_rate("20 Mb/s"));
+    let relay = Relay::start(server.address, RelayMode::Forward);
+    let peer_timeout = rampmeter_units::Duration::from_secs(1);
+    let client = ClientOptions { resume: 5, peer_timeout, ..client() };
+    let options = GetOptions { client, ..options(relay.address, "f", &to.path().join("f")) };
+    let getting = wait_until_gets(std::thread::spawn(move || get(&options)), &to.path().join("f.part"));
+    relay.set(RelayMode::Drop);
+    std::thread::sleep(Duration::from_millis(2500));
+    relay.set(RelayMode::Forward);
+    let report = getting.join().unwrap().unwrap();
+    assert!(report.resumed_from >= 100_000, "{report:?}");
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), noise(3_000_000, 1));
 }

@@ -15,7 +15,7 @@
 //!
 //! let list = place.path().join("authorized_keys");
 //! std::fs::write(&list, format!("# laptops\n{} of the office\n", key.public()))?;
-//! assert!(read_authorized_keys(&list)?.contains(&key.public()));
+//! assert_eq!(read_authorized_keys(&list)?[&key.public()], "of the office");
 //!
 //! std::fs::write(&list, "c2hvcnQ=\n")?;
 //! let error = read_authorized_keys(&list).unwrap_err().to_string();
@@ -23,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -164,18 +164,20 @@ pub fn read_or_create_key(path: &Path) -> Result<(KeyPair, bool), KeyError> {
     }
 }
 
-/// Reads a list of public keys.
-pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError> {
+/// Reads a list of public keys, and their comments.
+pub fn read_authorized_keys(path: &Path) -> Result<BTreeMap<PublicKey, String>, KeyError> {
     let text = fs::read_to_string(path).map_err(|error| KeyError::File(path.to_owned(), error))?;
     authorized_keys(path, &text)
 }
 
 /// The public keys in the `text` of the file at `path`.
-pub(crate) fn authorized_keys(path: &Path, text: &str) -> Result<BTreeSet<PublicKey>, KeyError> {
+pub(crate) fn authorized_keys(path: &Path, text: &str) -> Result<BTreeMap<PublicKey, String>, KeyError> {
     lines(text)
         .map(|(line, text)| {
-            let key = text.split_whitespace().next().unwrap_or_default();
-            key.parse().map_err(|_| KeyError::Line {
+            let (key, comment) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            // It is printed to logs.
+            let comment = comment.trim().chars().filter(|c| !c.is_control()).collect();
+            key.parse().map(|key| (key, comment)).map_err(|_| KeyError::Line {
                 path: path.to_owned(),
                 line,
                 problem: "the line does not start with a public key",
@@ -330,6 +332,6 @@ mod tests {
         let path = directory.path().join("keys");
         let key = KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1)).public();
         fs::write(&path, format!("# people\n{key} a laptop\n")).unwrap();
-        assert_eq!(read_authorized_keys(&path).unwrap(), BTreeSet::from([key]));
+        assert_eq!(read_authorized_keys(&path).unwrap(), BTreeMap::from([(key, "a laptop".to_owned())]));
     }
 }

@@ -8,6 +8,7 @@
 //! history    the histories of destinations in a file
 //! monitor    the state of a running process, for operators
 //! tcp_info   the kernel's statistics of its TCP connections
+//! access     the clients of a server, which may change
 //! contact    the first contact of two hosts: addresses, trust, errors
 //! controller_policy  the controllers that a server lends to clients
 //! defaults   what every application begins with
@@ -23,6 +24,7 @@
 //! All packets are encrypted and authenticated (`rampmeter-session`), except in scenarios, whose streams carry no data:
 //! only the feature `clear` has hosts that send in clear.
 
+mod access;
 mod clock;
 pub mod contact;
 mod controller_policy;
@@ -44,6 +46,7 @@ mod steering;
 mod stream;
 mod tcp_info;
 
+pub use access::{Access, Comments};
 pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
 pub use contact::{ContactError, KeyChanged, KeyOrigin, ServerAddress, Trust, Trusted};
 pub use controller_policy::{ControllerPolicy, MakeController, NotLent};
@@ -56,7 +59,7 @@ pub use locked::{IfLocked, open_locked};
 pub use memory::{hide_memory, return_memory};
 pub use peer::Peer;
 pub use rampmeter_session::shares::has_place;
-pub use signals::stop_on_interrupt;
+pub use signals::{on_hangup, stop_on_interrupt, stop_or_drain};
 pub use socket::Socket;
 pub use steering::{MAX_THREADS, Port, default_threads};
 pub use stream::Arrivals;

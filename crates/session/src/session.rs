@@ -64,7 +64,7 @@ pub(crate) struct Asking {
     pub(crate) early: Vec<u8>,
     /// Whether the last `Hello` followed a `Retry`: there is one for each.
     pub(crate) retried: bool,
-    /// Why there is no answer, as somebody says, and when to believe it.
+    /// Why there is no answer, as somebody says, and when it counts.
     pub(crate) denied: Option<(Denial, Time)>,
     /// When to repeat the `Hello`. With a known key the transport's `Syn` repeats it.
     pub(crate) resend_at: Time,

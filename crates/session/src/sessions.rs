@@ -216,6 +216,15 @@ impl Sessions {
         }
     }
 
+    /// Other hosts may open sessions from now on if `clients` has them. Returns the sessions of keys that it does not have.
+    pub fn set_clients(&mut self, clients: Clients) -> Vec<SessionId> {
+        self.config.clients = clients;
+        let is_revoked = |session: &&Session| {
+            !session.is_own() && session.peer_key.is_some_and(|key| !self.config.clients.allow(key))
+        };
+        self.slots.iter().flatten().filter(is_revoked).map(|session| session.id).collect()
+    }
+
     /// The public key of this host.
     pub fn own_key(&self) -> PublicKey {
         self.config.own.public()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rampmeter_control::AnyController;
 use rampmeter_net::monitor::Monitor;
-use rampmeter_net::{ContactError, EndReason, Event, EventLoop, HostId, SessionEnd, set_min_timer_slack};
+use rampmeter_net::{ContactError, EndReason, Event, EventLoop, Host, HostId, SessionEnd, set_min_timer_slack};
 use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
 use rampmeter_transport::{Config, ConnectionId, State};
@@ -91,6 +91,20 @@ struct Member {
     accepted: BTreeSet<ConnectionId>,
     /// Those of them without a byte so far, which are no streams yet: the other host has opened them in advance.
     silent: BTreeSet<ConnectionId>,
+    /// Connections that wait for a place, the longest wait first, and whether they have bytes.
+    late: VecDeque<(ConnectionId, bool)>,
+}
+
+impl Member {
+    /// Streams that have ended need no place any more, although they remain for late packets.
+    fn forget_ended(&mut self, host: &Host<AnyController>) {
+        let is_open = |id: &ConnectionId| host.endpoint().connection(*id).is_some_and(|c| c.state() == State::Open);
+        self.accepted.retain(is_open);
+    }
+
+    fn late_mut(&mut self, id: ConnectionId) -> Option<&mut (ConnectionId, bool)> {
+        self.late.iter_mut().find(|late| late.0 == id)
+    }
 }
 
 pub(super) struct Engine {
@@ -286,6 +300,7 @@ impl Engine {
             waiting: VecDeque::new(),
             accepted: BTreeSet::new(),
             silent: BTreeSet::new(),
+            late: VecDeque::new(),
         });
     }
 
@@ -353,14 +368,12 @@ impl Engine {
         self.add_session(session, key, peer.ip());
         let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
         if member.accepted.len() >= max_streams {
-            // Streams that have ended need no place any more, although they remain for late packets.
-            let is_open = |id: &ConnectionId| host.endpoint().connection(*id).is_some_and(|c| c.state() == State::Open);
-            member.accepted.retain(is_open);
+            member.forget_ended(host);
         }
-        let has_place = member.accepted.len() < max_streams;
-        if has_place && !is_stopping && self.settings.windows.take(member.sharer, FIRST_WINDOW) {
-            member.accepted.insert(id);
-            member.silent.insert(id);
+        let may_wait = member.late.len() < max_streams;
+        if may_wait && !is_stopping && self.settings.windows.take(member.sharer, FIRST_WINDOW) {
+            member.late.push_back((id, false));
+            self.place_late(now, session);
             return;
         }
         if let Some(host) = self.net.host_mut(self.host) {
@@ -368,9 +381,31 @@ impl Engine {
         }
     }
 
-    /// A connection of the other host has its first bytes, or its end: it is a stream now.
+    /// Gives free places to connections of a session that wait for one.
+    fn place_late(&mut self, now: Time, session: SessionId) {
+        while let Some(member) = self.sessions.get_mut(&session) {
+            let has_place = member.accepted.len() < self.settings.max_streams;
+            // One that was opened in advance can wait.
+            let next = member.late.iter().position(|late| late.1).unwrap_or(0);
+            let Some((id, has_bytes)) = Some(next).filter(|_| has_place).and_then(|next| member.late.remove(next))
+            else {
+                return;
+            };
+            member.accepted.insert(id);
+            member.silent.insert(id);
+            if has_bytes {
+                self.on_first_bytes(now, id);
+            }
+        }
+    }
+
+    /// A connection of the other host has its first bytes, or its end: it is a stream now, or waits for a place.
     fn on_first_bytes(&mut self, now: Time, id: ConnectionId) {
         let Some(session) = self.net.host(self.host).and_then(|host| host.session(id)) else { return };
+        if let Some(late) = self.sessions.get_mut(&session).and_then(|member| member.late_mut(id)) {
+            late.1 = true;
+            return;
+        }
         if !self.sessions.get_mut(&session).is_some_and(|member| member.silent.remove(&id)) {
             return;
         }
@@ -392,23 +427,27 @@ impl Engine {
 
     fn on_closed(&mut self, now: Time, id: ConnectionId, reason: EndReason) {
         if let (Some(entry), Some(host)) = (self.streams.remove(&id), self.net.host_mut(self.host)) {
-            if let Some(member) = self.sessions.get_mut(&entry.session) {
+            let session = entry.session;
+            if let Some(member) = self.sessions.get_mut(&session) {
                 member.accepted.remove(&id);
             }
             entry.end(now, id, host, &self.settings.windows, reason.into());
-            return;
+            return self.place_late(now, session);
         }
         // A connection without an owner: of a client that dials, or in advance.
         let of = |member: &mut Member| {
             let before = member.spare.len();
             member.spare.retain(|&other| other != id);
+            let waiting = member.late.len();
+            member.late.retain(|&(other, _)| other != id);
             let is_silent = member.silent.remove(&id) && member.accepted.remove(&id);
-            is_silent || member.opening.remove(&id) || member.spare.len() < before
+            is_silent || member.opening.remove(&id) || member.spare.len() < before || member.late.len() < waiting
         };
         let found =
             self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.sharer)));
         let Some((session, sharer)) = found else { return };
         self.settings.windows.give_back(sharer, FIRST_WINDOW);
+        self.place_late(now, session);
         if let Some(dial) = &self.dial {
             let error = ContactError::no_answer(dial.address);
             return self.try_next_address(now, error);
@@ -422,7 +461,8 @@ impl Engine {
     /// Removes a session that was not established.
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
-            let connections = (member.opening.len() + member.spare.len() + member.silent.len()) as u64;
+            let connections =
+                (member.opening.len() + member.spare.len() + member.silent.len() + member.late.len()) as u64;
             self.settings.windows.give_back(member.sharer, FIRST_WINDOW * connections);
         }
     }

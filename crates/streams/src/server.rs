@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rampmeter_control::Registry;
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{
-    Clock, ContactError, EventLoop, Host, MAX_THREADS, Port, Socket, contact, default_threads, max_datagram, os_random,
+    Access, Clock, ContactError, EventLoop, Host, MAX_THREADS, Port, Socket, contact, default_threads, max_datagram,
+    os_random,
 };
 use rampmeter_session::{
     Clients, Config as SessionConfig, KeyPair, Member, Name, PublicKey, Purpose, Service, Sessions,
@@ -35,7 +36,7 @@ pub struct ServerOptions {
     /// The names by which clients may ask for it, HOST:PORT each; by default any.
     pub names: Vec<String>,
     /// The clients that it serves; by default all.
-    pub clients: Clients,
+    pub clients: Access,
     /// The controller of what this server sends.
     pub controller: String,
     /// Its settings.
@@ -67,7 +68,7 @@ impl Default for ServerOptions {
             identity: KeyPair::generate(&mut os_random()),
             service: SERVICE,
             names: Vec::new(),
-            clients: Clients::Anyone,
+            clients: Clients::Anyone.into(),
             controller: "newreno".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
@@ -86,7 +87,7 @@ impl ServerOptions {
     /// The settings of sessions at this port.
     fn sessions(&self, port: u16) -> SessionConfig {
         SessionConfig {
-            clients: self.clients.clone(),
+            clients: self.clients.clients(),
             names: contact::names(&self.names),
             port,
             max_sessions: self.max_sessions,
@@ -122,7 +123,7 @@ impl fmt::Debug for ServerOptions {
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let place = tempfile::tempdir()?;
 /// let identity = keys::create_key(&place.path().join("key"))?;
-/// let clients = Clients::Listed(BTreeSet::from([identity.public()]));
+/// let clients = Clients::Listed(BTreeSet::from([identity.public()])).into();
 /// let address = "127.0.0.1:0".parse()?;
 /// let mut server = Server::bind(ServerOptions { address, clients, ..ServerOptions::default() })?;
 /// let url = format!("{}?key={}", server.address(), server.key());
@@ -185,7 +186,7 @@ impl Server {
             max_streams: options.max_streams,
             spare: 0,
             windows: Arc::new(Windows::new(options.memory)),
-            sharers: match options.clients {
+            sharers: match options.clients.clients() {
                 Clients::Listed(_) => Sharers::Keys,
                 Clients::Anyone | Clients::None => Sharers::Networks,
             },
@@ -201,7 +202,9 @@ impl Server {
             let settings = Settings { number, ..settings.clone() };
             let mut net = EventLoop::with_clock(clock, max_datagram(&settings.transport))?;
             let endpoint = make(settings.transport.clone(), max_connections);
-            let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
+            let mut host = Host::new(endpoint, sessions, socket, default_limits());
+            host.serve_clients(options.clients.clone());
+            let host = net.add(host)?;
             let link = Arc::new(Link::new(net.alarm()?));
             engines.push(Engine::new(net, host, link, settings, incoming_sender.clone()));
         }

@@ -135,24 +135,54 @@ async fn a_server_opens_streams_too() {
     assert_eq!(accepted.session().peer_key(), server.key());
 }
 
+/// The server has taken the stream only when it answers.
 #[tokio::test]
-async fn more_streams_than_allowed_are_reset() {
+async fn a_stream_beyond_the_number_waits_for_a_place() {
     let mut server = server(|options| options.max_streams = 3);
     let client = client(&server).await;
     // One connection is always open in advance.
+    let first = open(&client, &mut server).await;
+    let (mut ours, mut theirs) = open(&client, &mut server).await;
+    let mut waiting = Vec::new();
+    for number in 0..2 {
+        let mut stream = timeout(SECONDS, client.open()).await.unwrap().unwrap();
+        stream.write_u8(number).await.unwrap();
+        waiting.push(stream);
+    }
+    let mut held = vec![timeout(SECONDS, server.accept()).await.unwrap().unwrap()];
+    assert!(timeout(Duration::from_millis(300), server.accept()).await.is_err(), "there is no place");
+    assert!(timeout(Duration::from_millis(100), waiting[1].read_u8()).await.is_err(), "and no reset");
+    // The others go on.
+    theirs.write_u8(9).await.unwrap();
+    assert_eq!(timeout(SECONDS, ours.read_u8()).await.unwrap().unwrap(), 9);
+    drop(first);
+    held.push(timeout(SECONDS, server.accept()).await.unwrap().unwrap());
+    for (number, (mut stream, mut ours)) in held.into_iter().zip(waiting).enumerate() {
+        assert_eq!(usize::from(stream.read_u8().await.unwrap()), number);
+        stream.write_u8(7).await.unwrap();
+        assert_eq!(timeout(SECONDS, ours.read_u8()).await.unwrap().unwrap(), 7);
+    }
+}
+
+#[tokio::test]
+async fn streams_beyond_twice_the_number_are_reset() {
+    let mut server = server(|options| options.max_streams = 3);
+    let client = client(&server).await;
     let mut held = [open(&client, &mut server).await, open(&client, &mut server).await];
-    let mut third = client.open().await.unwrap();
-    third.write_all(b"!").await.unwrap();
+    let mut waiting = Vec::new();
     let refused = async {
         loop {
             let Ok(mut stream) = client.open().await else { return };
-            if stream.write_all(b"!").await.is_err() || stream.read_u8().await.is_err() {
+            if stream.write_all(b"!").await.is_err() {
                 return;
             }
+            if let Ok(Err(_)) = timeout(Duration::from_millis(300), stream.read_u8()).await {
+                return;
+            }
+            waiting.push(stream);
         }
     };
     timeout(SECONDS, refused).await.unwrap();
-    // The others go on.
     for (ours, theirs) in &mut held {
         theirs.write_u8(9).await.unwrap();
         assert_eq!(timeout(SECONDS, ours.read_u8()).await.unwrap().unwrap(), 9);
@@ -304,7 +334,7 @@ async fn the_end_of_a_server_ends_its_sessions() {
 #[tokio::test]
 async fn a_client_says_why_it_cannot_connect() {
     let listed = KeyPair::generate(&mut Random::from_seed(5)).public();
-    let server = server(|options| options.clients = Clients::Listed(BTreeSet::from([listed])));
+    let server = server(|options| options.clients = Clients::Listed(BTreeSet::from([listed])).into());
     let connect = |url: String, options: ClientOptions| async move {
         timeout(SECONDS, Client::connect(&url, options)).await.unwrap().map(|_| ()).unwrap_err()
     };

@@ -63,6 +63,7 @@ mod forward;
 mod http;
 mod near;
 mod protocol;
+mod proxy;
 mod relay;
 mod server;
 mod socks;
@@ -80,7 +81,7 @@ pub use allow::Allow;
 pub use client::{TunnelClient, TunnelOptions};
 pub use forward::{Forward, listen_address};
 pub use protocol::{Refusal, Target, Weight};
-pub use server::{TunnelServer, TunnelServerOptions};
+pub use server::{TunnelRules, TunnelServer, TunnelServerOptions};
 
 use rampmeter_net::ContactError;
 use rampmeter_session::Service;
@@ -128,8 +129,8 @@ pub enum Event {
     /// The controller of what this host sends cannot work as designed on the path. Reported once for each reason and
     /// session, until the other host has another address.
     Degraded {
-        /// The client, at a server.
-        client: Option<PublicKey>,
+        /// The client, at a server: its key, and the comment of that.
+        client: Option<String>,
         /// The controller, and the reason.
         degraded: Degraded,
     },
@@ -147,8 +148,8 @@ pub enum Event {
     },
     /// A connection was refused.
     Refused {
-        /// The client, at a server.
-        client: Option<PublicKey>,
+        /// The client, at a server: its key, and the comment of that.
+        client: Option<String>,
         /// The destination.
         to: Target,
         /// Why.
@@ -168,7 +169,7 @@ impl fmt::Display for Event {
             Self::Silent { server } => write!(f, "{server} does not answer; connections wait for it"),
             Self::Answers { server } => write!(f, "{server} answers again"),
             Self::Degraded { client, degraded: Degraded { controller, reason } } => {
-                let of = client.map_or_else(String::new, |key| format!(" for {key}"));
+                let of = client.as_ref().map_or_else(String::new, |client| format!(" for {client}"));
                 write!(f, "{controller}{of} is degraded: {reason}")
             }
             Self::NotCarried { to } => write!(f, "no connection to {to}: {}", relay::no_answer()),
@@ -182,8 +183,8 @@ impl fmt::Display for Event {
             }
             Self::Listening { forward, port: Err(refusal) } => write!(f, "-R {}: {refusal}", forward.listen),
             Self::Refused { client: None, to, refusal } => write!(f, "no connection to {to}: {refusal}"),
-            Self::Refused { client: Some(key), to, refusal } => {
-                write!(f, "no connection to {to} for {key}: {refusal}")
+            Self::Refused { client: Some(client), to, refusal } => {
+                write!(f, "no connection to {to} for {client}: {refusal}")
             }
         }
     }
@@ -234,10 +235,10 @@ impl TunnelError {
 }
 
 /// Reports when the controller of a session is degraded.
-async fn report_degraded(session: Session, client: Option<PublicKey>, on_event: OnEvent) {
+async fn report_degraded(session: Session, client: Option<String>, on_event: OnEvent) {
     let mut known = None;
     while let Some(degraded) = session.degraded(known).await {
-        on_event(&Event::Degraded { client, degraded });
+        on_event(&Event::Degraded { client: client.clone(), degraded });
         known = Some(degraded);
     }
 }

@@ -5,19 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use rampmeter_control::AnyController;
-use rampmeter_net::{ContactError, ControllerPolicy, fresh_seed};
+use rampmeter_net::{Access, ContactError, ControllerPolicy, NotLent, fresh_seed};
 use rampmeter_session::PublicKey;
 use rampmeter_streams::{Server, ServerOptions, Session, Stream};
 use rampmeter_units::Stream as Random;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -28,6 +30,9 @@ use super::{Event, FIRST_WINDOWS, OnEvent, SERVICE, report_degraded};
 
 /// Connections of a client that are not established yet.
 const MAX_PENDING: usize = 64;
+
+/// The maximum time for connections that go on when the server is to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Listeners of a client.
 const MAX_LISTENERS: usize = 64;
@@ -63,8 +68,13 @@ impl fmt::Debug for TunnelServer {
 }
 
 struct Shared {
-    allow: Allow,
-    allow_listen: Allow,
+    access: Access,
+    /// Where clients may connect to, and where they may listen.
+    allow: RwLock<(Allow, Allow)>,
+    /// Connections that are carried.
+    carried: AtomicUsize,
+    /// Whether no further connections are carried.
+    is_draining: AtomicBool,
     on_event: OnEvent,
     max_streams: usize,
     policy: Mutex<ControllerPolicy>,
@@ -88,8 +98,10 @@ impl TunnelServer {
         let own = registry.factory(controller, settings)?;
         let policy = ControllerPolicy::new(controller, own, registry, seed);
         let shared = Arc::new(Shared {
-            allow: options.allow,
-            allow_listen: options.allow_listen,
+            access: options.server.clients.clone(),
+            allow: RwLock::new((options.allow, options.allow_listen)),
+            carried: AtomicUsize::new(0),
+            is_draining: AtomicBool::new(false),
             on_event: options.on_event,
             max_streams: options.server.max_streams,
             policy: Mutex::new(policy),
@@ -115,13 +127,31 @@ impl TunnelServer {
         self.server.refused_threads()
     }
 
+    /// What an operator may change while it runs.
+    pub fn rules(&self) -> TunnelRules {
+        TunnelRules(Arc::clone(&self.shared))
+    }
+
     /// Serves until `stop` is ready.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        self.run_or_drain(stop, pending()).await;
+    }
+
+    /// The same. Once `drain` is ready, it accepts no further connections, and ends when those that it has have ended,
+    /// after a minute at the latest.
+    pub async fn run_or_drain(mut self, stop: impl Future<Output = ()>, drain: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
-        tokio::pin!(stop);
+        let shared = Arc::clone(&self.shared);
+        let drained = async {
+            drain.await;
+            shared.is_draining.store(true, Ordering::Relaxed);
+            let _ = timeout(DRAIN_TIMEOUT, shared.nothing_carried()).await;
+        };
+        tokio::pin!(stop, drained);
         loop {
             tokio::select! {
                 () = &mut stop => break,
+                () = &mut drained => break,
                 stream = self.server.accept() => match stream {
                     Some(stream) => drop(tasks.spawn(Arc::clone(&self.shared).serve(stream))),
                     None => break,
@@ -134,7 +164,51 @@ impl TunnelServer {
     }
 }
 
+/// What an operator may change while a tunnel's server runs.
+#[derive(Clone)]
+pub struct TunnelRules(Arc<Shared>);
+
+impl fmt::Debug for TunnelRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunnelRules").finish_non_exhaustive()
+    }
+}
+
+impl TunnelRules {
+    /// From now on clients connect to `allow` and listen at `allow_listen`. Connections that are open go on.
+    pub fn set_allowed(&self, allow: Allow, allow_listen: Allow) {
+        *self.0.allow.write().unwrap_or_else(PoisonError::into_inner) = (allow, allow_listen);
+    }
+}
+
+/// A connection that is carried, until it is dropped.
+struct Carried<'a>(&'a AtomicUsize);
+
+impl<'a> Carried<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Carried<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Shared {
+    /// Ready when no connection is carried.
+    async fn nothing_carried(&self) {
+        while self.carried.load(Ordering::Relaxed) > 0 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn allowed(&self) -> (Allow, Allow) {
+        self.allow.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn places(&self, key: PublicKey) -> Arc<Places> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Places {
@@ -153,11 +227,6 @@ impl Shared {
         match timeout(CONNECT_TIMEOUT, read_message(&mut stream)).await {
             Ok(Ok(Message::Connect { weight, to })) => self.connect(stream, weight, &to).await,
             Ok(Ok(Message::Control { version, controller })) => self.control(stream, version, &controller).await,
-            // Such as a client of files, which learns that this is no server of files.
-            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                let _ = stream.write_u8(Refusal::BadMessage as u8).await;
-                let _ = stream.shutdown().await;
-            }
             // Another message, or nothing: the stream is dropped, and reset.
             _ => {}
         }
@@ -167,22 +236,25 @@ impl Shared {
         let key = stream.session().peer_key();
         let places = self.places(key);
         let established = async {
-            let place = places.connections.try_acquire().map_err(|_| Refusal::TooMany)?;
-            let pending = timeout(CONNECT_TIMEOUT, places.pending.acquire()).await;
-            let _pending = pending.ok().and_then(Result::ok).ok_or(Refusal::TooMany)?;
-            Ok((connect(to, Some(&self.allow)).await?, place))
+            if self.is_draining.load(Ordering::Relaxed) {
+                return Err(Refusal::TooMany);
+            }
+            let place = wait_for(&places.connections).await?;
+            let _pending = wait_for(&places.pending).await?;
+            Ok((connect(to, Some(&self.allowed().0)).await?, place))
         };
         stream.set_weight(weight.value());
         match established.await {
             Ok((mut tcp, _place)) => {
-                tracing::info!(client = %key, %to, "connected");
+                let _carried = Carried::new(&self.carried);
+                tracing::info!(client = self.access.label(key), %to, "connected");
                 if stream.write_u8(0).await.is_ok() {
                     // How it ends is the business of both programs.
                     let _ = relay(&mut tcp, &mut stream).await;
                 }
             }
             Err(refusal) => {
-                (self.on_event)(&Event::Refused { client: Some(key), to: to.clone(), refusal });
+                (self.on_event)(&Event::Refused { client: Some(self.access.label(key)), to: to.clone(), refusal });
                 let _ = stream.write_u8(refusal as u8).await;
                 let _ = stream.shutdown().await;
             }
@@ -202,7 +274,11 @@ impl Shared {
         let (session, places) = (stream.session().clone(), self.places(stream.session().peer_key()));
         // Its listeners and reports end with it.
         let mut tasks = JoinSet::new();
-        tasks.spawn(report_degraded(session.clone(), Some(session.peer_key()), Arc::clone(&self.on_event)));
+        tasks.spawn(report_degraded(
+            session.clone(),
+            Some(self.access.label(session.peer_key())),
+            Arc::clone(&self.on_event),
+        ));
         while let Ok(Message::Listen { forward, weight, at }) = read_message(&mut stream).await {
             let bound = match places.listeners.try_acquire() {
                 Ok(place) => self.listen(&at).await.map(|bound| (bound, place)),
@@ -239,22 +315,22 @@ impl Shared {
             return Ok(());
         }
         self.controller(controller).map_err(|refusal| match refusal {
-            rampmeter_net::NotLent::NoSuchController => Refusal::NoSuchController,
-            _ => Refusal::ControllerNotAllowed,
+            NotLent::NoSuchController => Refusal::NoSuchController,
+            NotLent::NotAllowed => Refusal::ControllerNotAllowed,
         })?;
         let (shared, name) = (Arc::clone(self), controller.to_owned());
         session.set_controller(move || shared.controller(&name).ok());
         Ok(())
     }
 
-    fn controller(&self, name: &str) -> Result<AnyController, rampmeter_net::NotLent> {
+    fn controller(&self, name: &str) -> Result<AnyController, NotLent> {
         self.policy.lock().unwrap_or_else(PoisonError::into_inner).select(name)
     }
 
     async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {
         let found = lookup_host((at.host.as_str(), at.port)).await.map_err(|_| Refusal::CannotListen)?;
         for address in found {
-            if !self.allow_listen.allows_address(address.ip(), address.port(), &[]) {
+            if !self.allowed().1.allows_address(address.ip(), address.port(), &[]) {
                 return Err(Refusal::ListenNotAllowed);
             }
             if let Ok(listener) = TcpListener::bind(address).await {
@@ -265,16 +341,26 @@ impl Shared {
     }
 
     /// Takes connections of programs for a client.
-    async fn accept(&self, listener: &TcpListener, session: &Session, places: &Arc<Places>, id: u16, weight: Weight) {
+    async fn accept(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        session: &Session,
+        places: &Arc<Places>,
+        id: u16,
+        weight: Weight,
+    ) {
         let mut tasks = JoinSet::new();
         loop {
             while tasks.try_join_next().is_some() {}
             match listener.accept().await {
                 Ok((tcp, _)) => {
-                    let (session, places) = (session.clone(), Arc::clone(places));
+                    let (session, places, shared) = (session.clone(), Arc::clone(places), Arc::clone(self));
                     tasks.spawn(async move {
                         match places.connections.try_acquire() {
-                            Ok(_place) => forward(tcp, &session, id, weight).await,
+                            Ok(_place) => {
+                                let _carried = Carried::new(&shared.carried);
+                                forward(tcp, &session, id, weight).await;
+                            }
                             Err(_) => reset(&tcp),
                         }
                     });
@@ -284,6 +370,12 @@ impl Shared {
             }
         }
     }
+}
+
+/// A place among those of a client, after a wait for one if necessary.
+async fn wait_for(places: &Semaphore) -> Result<SemaphorePermit<'_>, Refusal> {
+    let place = timeout(CONNECT_TIMEOUT, places.acquire()).await;
+    place.ok().and_then(Result::ok).ok_or(Refusal::TooMany)
 }
 
 /// A listener of a client. Returns its place when it ends.

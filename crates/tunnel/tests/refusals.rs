@@ -1,11 +1,18 @@
 //! What a server refuses, and what both ends report.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rampmeter_testing::{Relay, RelayMode, noise};
+use rampmeter_tunnel::{Allow, TunnelServer};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
-use crate::common::{CLIENT, SECONDS, any_server, client, echo, exchange, failure, forwarding, key, server};
+use crate::common::{
+    CLIENT, SECONDS, any_server, client, echo, exchange, failure, forwarding, key, server, server_options,
+};
 
 #[tokio::test]
 async fn destinations_that_are_not_allowed_are_refused() {
@@ -57,4 +64,41 @@ async fn a_controller_that_is_not_lent_is_refused() {
         let error = failure(server.address(), |options| options.server_controller = Some(controller.into())).await;
         assert!(error.is_usage() && error.to_string().contains(reason), "{error}");
     }
+}
+
+#[tokio::test]
+async fn destinations_may_change_while_a_server_runs() {
+    let echo = echo().await;
+    let at = "127.0.0.1:0".parse().unwrap();
+    let (options, _) = server_options(at, &["example.org:443"]);
+    let server = TunnelServer::bind(options).unwrap();
+    let (address, rules) = (server.address(), server.rules());
+    tokio::spawn(server.run(std::future::pending()));
+    let tunnel = forwarding(address, echo).await;
+    let mut refused = TcpStream::connect(tunnel.address()).await.unwrap();
+    assert!(timeout(SECONDS, refused.read_u8()).await.unwrap().is_err());
+    rules.set_allowed(Allow::read(["127.0.0.1:*"]).unwrap(), Allow::default());
+    exchange(&mut TcpStream::connect(tunnel.address()).await.unwrap(), b"now").await;
+}
+
+#[tokio::test]
+async fn a_server_that_drains_ends_after_its_connections() {
+    let echo = echo().await;
+    let at = "127.0.0.1:0".parse().unwrap();
+    let (options, _) = server_options(at, &["127.0.0.1:*"]);
+    let server = TunnelServer::bind(options).unwrap();
+    let (address, drain) = (server.address(), Arc::new(Notify::new()));
+    let drained = Arc::clone(&drain);
+    let running = tokio::spawn(async move { server.run_or_drain(std::future::pending(), drained.notified()).await });
+    let tunnel = forwarding(address, echo).await;
+    let mut open = TcpStream::connect(tunnel.address()).await.unwrap();
+    exchange(&mut open, b"before").await;
+    drain.notify_one();
+    sleep(Duration::from_millis(300)).await;
+    exchange(&mut open, b"while it drains").await;
+    let mut late = TcpStream::connect(tunnel.address()).await.unwrap();
+    assert!(timeout(SECONDS, late.read_u8()).await.unwrap().is_err(), "no further connection");
+    assert!(!running.is_finished());
+    drop(open);
+    timeout(SECONDS, running).await.unwrap().unwrap();
 }

@@ -30,7 +30,7 @@ async fn a_tunnel_to_a_server_of_files_ends_with_the_reason() {
 async fn a_download_from_a_tunnel_ends_with_the_reason() {
     let to = tempfile::tempdir().unwrap();
     let server = crate::common::server("127.0.0.1:0".parse().unwrap(), &["*:*"], |options| {
-        options.server.clients = Clients::Anyone
+        options.server.clients = Clients::Anyone.into();
     });
     let client = FilesOptions { trust: Trust::Key(server_key()), retry: 3, ..FilesOptions::default() };
     let urls = vec![format!("{}/f", server.address())];

@@ -12,14 +12,14 @@ use std::str::FromStr;
 
 use clap::Args;
 use rampmeter_files::NetError;
-use rampmeter_net::ContactError;
 use rampmeter_net::keys::{self, KeyError};
+use rampmeter_net::{ContactError, hide_memory};
 
 use crate::failure::Failure;
 
 pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
-pub(crate) use serve::{ServeArgs, serve};
+pub(crate) use serve::{ServeArgs, authorized, serve};
 
 /// The arguments of `rampmeter key`.
 #[derive(Debug, Args)]
@@ -30,6 +30,7 @@ pub(crate) struct KeyArgs {
 
 /// Prints the public key of a file, which is made if it does not exist.
 pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
+    hide_memory();
     let path = key_file(args.file.as_ref())?;
     let (pair, is_new) = keys::read_or_create_key(&path)?;
     if is_new {

@@ -87,7 +87,9 @@ impl<'a> Engine<'a> {
                 link.abort();
             }
             let stopped = self.options.stop.load(Ordering::Relaxed);
-            if stopped || self.attempts >= self.options.retry || !error.is_temporary() {
+            let has_begun = self.facts.handshake > Duration::ZERO;
+            let attempts = if has_begun { self.options.retry.max(self.options.resume) } else { self.options.retry };
+            if stopped || self.attempts >= attempts || !error.is_temporary() {
                 self.queue.drain(..).filter_map(|download| download.part).for_each(Part::close);
                 return Err(error);
             }
@@ -243,7 +245,7 @@ impl<'a> Engine<'a> {
         facts.address = Some(link.address);
         facts.is_new_server |= link.is_new_server;
         facts.key = link.key.map(|key| key.to_string()).unwrap_or_default();
-        facts.handshake = link.handshake.unwrap_or_default();
+        facts.handshake = link.handshake.unwrap_or(facts.handshake);
         if let Some((min_rtt, rtt, loss)) = link.measure() {
             (facts.min_rtt, facts.rtt, facts.loss) = (min_rtt, rtt, loss);
         }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rampmeter_control::AnyController;
-use rampmeter_net::{Alarm, ContactError, Host};
+use rampmeter_net::{Alarm, Host};
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::Time;
 
@@ -160,15 +160,6 @@ impl Lane {
 
     /// Reads answers, and sends what there is space for. An error ends the session.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), NetError> {
-        match self.exchange(cx) {
-            Err(NetError::BadAnswer(address)) if self.welcome.is_none() => {
-                Err(ContactError::NotThisService(address).into())
-            }
-            result => result,
-        }
-    }
-
-    fn exchange(&mut self, cx: &mut Context<'_>) -> Result<(), NetError> {
         if !self.is_open {
             return Ok(());
         }

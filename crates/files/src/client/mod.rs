@@ -38,6 +38,8 @@ pub struct ClientOptions {
     pub registry: Registry,
     /// How often to try again after an error that may be temporary, with longer waits from one to the next.
     pub retry: u32,
+    /// The same, at least, once the server has answered: after an interruption the transfer goes on where it stopped.
+    pub resume: u32,
     /// Receives the progress of the transfer.
     pub on_progress: Option<ProgressHandler>,
     /// The transport settings of the connection.
@@ -56,6 +58,7 @@ impl Default for ClientOptions {
             controller: None,
             registry: Registry::default(),
             retry: 0,
+            resume: 0,
             on_progress: None,
             transport: default_transport(),
             peer_timeout: Duration::from_secs(10),

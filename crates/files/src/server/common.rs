@@ -1,8 +1,9 @@
 //! What the threads of a server share: its options, and limits that hold for the server as a whole. No packet waits for
 //! a lock here: connections take them when they begin, for larger buffers, and when they end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rampmeter_net::{Directory, HistoryFile};
 use rampmeter_session::shares::Shares;
@@ -14,6 +15,9 @@ use crate::hashes::Hashes;
 /// The maximum number of threads that hash at once what clients have. A network (24 bits of IPv4, 48 of IPv6) has at most
 /// four of them, and a client (an IPv4 address, 64 bits of IPv6) three: a short request can ask for much hashing.
 const MAX_HASHING: u64 = 5;
+
+/// The maximum time for connections that go on when the server is to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What threads share.
 #[derive(Debug)]
@@ -29,6 +33,10 @@ pub(super) struct Common {
     hashing: Mutex<Shares>,
     /// Whether a thread has ended.
     has_ended: AtomicBool,
+    /// Connections of all threads.
+    pub(super) connections: AtomicUsize,
+    /// When the server began to end, once it does.
+    drained_since: OnceLock<Instant>,
 }
 
 impl Common {
@@ -46,6 +54,8 @@ impl Common {
             memory: Mutex::new(Shares::new(options.memory.as_u64())),
             hashing: Mutex::new(Shares::new(MAX_HASHING)),
             has_ended: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            drained_since: OnceLock::new(),
             options,
         }
     }
@@ -65,6 +75,16 @@ impl Common {
 
     /// Whether the threads are to end.
     pub(super) fn is_ending(&self) -> bool {
-        self.options.stop.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
+        self.options.stop.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed) || self.is_drained()
+    }
+
+    /// Whether no further connections are served.
+    pub(super) fn is_draining(&self) -> bool {
+        self.options.drain.load(Ordering::Relaxed)
+    }
+
+    fn is_drained(&self) -> bool {
+        let is_late = || self.drained_since.get_or_init(Instant::now).elapsed() >= DRAIN_TIMEOUT;
+        self.is_draining() && (is_late() || self.connections.load(Ordering::Relaxed) == 0)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use rampmeter_control::Registry;
 use rampmeter_net::monitor::Monitor;
-use rampmeter_net::{DEFAULT_CONTROLLER, Limits, default_transport, os_random};
+use rampmeter_net::{Access, DEFAULT_CONTROLLER, Limits, default_transport, os_random};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Duration};
@@ -36,7 +36,7 @@ pub struct ServeOptions {
     /// The names by which clients may ask for it, HOST:PORT each; by default any.
     pub names: Vec<String>,
     /// The clients that it serves; by default all.
-    pub clients: Clients,
+    pub clients: Access,
     /// The maximum sum of what send buffers have beyond that of `limits`. Clients share it as they share places.
     pub memory: Bytes,
     /// The controller for clients that name no other.
@@ -69,6 +69,9 @@ pub struct ServeOptions {
     pub history: Option<PathBuf>,
     /// Stops the server when set.
     pub stop: Arc<AtomicBool>,
+    /// When it is set, the server serves no further connections, and ends once those that it has have ended, after a
+    /// minute at the latest.
+    pub drain: Arc<AtomicBool>,
 }
 
 impl ServeOptions {
@@ -87,7 +90,7 @@ impl Default for ServeOptions {
             address: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             identity: KeyPair::generate(&mut os_random()),
             names: Vec::new(),
-            clients: Clients::Anyone,
+            clients: Clients::Anyone.into(),
             controller: DEFAULT_CONTROLLER.into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
@@ -101,6 +104,7 @@ impl Default for ServeOptions {
             monitor: None,
             history: None,
             stop: Arc::default(),
+            drain: Arc::default(),
         }
     }
 }
@@ -123,6 +127,8 @@ pub struct TransferReport {
     pub peer: SocketAddr,
     /// The client's public key.
     pub key: String,
+    /// The key, and its comment in the list of clients.
+    pub client: String,
     /// The name in the first request; empty without a request. It comes from the network: escape it before printing it
     /// to a terminal.
     pub name: String,

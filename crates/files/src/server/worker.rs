@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rampmeter_control::{AnyController, History};
 use rampmeter_manager::Destination;
@@ -111,6 +112,9 @@ impl Worker {
                 next_sweep = now + Duration::from_secs(1);
                 self.abort_idle_clients(now);
                 self.shared.pool.help_stalled();
+                if let Some(host) = self.net.host_mut(self.host) {
+                    host.check_clients(now);
+                }
                 if let (Some(monitor), Some(host)) = (&common.options.monitor, self.net.host(self.host)) {
                     monitor.publish_of(self.number, host.status(now, AnyController::name));
                 }
@@ -168,7 +172,7 @@ impl Worker {
     fn add_client(&mut self, now: Time, id: ConnectionId) {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let (Some(peer), Some(session)) = (host.peer(id), host.session(id)) else { return };
-        if !self.common.admission.open(peer.ip()) {
+        if self.common.is_draining() || !self.common.admission.open(peer.ip()) {
             host.abort(now, id);
             return;
         }
@@ -177,6 +181,7 @@ impl Worker {
         let lane = Lane::new(peer.ip(), &controller);
         let client =
             Client { peer, session, key, lane, started_at: now, due: now, is_queued: false, progress: (now, 0) };
+        self.common.connections.fetch_add(1, Ordering::Relaxed);
         self.clients.insert(id, client);
     }
 
@@ -188,6 +193,7 @@ impl Worker {
         ended: EndReason,
         statistics: &Statistics,
     ) {
+        self.common.connections.fetch_sub(1, Ordering::Relaxed);
         self.common.admission.close(self.number, id, client.peer.ip(), client.lane.has_place);
         self.common.memory().give_back(client.peer.ip(), client.lane.more_to_send);
         client.lane.end_hashing(&self.common);
@@ -307,6 +313,7 @@ impl Worker {
         on_transfer(&TransferReport {
             peer: client.peer,
             key: client.key.map(|key| key.to_string()).unwrap_or_default(),
+            client: client.key.map(|key| self.common.options.clients.label(key)).unwrap_or_default(),
             name: done.name.clone(),
             files: done.files,
             controller: client.lane.controller.clone(),
@@ -350,7 +357,7 @@ fn new_host(
         endpoint.import_history(destination, history);
     }
     let sessions = rampmeter_session::Config {
-        clients: options.clients.clone(),
+        clients: options.clients.clients(),
         names: contact::names(&options.names),
         port: socket.local_address().map_or(0, |address| address.port()),
         // A client may open another session before its last one is discarded.
@@ -358,5 +365,7 @@ fn new_host(
         max_half_open,
         ..rampmeter_session::Config::client(options.identity.clone(), Purpose { service: SERVICE, name: Name::new("") })
     };
-    Host::new(endpoint, Sessions::of_member(member, sessions, os_random()), socket, options.limits)
+    let mut host = Host::new(endpoint, Sessions::of_member(member, sessions, os_random()), socket, options.limits);
+    host.serve_clients(options.clients.clone());
+    host
 }

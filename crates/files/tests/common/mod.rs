@@ -42,6 +42,11 @@ impl TestServer {
 
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.join();
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap().unwrap();
         }

@@ -1,6 +1,6 @@
 //! Other keys for an open session. Two minutes after the last handshake, if there is something to send, the host that has
 //! opened the session begins another one (Noise's IK) within the session. So a key that leaks, of a session or in what a
-//! stopped process leaves, opens two minutes of packets at most, as with WireGuard.
+//! stopped process leaves, opens two minutes of packets at most, as with `WireGuard`.
 //!
 //! ```text
 //! initiator   Renewal ──►                                    seals with the new keys ──►

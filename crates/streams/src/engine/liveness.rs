@@ -38,12 +38,21 @@ impl Engine {
             self.stop_at = Some(now); // nobody waits for it
         }
         let Some(host) = self.net.host_mut(self.host) else { return };
+        host.check_clients(now);
         if let Some(monitor) = &self.settings.monitor {
             monitor.publish_of(self.settings.number, host.status(now, AnyController::name));
         }
         let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
         for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
             host.abort(now, id);
+        }
+        let waiting: Vec<_> =
+            self.sessions.iter_mut().filter(|(_, member)| !member.late.is_empty()).map(|(id, _)| *id).collect();
+        for session in waiting {
+            if let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) {
+                member.forget_ended(host);
+            }
+            self.place_late(now, session);
         }
         if self.dial.is_none() {
             for session in self.sessions.keys().copied().collect::<Vec<_>>() {

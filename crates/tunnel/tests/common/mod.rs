@@ -79,19 +79,25 @@ pub fn recorder() -> (Arc<Mutex<Vec<String>>>, OnEvent) {
     (events, Arc::new(move |event: &Event| kept.lock().unwrap().push(event.to_string())))
 }
 
-pub fn server(at: SocketAddr, allow: &[&str], change: impl FnOnce(&mut TunnelServerOptions)) -> Running {
+/// The options of a server, and what it reports.
+pub fn server_options(at: SocketAddr, allow: &[&str]) -> (TunnelServerOptions, Arc<Mutex<Vec<String>>>) {
     let (events, on_event) = recorder();
-    let mut options = TunnelServerOptions {
+    let options = TunnelServerOptions {
         server: ServerOptions {
             address: at,
             identity: key(SERVER),
-            clients: Clients::Listed(BTreeSet::from([key(CLIENT).public()])),
+            clients: Clients::Listed(BTreeSet::from([key(CLIENT).public()])).into(),
             ..ServerOptions::default()
         },
         allow: Allow::read(allow.iter().copied()).unwrap(),
         allow_listen: Allow::default(),
         on_event,
     };
+    (options, events)
+}
+
+pub fn server(at: SocketAddr, allow: &[&str], change: impl FnOnce(&mut TunnelServerOptions)) -> Running {
+    let (mut options, events) = server_options(at, allow);
     change(&mut options);
     let server = TunnelServer::bind(options).unwrap();
     let (addresses, stop) = (vec![server.address()], Arc::new(Notify::new()));
