@@ -19,7 +19,9 @@ use crate::failure::Failure;
 
 pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
-pub(crate) use serve::{ServeArgs, authorized, serve};
+#[cfg(feature = "tunnel")]
+pub(crate) use serve::authorized;
+pub(crate) use serve::{ServeArgs, serve};
 
 /// The arguments of `rampmeter key`.
 #[derive(Debug, Args)]
