@@ -161,7 +161,7 @@ crowd: build venv ## 200 clients fetch a file of 20 MB at the same time, and all
 
 .PHONY: memory
 memory: build venv ## a file server's memory for each idle and each busy connection: MEMORY=--help
-	cargo build --quiet --release --package rampmeter-net --example idle_connections
+	cargo build --quiet --release --package rampmeter-files --example idle_connections
 	$(PYTHON) scripts/memory.py $(RAMPMETER) $(CARGO_TARGET_DIR)/release/examples/idle_connections $(MEMORY)
 
 .PHONY: docs

@@ -33,7 +33,7 @@ def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description="Measure a server's memory for each connection.")
     parser.add_argument("rampmeter", type=Path, help="the command")
-    parser.add_argument("idle_connections", type=Path, help="the program of crates/net/examples")
+    parser.add_argument("idle_connections", type=Path, help="the program of crates/files/examples")
     parser.add_argument("--idle", type=int, default=1000, help="idle connections (%(default)s)")
     parser.add_argument("--busy", type=int, default=100, help="busy connections (%(default)s)")
     arguments = parser.parse_args()

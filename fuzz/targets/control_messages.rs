@@ -25,7 +25,7 @@ struct Input {
 
 fuzz_target!(|input: Input| {
     let Input { address, ecn, segment, length, control } = input;
-    let Received { ecn: read, stamp: _, segment: _ } = Control(control).read_first(length.into());
+    let Received { ecn: read, stamp: _, segment: _, to: _ } = Control(control).read_first(length.into());
     assert_eq!(Ecn::from_bits(read.bits()), read);
 
     let Some(address) = RawAddress(address).read() else { return };
@@ -33,6 +33,6 @@ fuzz_target!(|input: Input| {
     assert!(again.write(address) <= again.0.len());
     assert_eq!(again.read(), Some(address));
     let (mut control, ecn) = (Control::default(), Ecn::from_bits(ecn));
-    let length = control.write(address, ecn, segment);
+    let length = control.write(address, ecn, segment, None);
     assert_eq!(control.read_first(length).ecn, ecn);
 });

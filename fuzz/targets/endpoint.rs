@@ -14,21 +14,12 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use rampmeter_control::{AnyController, Registry};
+use rampmeter_net::ControllerPolicy;
 use rampmeter_transport::{
     Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, Recovery, SendBuffer, State,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
-
-#[allow(dead_code)]
-#[path = "../../crates/net/src/files/server/controller_policy.rs"]
-mod controller_policy;
-#[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../crates/net/src/files/protocol.rs"]
-mod protocol;
-
-use controller_policy::ControllerPolicy;
-use protocol::Refusal; // of `controller_policy`
 
 type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 

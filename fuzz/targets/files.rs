@@ -5,10 +5,11 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../crates/net/src/files/protocol.rs"]
+#[path = "../../crates/files/src/protocol.rs"]
 mod protocol;
 
-use protocol::{Answer, Greeting, MAX_MESSAGE, MAX_PIECE, Request, check_name};
+use protocol::{Answer, Greeting, MAX_MESSAGE, MAX_PIECE, Request};
+use rampmeter_net::check_name;
 
 fn is_below(name: &str) -> bool {
     std::path::Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use rampmeter_session::{Clients, Config, Event, KeyPair, MAX_HELLOS, SessionId, Sessions, Suite};
+use rampmeter_session::{Clients, Config, Event, KeyPair, Name, Purpose, Service, SessionId, Sessions, Suite};
 use rampmeter_units::{Duration, Stream, Time};
 
 const MAX_SESSIONS: usize = 12;
@@ -68,9 +68,13 @@ fn key(seed: u64) -> KeyPair {
 fn server(is_listed: bool, seed: u64) -> Sessions {
     let clients = if is_listed { Clients::Listed([key(2).public()].into()) } else { Clients::Anyone };
     let suite = Suite::Aes256Gcm;
-    let config =
-        Config { own: key(1), clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, max_hellos: MAX_HELLOS };
+    let own = Config::client(key(1), purpose());
+    let config = Config { clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, ..own };
     Sessions::new(config, Stream::from_seed(seed))
+}
+
+fn purpose() -> Purpose {
+    Purpose { service: Service(1), name: Name::new("server:7267") }
 }
 
 fn address(index: u8) -> SocketAddr {
@@ -80,7 +84,7 @@ fn address(index: u8) -> SocketAddr {
 fuzz_target!(|story: Story| {
     let mut now = Time::ZERO;
     let mut restarts = 0;
-    let mut hosts = [Sessions::new(Config::client(key(2)), Stream::from_seed(3)), server(story.is_listed, 4)];
+    let mut hosts = [Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(3)), server(story.is_listed, 4)];
     let mut names: [Vec<SessionId>; 2] = [Vec::new(), Vec::new()];
     let mut seen: Vec<Vec<u8>> = Vec::new();
     // What each host has sealed and the other one has not opened yet.

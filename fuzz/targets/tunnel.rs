@@ -5,13 +5,13 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
-#[path = "../../crates/net/src/tunnel/http.rs"]
+#[path = "../../crates/tunnel/src/http.rs"]
 mod http;
 #[allow(dead_code)]
-#[path = "../../crates/net/src/tunnel/protocol.rs"]
+#[path = "../../crates/tunnel/src/protocol.rs"]
 mod protocol;
 #[allow(dead_code)]
-#[path = "../../crates/net/src/tunnel/socks.rs"]
+#[path = "../../crates/tunnel/src/socks.rs"]
 mod socks;
 
 use protocol::{HEAD, Message, is_host};

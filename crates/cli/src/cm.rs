@@ -6,7 +6,7 @@ mod metrics;
 mod web;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -83,9 +83,9 @@ struct DaemonArgs {
     /// Use raw IP packets (protocol 253) instead of UDP; needs `CAP_NET_RAW`
     #[arg(long, conflicts_with = "port")]
     raw: bool,
-    /// Use only this local address [default: all addresses of this host]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<IpAddr>,
+    /// The local address for the daemons of other hosts; 0.0.0.0: all addresses of this host, of IPv6, too
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    listen: IpAddr,
     /// UDP ports to which datagrams from other daemons are delivered even if no program called `cm_listen`
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     deliver: Vec<u16>,
@@ -167,7 +167,11 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
         },
         limits: Limits { idle_timeout: args.idle_timeout, ..Limits::default() },
         public: args.public,
-        protocol: Protocol { carriage, address: args.listen, deliver: args.deliver.clone() },
+        protocol: Protocol {
+            carriage,
+            address: Some(args.listen).filter(|address| !address.is_unspecified()),
+            deliver: args.deliver.clone(),
+        },
         stop: stop_flag(),
         ..Options::default()
     };

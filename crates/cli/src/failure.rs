@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use rampmeter_net::files::NetError;
+use rampmeter_files::NetError;
 use rampmeter_net::keys::KeyError;
 
 #[derive(Debug)]
@@ -39,8 +39,9 @@ impl Failure {
         self
     }
 
-    pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("rampmeter: {}", self.message);
+    /// Prints it: with `json` as an object, whose reader needs no other format.
+    pub(crate) fn report(&self, json: bool) -> ExitCode {
+        report(&self.message, self.code, json);
         ExitCode::from(self.code)
     }
 }
@@ -68,8 +69,8 @@ impl From<rampmeter_net::ContactError> for Failure {
 }
 
 #[cfg(feature = "tunnel")]
-impl From<rampmeter_net::tunnel::TunnelError> for Failure {
-    fn from(error: rampmeter_net::tunnel::TunnelError) -> Self {
+impl From<rampmeter_tunnel::TunnelError> for Failure {
+    fn from(error: rampmeter_tunnel::TunnelError) -> Self {
         if error.is_usage() { Self::input(error) } else { Self::failed(error) }
     }
 }
@@ -80,15 +81,24 @@ impl From<KeyError> for Failure {
     }
 }
 
+fn report(message: &str, code: u8, json: bool) {
+    if json {
+        eprintln!("{}", serde_json::json!({ "error": message, "exit_code": code }));
+    } else {
+        eprintln!("rampmeter: {message}");
+    }
+}
+
 /// Reports invalid arguments in one line, or prints the help or the version that the arguments ask for.
-pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
-    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+pub(crate) fn report_arguments(error: &clap::Error, json: bool) -> ExitCode {
+    let number = u8::try_from(error.exit_code()).unwrap_or(2);
+    let code = ExitCode::from(number);
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // If the help cannot be printed, there is nothing else to say.
         let _ = error.print();
         return code;
     }
-    eprintln!("rampmeter: {}", one_line(&error.to_string(), error.kind() == ErrorKind::MissingRequiredArgument));
+    report(&one_line(&error.to_string(), error.kind() == ErrorKind::MissingRequiredArgument), number, json);
     code
 }
 

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
 pub use rampmeter_scenario::Registries;
 use serde::Serialize;
 
@@ -85,16 +86,18 @@ enum Command {
 pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::exit_on_output_error();
+    // Also of a command line that is wrong.
+    let json = std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::report_arguments(&error),
+        Err(error) => return failure::report_arguments(&error, json),
     };
     if let Command::Studies(command) = &cli.command {
         studies::prepare(command);
     }
     match execute(&cli.command, &registries) {
         Ok(code) => code,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
 }
 
@@ -134,5 +137,5 @@ fn log(mut output: impl Write, line: impl Display) {
 /// Raised by the first Ctrl-C; the second one ends the process.
 fn stop_flag() -> Arc<AtomicBool> {
     // Without signal handlers Ctrl-C only ends the process less gracefully: this is no error.
-    rampmeter_net::files::stop_on_interrupt().unwrap_or_default()
+    rampmeter_net::stop_on_interrupt().unwrap_or_default()
 }

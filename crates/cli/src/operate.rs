@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use rampmeter_net::files::MAX_THREADS;
 use rampmeter_net::monitor::{Monitor, PathStatus, Snapshot, StatusSocket, read_all, runtime_directory};
-use rampmeter_net::return_memory;
+use rampmeter_net::{MAX_THREADS, return_memory};
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use tracing::warn;

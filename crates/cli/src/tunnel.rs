@@ -10,18 +10,17 @@ use std::time::Duration;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::Trust;
-use rampmeter_net::files::default_threads;
-use rampmeter_net::tunnel::{
+use rampmeter_net::{Access, Trust, default_threads, hide_memory, keys, on_hangup, stop_or_drain};
+use rampmeter_session::PublicKey;
+use rampmeter_streams::{ClientOptions, ServerOptions};
+use rampmeter_tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,
 };
-use rampmeter_net::{ClientOptions, ServerOptions, keys};
-use rampmeter_session::{Clients, PublicKey};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
-use crate::files::{HostPort, key_file, reached_at};
+use crate::files::{HostPort, authorized, key_file, reached_at};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
@@ -63,7 +62,12 @@ pub(crate) struct TunnelArgs {
     /// The clients: a public key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     authorized: Option<PathBuf>,
-    /// Where clients may connect to; may be given several times, and there is no default
+    /// Serve only clients that ask for this name; may be given several times. So nobody leads clients of one server to
+    /// another one with the same key
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
+    name: Vec<String>,
+    /// Where clients may connect to; may be given several times, and there is no default; @FILE: the lines of a file,
+    /// which SIGHUP reads again, as it does --authorized
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     allow: Vec<String>,
     /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
@@ -96,11 +100,14 @@ pub(crate) fn tunnel(args: &TunnelArgs, registry: &Registry) -> Result<ExitCode,
     raise_file_limit();
     let threads = if args.listen.is_some() { args.threads.unwrap_or_else(default_threads) } else { 1 };
     let runtime = runtime(threads).map_err(Failure::failed)?;
-    let stop = stop_flag();
+    hide_memory();
+    // A client has nothing to drain. Without signal handlers a signal only ends the process less gracefully.
+    let (stop, drain) =
+        if args.listen.is_some() { stop_or_drain().unwrap_or_default() } else { (stop_flag(), Arc::default()) };
     let result = runtime.block_on(async {
         match (&args.server, &args.listen) {
             (Some(server), _) => client(args, server, registry, &stop).await,
-            (None, Some(listen)) => serve(args, listen.resolve()?, threads, registry, &stop).await,
+            (None, Some(listen)) => serve(args, listen.resolve()?, threads, registry, &stop, &drain).await,
             (None, None) => Err(Failure::input("write a server's address, or --listen")),
         }
     });
@@ -186,29 +193,46 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
     Ok(tunnel.run(stopped(stop)).await?)
 }
 
+/// What `--allow` and `--allow-listen` say.
+fn allowed(patterns: &[Vec<String>; 2]) -> Result<[Allow; 2], Failure> {
+    let read = |option: &str, patterns: &[String]| {
+        let mut lines = Vec::new();
+        for pattern in patterns {
+            match pattern.strip_prefix('@') {
+                Some(path) => {
+                    let text = std::fs::read_to_string(path)
+                        .map_err(|error| Failure::input(format!("{option} {path}: {error}")))?;
+                    let written = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+                    lines.extend(written.map(str::to_owned));
+                }
+                None => lines.push(pattern.clone()),
+            }
+        }
+        Allow::read(lines.iter().map(String::as_str)).map_err(|error| Failure::input(format!("{option} {error}")))
+    };
+    Ok([read("--allow", &patterns[0])?, read("--allow-listen", &patterns[1])?])
+}
+
 async fn serve(
     args: &TunnelArgs,
     listen: SocketAddr,
     threads: usize,
     registry: &Registry,
     stop: &AtomicBool,
+    drain: &AtomicBool,
 ) -> Result<(), Failure> {
-    let Some(authorized) = &args.authorized else { return Err(Failure::input("write --authorized FILE")) };
-    let allow = Allow::read(args.allow.iter().map(String::as_str))
-        .map_err(|error| Failure::input(format!("--allow {error}")))?;
-    let allow_listen = Allow::read(args.allow_listen.iter().map(String::as_str))
-        .map_err(|error| Failure::input(format!("--allow-listen {error}")))?;
-    let clients = keys::read_authorized_keys(authorized)?;
-    if clients.is_empty() {
-        eprintln!("rampmeter: {} has no keys: nobody can connect", authorized.display());
-    }
+    let Some(path) = args.authorized.clone() else { return Err(Failure::input("write --authorized FILE")) };
+    let patterns = [args.allow.clone(), args.allow_listen.clone()];
+    let [allow, allow_listen] = allowed(&patterns)?;
+    let clients = Access::from(authorized(&path)?);
     let (identity, _) = identity(args)?;
     let (monitor, _socket) = args.operate.start("tunnel-server")?;
     let server = TunnelServer::bind(TunnelServerOptions {
         server: ServerOptions {
             address: listen,
             identity,
-            clients: Clients::Listed(clients),
+            names: args.name.clone(),
+            clients: clients.clone(),
             controller: args.controller.clone().unwrap_or_else(|| CONTROLLER.to_owned()),
             registry: registry.clone(),
             threads,
@@ -224,7 +248,20 @@ async fn serve(
     let (address, key) = (server.address(), server.key());
     println!("tunnel on {address}");
     println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address));
-    server.run(stopped(stop)).await;
+    let rules = server.rules();
+    let reload = move || {
+        let read = authorized(&path).map_err(Failure::from).and_then(|keys| Ok((keys, allowed(&patterns)?)));
+        match read {
+            Ok((keys, [allow, allow_listen])) => {
+                log(io::stderr(), format_args!("rampmeter: read {} again: {} keys", path.display(), keys.len()));
+                clients.set_listed(keys);
+                rules.set_allowed(allow, allow_listen);
+            }
+            Err(error) => log(io::stderr(), format_args!("rampmeter: nothing is changed: {error}")),
+        }
+    };
+    on_hangup(reload).map_err(Failure::failed)?;
+    server.run_or_drain(stopped(stop), stopped(drain)).await;
     Ok(())
 }
 

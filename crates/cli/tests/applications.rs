@@ -48,7 +48,7 @@ impl Site {
         let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/cm/apps.toml");
         let wait = "for n in $(seq 100); do test -S cm.sock && break; sleep 0.05; done";
         let left = format!(
-            "'{RAMPMETER}' cm daemon > daemon.log & {wait}; {beside} \
+            "'{RAMPMETER}' cm daemon --listen 0.0.0.0 > daemon.log & {wait}; {beside} \
              exec '{RAMPMETER}' cm web site --json --listen $RAMPMETER_LEFT:8080 > web.log"
         );
         let right = format!("{wait}; sleep 0.3; {right}");

@@ -268,7 +268,7 @@ fn a_silent_server_counts_as_unreachable_after_the_timeout() {
     std::fs::File::create(workspace.0.join("large")).unwrap().set_len(8 << 30).unwrap();
     let server = RunningServer::start(&workspace, &[]);
     let url = format!("{}/large?key={}", server.address, server.key);
-    let mut command = workspace.command(&["get", &url, "-o", "copy", "--timeout", "15 s"]);
+    let mut command = workspace.command(&["get", &url, "-o", "copy", "--timeout", "15 s", "--retry", "0"]);
     let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !workspace.0.join("copy.part").exists() {
         std::thread::sleep(Duration::from_millis(5));
@@ -282,4 +282,66 @@ fn a_silent_server_counts_as_unreachable_after_the_timeout() {
     assert_eq!(ended.status.code(), Some(1), "{}", text(&ended.stderr));
     let expected = Duration::from_secs(14)..Duration::from_secs(20);
     assert!(expected.contains(&waited), "{waited:?}: {}", text(&ended.stderr));
+}
+
+/// For as long as a client is stopped, its server hears nothing of it, and after ten seconds ends its connection.
+#[test]
+fn a_download_goes_on_after_its_process_was_stopped() {
+    let workspace = Workspace::new("stopped");
+    std::fs::File::create(workspace.0.join("large")).unwrap().set_len(1 << 30).unwrap();
+    let server = RunningServer::start(&workspace, &[]);
+    let url = format!("{}/large?key={}", server.address, server.key);
+    let mut command = workspace.command(&["get", &url, "-o", "copy", "--json"]);
+    let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while std::fs::metadata(workspace.0.join("copy.part")).map_or(0, |part| part.len()) < 1 << 20 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let signal = |signal| kill(Pid::from_raw(client.id() as i32), signal).unwrap();
+    signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(13));
+    signal(Signal::SIGCONT);
+    let ended = client.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(report["bytes"], 1 << 30);
+    assert!(report["resumed_from"].as_u64().unwrap() >= 1 << 20, "{report}");
+}
+
+#[test]
+fn a_hangup_reads_the_keys_again_and_a_termination_drains() {
+    let workspace = Workspace::new("hangup");
+    let [mine, other] = ["mine", "other"].map(|name| text(&workspace.rampmeter(&["key", name]).stdout));
+    let list = workspace.0.join("list");
+    std::fs::write(&list, format!("{} my laptop\n", mine.trim_end())).unwrap();
+    let mut server = RunningServer::start(&workspace, &["--authorized", "list"]);
+    let url = format!("{}/small.toml?key={}", server.address, server.key);
+    let get = |name| workspace.rampmeter(&["get", &url, "-o", "copy", "--identity", name]).status.code();
+    assert_eq!((get("mine"), get("other")), (Some(0), Some(1)));
+    assert!(server.line().contains(&format!("{} (my laptop)", mine.trim_end())), "the key and its comment");
+    let signal = |server: &RunningServer, signal| kill(Pid::from_raw(server.child.id() as i32), signal).unwrap();
+    std::fs::write(&list, other).unwrap();
+    signal(&server, Signal::SIGHUP);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!((get("mine"), get("other")), (Some(1), Some(0)));
+    std::fs::write(&list, "no key\n").unwrap();
+    signal(&server, Signal::SIGHUP);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(get("other"), Some(0), "a file with a mistake changes nothing");
+    signal(&server, Signal::SIGTERM);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn errors_are_objects_where_results_are() {
+    let workspace = Workspace::new("json_errors");
+    for (arguments, code) in [
+        (&["get", "nowhere", "--json"][..], 2),
+        (&["get", "--json", "--no-such-option"], 2),
+        (&["get", "no-such-host.invalid:9/f", "--json"], 1),
+    ] {
+        let failed = workspace.rampmeter(arguments);
+        let error: serde_json::Value = serde_json::from_slice(&failed.stderr).unwrap();
+        assert_eq!(error["exit_code"], code, "{arguments:?}: {error}");
+        assert!(!error["error"].as_str().unwrap().is_empty());
+    }
 }

@@ -325,6 +325,23 @@ fn one_congestion_manager_has_a_socket_and_removes_it() {
 }
 
 #[test]
+fn the_daemon_of_a_host_listens_to_itself() {
+    let workspace = Workspace::new("listens");
+    let socket = workspace.0.join("cm.sock");
+    let is_free = |address| std::net::UdpSocket::bind((address, 29613)).is_ok();
+    for (listen, others_are_free) in [(None, true), (Some("0.0.0.0"), false)] {
+        let mut command = Command::new(RAMPMETER);
+        command.args(["cm", "daemon", "--port", "29613"]).env("RAMPMETER_CM_SOCKET", &socket);
+        command.args(listen.map(|address| ["--listen", address]).iter().flatten());
+        let daemon = start(command);
+        until("socket", || socket.exists().then_some(()));
+        assert!(!is_free("127.0.0.1"));
+        assert_eq!(is_free("127.0.77.9"), others_are_free, "{listen:?}");
+        assert!(interrupt(daemon).0.status.success());
+    }
+}
+
+#[test]
 fn a_benchmark_that_is_stopped_stops_its_daemon() {
     let workspace = Workspace::new("bench_stopped");
     for signal in ["-INT", "-TERM", "-KILL"] {

@@ -24,9 +24,6 @@ pub mod daemon;
 mod data;
 mod error;
 mod fork;
-#[cfg(test)]
-#[path = "../../net/src/fuzz_seed.rs"]
-mod fuzz_seed;
 mod handshake;
 mod inner_udp;
 mod layout;

@@ -33,6 +33,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use send::Acks;
 use sessions::SESSION_SWEEP;
 
+use crate::access::Access;
 use crate::clock::Clock;
 use crate::peer::Peer;
 use crate::socket::{SendBatch, Socket};
@@ -48,13 +49,13 @@ const MIN_SEND_BUFFER: usize = 4096;
 const BUNCH: Duration = Duration::from_micros(200);
 
 /// The largest receive window, and the largest send buffer: 1 Gb/s over 130 ms.
-pub(crate) const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
+pub const MAX_WINDOW: Bytes = Bytes::new(16 << 20);
 
 /// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged. A server of files makes those
-    /// larger that limit a rate ([`ServeOptions::memory`](crate::files::ServeOptions::memory)).
+    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged. [`Host::extend_send_buffer`] makes
+    /// those larger that limit a rate.
     pub send_buffer: usize,
     /// The maximum number of bytes of a connection that are written and not sent. With few of them, what the
     /// application writes next leaves soon.
@@ -97,6 +98,9 @@ pub struct Host<C> {
     /// The reasons for which controllers were degraded that have been reported for each session.
     degraded: BTreeMap<SessionId, BTreeSet<&'static str>>,
     log: Log,
+    /// The clients of a server.
+    access: Option<Access>,
+    access_seen: u64,
     next_sweep: Time,
     next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
@@ -130,6 +134,8 @@ impl<C: Controller> Host<C> {
             received_bytes: 0,
             degraded: BTreeMap::new(),
             log: Log::default(),
+            access: None,
+            access_seen: 0,
             next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
             expects_reply: false,
@@ -167,7 +173,9 @@ impl<C: Controller> Host<C> {
             Peer::Clear(address) => Some(address),
             Peer::Session(session, _) => self.sessions.as_ref().and_then(|sessions| sessions.address(session)),
         };
-        self.streams.insert(id.number(), Stream::new(now, id, peer, address, self.limits.send_buffer));
+        let key = peer.session_id().and_then(|session| self.sessions.as_ref()?.peer_key(session));
+        let client = key.zip(self.access.as_ref()).map(|(key, access)| access.label(key));
+        self.streams.insert(id.number(), Stream::new(now, id, peer, address, client, self.limits.send_buffer));
         if self.limits.peer_timeout < Duration::MAX {
             self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
         }
@@ -199,13 +207,13 @@ impl<C: Controller> Host<C> {
     }
 
     /// Whether the send buffer has too little space for [`Event::Writable`], so that the bytes in it limit the rate.
-    pub(crate) fn is_full(&self, id: ConnectionId) -> bool {
+    pub fn is_full(&self, id: ConnectionId) -> bool {
         let stream = self.streams.get(&id.number());
         stream.is_some_and(|stream| stream.buffer_space() < self.limits.min_write_space())
     }
 
     /// Makes the send buffer of a connection larger by `more` bytes.
-    pub(crate) fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
+    pub fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
         if let Some(stream) = self.streams.get_mut(&id.number()) {
             stream.send_buffer += more;
         }
@@ -383,7 +391,9 @@ impl<C: Controller> Host<C> {
                     let Some(peer) = self.endpoint.peer(id) else { continue };
                     self.add_stream(now, id, peer);
                     self.limit_packet_size(id);
-                    self.log.accepted(now, self.peer(id), id.number(), rtt);
+                    if let Some(stream) = self.streams.get(&id.number()) {
+                        self.log.accepted(now, stream, rtt);
+                    }
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
                 TransportEvent::Degraded(id, reason) => self.on_degraded(now, id, reason),
@@ -402,7 +412,7 @@ impl<C: Controller> Host<C> {
     fn on_degraded(&mut self, now: Time, id: ConnectionId, reason: &'static str) {
         let is_new = self.session(id).is_none_or(|session| self.degraded.entry(session).or_default().insert(reason));
         if is_new {
-            self.log.degraded(now, self.peer(id), reason);
+            self.log.degraded(now, self.streams.get(&id.number()), reason);
             self.events.push_back(Event::Degraded(id, reason));
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! let list = place.path().join("authorized_keys");
 //! std::fs::write(&list, format!("# laptops\n{} of the office\n", key.public()))?;
-//! assert!(read_authorized_keys(&list)?.contains(&key.public()));
+//! assert_eq!(read_authorized_keys(&list)?[&key.public()], "of the office");
 //!
 //! std::fs::write(&list, "c2hvcnQ=\n")?;
 //! let error = read_authorized_keys(&list).unwrap_err().to_string();
@@ -23,17 +23,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rampmeter_session::{KeyPair, PublicKey};
-use rand::TryRngCore;
 use rand::rngs::OsRng;
+use rand::{RngCore, TryRngCore};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Why a file of keys cannot be used.
 #[derive(Debug, Error)]
@@ -56,6 +57,9 @@ pub enum KeyError {
     /// Others can read the secret key.
     #[error("{0}: other users can read this secret key; run `chmod 600` on it, or make a new key")]
     Exposed(PathBuf),
+    /// Somebody else may know the secret key, or change it.
+    #[error("{0} {1}: its key may be known to others; make a new one with `rampmeter key`")]
+    NotOwn(PathBuf, &'static str),
     /// There is a file already.
     #[error("{0} exists: a new key there would change this host's identity; give another path, or delete it first")]
     Exists(PathBuf),
@@ -99,19 +103,26 @@ const MAX_KEY_FILE: u64 = 4096;
 pub fn read_key(path: &Path) -> Result<KeyPair, KeyError> {
     let failed = |error| KeyError::File(path.to_owned(), error);
     let mut file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
-    let mut bytes = Vec::new();
+    let found = file.metadata().map_err(failed)?;
+    // Of the whole size at once: a vector that grows would leave copies.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_FILE as usize));
     (&mut file).take(MAX_KEY_FILE).read_to_end(&mut bytes).map_err(failed)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let (line, key) = lines(&text).next().unwrap_or((1, ""));
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let (line, key) = lines(text).next().unwrap_or((1, ""));
     let pair = KeyPair::from_secret_text(key).map_err(|_| KeyError::Line {
         path: path.to_owned(),
         line,
         problem: "this is no secret key",
         remedy: "`rampmeter key` makes one",
     })?;
-    // Only of a key: no other file is to get these permissions.
-    if mode & 0o077 != 0 { Err(KeyError::Exposed(path.to_owned())) } else { Ok(pair) }
+    let own = nix::unistd::geteuid().as_raw();
+    match () {
+        // Only of a key: no other file is to get these permissions.
+        () if found.mode() & 0o077 != 0 => Err(KeyError::Exposed(path.to_owned())),
+        () if ![own, 0].contains(&found.uid()) => Err(KeyError::NotOwn(path.to_owned(), "belongs to another user")),
+        () if found.nlink() > 1 => Err(KeyError::NotOwn(path.to_owned(), "has another name, too (a hard link)")),
+        () => Ok(pair),
+    }
 }
 
 /// Makes a secret key in `path`, which must not exist.
@@ -125,16 +136,15 @@ pub fn create_key(path: &Path) -> Result<KeyPair, KeyError> {
         fs::create_dir_all(directory).map_err(failed)?;
     }
     // Complete before it has its name, so that another process never reads a part of it.
-    let temporary = path.with_extension(format!("{}.new", std::process::id()));
+    let temporary = path.with_extension(format!("{:016x}.new", OsRng.unwrap_err().next_u64()));
     let written = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&temporary)
         .and_then(|mut file| {
             writeln!(file, "# The secret key of this host for Rampmeter. Public key: {}", pair.public())?;
-            writeln!(file, "{}", pair.secret_text())?;
+            writeln!(file, "{}", *pair.secret_text())?;
             file.sync_all()
         })
         .and_then(|()| fs::hard_link(&temporary, path));
@@ -154,18 +164,20 @@ pub fn read_or_create_key(path: &Path) -> Result<(KeyPair, bool), KeyError> {
     }
 }
 
-/// Reads a list of public keys.
-pub fn read_authorized_keys(path: &Path) -> Result<BTreeSet<PublicKey>, KeyError> {
+/// Reads a list of public keys, and their comments.
+pub fn read_authorized_keys(path: &Path) -> Result<BTreeMap<PublicKey, String>, KeyError> {
     let text = fs::read_to_string(path).map_err(|error| KeyError::File(path.to_owned(), error))?;
     authorized_keys(path, &text)
 }
 
 /// The public keys in the `text` of the file at `path`.
-pub(crate) fn authorized_keys(path: &Path, text: &str) -> Result<BTreeSet<PublicKey>, KeyError> {
+pub(crate) fn authorized_keys(path: &Path, text: &str) -> Result<BTreeMap<PublicKey, String>, KeyError> {
     lines(text)
         .map(|(line, text)| {
-            let key = text.split_whitespace().next().unwrap_or_default();
-            key.parse().map_err(|_| KeyError::Line {
+            let (key, comment) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            // It is printed to logs.
+            let comment = comment.trim().chars().filter(|c| !c.is_control()).collect();
+            key.parse().map(|key| (key, comment)).map_err(|_| KeyError::Line {
                 path: path.to_owned(),
                 line,
                 problem: "the line does not start with a public key",
@@ -223,7 +235,41 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_key_that_others_may_know_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        create_key(&path).unwrap();
+        let other = directory.path().join("other");
+        fs::hard_link(&path, &other).unwrap();
+        assert!(read_key(&path).unwrap_err().to_string().contains("hard link"));
+        fs::remove_file(&other).unwrap();
+        read_key(&path).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            // As what a service of another user would find.
+            std::os::unix::fs::chown(&path, Some(1), None).unwrap();
+            assert!(read_key(&path).unwrap_err().to_string().contains("another user"));
+        }
+    }
+
+    /// Another user makes a file of its own where the key is written first.
+    #[test]
+    fn a_key_is_not_written_to_a_file_that_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let trap = path.with_extension(format!("{}.new", std::process::id()));
+        fs::write(&trap, "").unwrap();
+        fs::set_permissions(&trap, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut reader = File::open(&trap).unwrap();
+        create_key(&path).unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "", "the secret key");
+    }
 
     #[test]
     fn a_secret_key_is_made_once_and_only_its_owner_reads_it() {
@@ -286,6 +332,6 @@ mod tests {
         let path = directory.path().join("keys");
         let key = KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1)).public();
         fs::write(&path, format!("# people\n{key} a laptop\n")).unwrap();
-        assert_eq!(read_authorized_keys(&path).unwrap(), BTreeSet::from([key]));
+        assert_eq!(read_authorized_keys(&path).unwrap(), BTreeMap::from([(key, "a laptop".to_owned())]));
     }
 }

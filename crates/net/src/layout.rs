@@ -2,7 +2,7 @@
 //! the structures are written and read field by field.
 
 use std::mem::size_of;
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
 use rampmeter_units::Ecn;
@@ -71,16 +71,30 @@ pub(crate) struct Received {
     pub(crate) stamp: Option<u64>,
     /// The size of each packet, if the kernel has coalesced several; the last one may be shorter.
     pub(crate) segment: Option<usize>,
+    /// The local address that they were sent to, if the socket asks for it.
+    pub(crate) to: Option<IpAddr>,
 }
 
 impl Control {
-    /// Writes the messages for a packet or, with the size of a `segment`, for several that the kernel separates.
-    /// Returns their length.
-    pub(crate) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>) -> usize {
+    /// Writes the messages for a packet or, with the size of a `segment`, for several that the kernel separates, to be
+    /// sent from the local address `from` if there is one. Returns their length.
+    pub(crate) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>, from: Option<IpAddr>) -> usize {
         // An IPv4-mapped IPv6 address is sent as IPv4.
         let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
         let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
-        let end = self.push(0, level, kind, &c_int::from(ecn.bits()).to_ne_bytes());
+        let mut end = self.push(0, level, kind, &c_int::from(ecn.bits()).to_ne_bytes());
+        // `in_pktinfo` is an interface, the local address, another address; `in6_pktinfo` the address, an interface.
+        end = match from {
+            Some(IpAddr::V4(ip)) => {
+                let info = [[0; 4], ip.octets(), [0; 4]].concat();
+                self.push(end, libc::SOL_IP, libc::IP_PKTINFO, &info)
+            }
+            Some(IpAddr::V6(ip)) => {
+                let info = [&ip.octets()[..], &[0; 4]].concat();
+                self.push(end, libc::SOL_IPV6, libc::IPV6_PKTINFO, &info)
+            }
+            None => end,
+        };
         segment.map_or(end, |size| self.push(end, libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes()))
     }
 
@@ -103,7 +117,7 @@ impl Control {
 
     /// The control messages in the first `len` bytes.
     pub(crate) fn read_first(&self, len: usize) -> Received {
-        let mut received = Received { ecn: Ecn::NotEct, stamp: None, segment: None };
+        let mut received = Received { ecn: Ecn::NotEct, stamp: None, segment: None, to: None };
         let mut rest = &self.0[..len.min(self.0.len())];
         while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {
             let length = header[..WORD].try_into().map_or(0, usize::from_ne_bytes);
@@ -119,6 +133,12 @@ impl Control {
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     received.segment = integer().and_then(|size| usize::try_from(size).ok());
+                }
+                (libc::SOL_IP, libc::IP_PKTINFO) => {
+                    received.to = data.get(4..).and_then(|rest| rest.first_chunk::<4>()).map(|ip| IpAddr::from(*ip));
+                }
+                (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                    received.to = data.first_chunk::<16>().map(|ip| IpAddr::from(*ip));
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.stamp = nanoseconds(data),
                 _ => {}

@@ -10,14 +10,15 @@ use nix::fcntl::{Flock, FlockArg};
 
 /// What to do about a file that another process has locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfLocked {
+pub enum IfLocked {
+    /// Waits until it is free.
     Wait,
     /// Returns an error of the kind [`io::ErrorKind::WouldBlock`].
     Fail,
 }
 
 /// Opens the file at `path` with `open` and locks it, for as long as the result is kept.
-pub(crate) fn open_locked(
+pub fn open_locked(
     path: &Path,
     if_locked: IfLocked,
     mut open: impl FnMut() -> io::Result<File>,

@@ -1,4 +1,4 @@
-//! Memory of connections that have ended, returned to the system.
+//! Memory of connections that have ended, returned to the system; memory with keys, hidden.
 //!
 //! The C library keeps what was freed: without this, a process that has once had many clients keeps most of their memory.
 //! And once it has freed a large buffer, it takes later ones of that size from its heaps, where small ones that live long
@@ -27,11 +27,27 @@ pub fn return_memory() {
     }
 }
 
+/// From now on no core dump has this process's memory, in which keys are, and no other process of its user reads it.
+pub fn hide_memory() {
+    // It fails for no value that it is given here.
+    let _ = nix::sys::prctl::set_dumpable(false);
+}
+
 #[cfg(target_env = "gnu")]
 fn run() {
     loop {
         std::thread::sleep(INTERVAL);
         // SAFETY: the C library locks each of its arenas while it looks for whole free pages, and changes nothing else.
         unsafe { libc::malloc_trim(0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn hidden_memory_is_not_dumped() {
+        assert_eq!(nix::sys::prctl::get_dumpable(), Ok(true));
+        super::hide_memory();
+        assert_eq!(nix::sys::prctl::get_dumpable(), Ok(false));
     }
 }

@@ -14,9 +14,11 @@
 //! Packets are never fragmented, and the kernel sends them in whatever size the interface takes: connections find out
 //! what their paths carry. Reports of routers about packets that are too large (ICMP) change nothing.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::mem::{self, size_of};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, iovec, mmsghdr};
@@ -49,7 +51,13 @@ pub struct Socket {
     inner: UdpSocket,
     /// Whether the kernel and the interface separate the packets of a buffer.
     segments: bool,
+    /// The local addresses that peers have last sent to: answers come from there. Only of a socket that is bound to all
+    /// addresses.
+    asked: Option<RefCell<BTreeMap<SocketAddr, IpAddr>>>,
 }
+
+/// The maximum number of peers whose local addresses are known. Beyond it, all are discarded until their next packets.
+const MAX_ASKED: usize = 1 << 16;
 
 /// Packets to send, oldest first.
 #[derive(Debug, Default)]
@@ -199,12 +207,18 @@ impl Socket {
     /// Takes over a socket that was made elsewhere, for example in another network namespace.
     pub fn new(inner: UdpSocket) -> io::Result<Self> {
         inner.set_nonblocking(true)?;
-        let mut socket = Self { inner, segments: false };
+        let mut socket = Self { inner, segments: false, asked: None };
         let v6 = socket.local_address()?.is_ipv6();
         socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set(libc::SOL_IP, libc::IP_RECVTOS, 1).or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
         if v6 {
             socket.set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        }
+        if socket.local_address()?.ip().is_unspecified() {
+            let (level, name) =
+                if v6 { (libc::SOL_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::SOL_IP, libc::IP_PKTINFO) };
+            socket.set(level, name, 1)?;
+            socket.asked = Some(RefCell::default());
         }
         let probe = socket.set(libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
         probe.or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
@@ -301,7 +315,8 @@ impl Socket {
             first += packets;
             let bytes = &batch.bytes[head.start..batch.packets[first - 1].end];
             let name_len = addresses[count].write(head.to);
-            let control_len = controls[count].write(head.to, head.ecn, segment);
+            let from = self.asked.as_ref().and_then(|asked| asked.borrow().get(&head.to).copied());
+            let control_len = controls[count].write(head.to, head.ecn, segment, from);
             buffers[count] = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             ends[count] = first;
             let header = &mut messages[count].msg_hdr;
@@ -356,7 +371,16 @@ impl Socket {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue; // larger than the packets of any connection
             }
-            let Received { ecn, stamp, segment } = controls[index].read(&message.msg_hdr);
+            let Received { ecn, stamp, segment, to } = controls[index].read(&message.msg_hdr);
+            if let (Some(asked), Some(to)) = (&self.asked, to) {
+                let mut asked = asked.borrow_mut();
+                if asked.get(&from) != Some(&to) {
+                    if asked.len() >= MAX_ASKED {
+                        asked.clear();
+                    }
+                    asked.insert(from, to);
+                }
+            }
             let len = message.msg_len as usize;
             let segment = segment.unwrap_or(len).max(1);
             batch.arrivals.push(Arrival { datagram: Datagram { from, ecn, stamp }, index, len, segment });
@@ -385,7 +409,7 @@ pub(crate) fn smallest_packet(to: SocketAddr) -> Bytes {
 /// kernel so. Anybody can forge what routers tell: it limits what is tried, and explains failures.
 pub(crate) fn path_size(to: SocketAddr) -> Option<Bytes> {
     let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-    let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false };
+    let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false, asked: None };
     socket.inner.connect(to).ok()?;
     let (level, name) = if to.is_ipv4() { (libc::SOL_IP, libc::IP_MTU) } else { (libc::SOL_IPV6, libc::IPV6_MTU) };
     socket.get(level, name).ok().and_then(|mtu| u64::try_from(mtu).ok()).map(Bytes::new)

@@ -14,7 +14,9 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZero;
 use std::os::fd::AsRawFd;
+use std::thread::available_parallelism;
 
 use libc::{sock_filter, sock_fprog};
 use nix::sys::socket::sockopt::{AttachReusePortCbpf, ReusePort};
@@ -23,18 +25,26 @@ use rampmeter_session::group::{INDEX_AT, INDEX_MASK, WITH_ID};
 
 use crate::socket::Socket;
 
+/// The maximum number of threads of a server.
+pub const MAX_THREADS: usize = 16;
+
+/// The number of threads that this machine has cores for.
+pub fn default_threads() -> usize {
+    available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS)
+}
+
 /// The sockets of a port.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     /// At least one.
-    pub(crate) sockets: Vec<Socket>,
+    pub sockets: Vec<Socket>,
     /// Why there is only one, if there should be more.
-    pub(crate) refused: Option<io::Error>,
+    pub refused: Option<io::Error>,
 }
 
 impl Port {
     /// Binds `count` sockets to `address`; one if the kernel refuses more.
-    pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, count: usize) -> io::Result<Self> {
         Self::bind_with(address, count, &mut program(count))
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) peer: Peer,
     /// The peer's address, which remains known when its session has ended.
     pub(crate) address: Option<SocketAddr>,
+    /// The key of a client, and its comment, for the log.
+    pub(crate) client: Option<String>,
     pub(crate) opened_at: Time,
     pub(crate) outgoing: SendBuffer,
     /// Its size.
@@ -65,12 +67,14 @@ impl Stream {
         id: ConnectionId,
         peer: Peer,
         address: Option<SocketAddr>,
+        client: Option<String>,
         send_buffer: usize,
     ) -> Self {
         Self {
             id,
             peer,
             address,
+            client,
             opened_at: now,
             outgoing: SendBuffer::default(),
             send_buffer,

@@ -7,6 +7,7 @@ use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::stable::{Config as StableConfig, Stable};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
+use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Name, Purpose, Service, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Kind, Packet, Receipt, cm_encode, decode, encode};
@@ -315,9 +316,20 @@ fn a_server_answers_no_messages_of_a_congestion_manager() {
     }
     assert!(socket.recv_from(&mut [0; 100]).is_ok(), "the message is valid");
 
-    let directory = tempfile::tempdir().unwrap();
-    let server = crate::common::TestServer::start(directory.path(), |_| {});
-    socket.send_to(&syn, server.address).unwrap();
+    let own = KeyPair::generate(&mut Stream::from_seed(3));
+    let config = SessionConfig {
+        clients: Clients::Anyone,
+        ..SessionConfig::client(own, Purpose { service: Service(1), name: Name::new("") })
+    };
+    let sessions = Sessions::new(config, Stream::from_seed(4));
+    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(2));
+    let sealed = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.send_to(&syn, sealed.local_address().unwrap()).unwrap();
+    net.add(Host::new(endpoint, sessions, sealed, Limits::default())).unwrap();
+    let until = net.now() + Duration::from_millis(200);
+    while net.now() < until {
+        net.run_once(until).unwrap();
+    }
     let answer = socket.recv_from(&mut [0; 100]);
     assert!(answer.is_err(), "{answer:?}");
 }

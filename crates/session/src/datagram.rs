@@ -1,11 +1,12 @@
 //! The datagrams of a session.
 //!
 //! ```text
-//! Hello       0x31, suite, pattern, id (8), cookie (16), length (2), Noise message 1, zeros up to 1200 bytes
+//! Hello       0x31, suite, pattern, service, name (16), id (8), cookie (16), length (2), Noise message 1, zeros up to
+//!             1200 bytes
 //! Answer      0x32, id of the Hello (8), id (8), length (2), Noise message 2;  then a Sealed may follow
 //! Finish      0x33, id of the Answer (8), length (2), Noise message 3;         then a Sealed may follow
 //! Retry       0x34, id of the Hello (8), cookie (16)
-//! UnknownKey  0x35, id of the Hello (8)
+//! Refused     0x35, id of the Hello (8), reason (1)
 //! Sealed      0x36, id of its receiver (8), packet number (4), sealed bytes, tag (16)
 //! Reset       0x37, id that is not known (8), token (16)
 //! ```
@@ -15,10 +16,8 @@
 
 use std::ops::Range;
 
+use crate::purpose::{Name, Purpose, Service};
 use crate::seal::{Suite, TAG};
-
-/// The upper half of the first byte of each datagram.
-pub const SESSION_VERSION: u8 = 4;
 
 /// The size of a `Hello`, at least: no answer to one is larger.
 pub const MIN_HELLO_BYTES: usize = 1200;
@@ -45,7 +44,7 @@ const HELLO: u8 = 0x31;
 const ANSWER: u8 = 0x32;
 pub(crate) const FINISH: u8 = 0x33;
 const RETRY: u8 = 0x34;
-const UNKNOWN_KEY: u8 = 0x35;
+const REFUSED: u8 = 0x35;
 pub(crate) const SEALED: u8 = 0x36;
 const RESET: u8 = 0x37;
 
@@ -59,14 +58,32 @@ pub(crate) enum Pattern {
     Xx = 2,
 }
 
+/// Why a `Hello` has no answer. Anybody may have written it, so it explains a failure and does not cause one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Denial {
+    /// The host does not have the key that was expected.
+    OtherKey = 1,
+    /// It is another service.
+    OtherService = 2,
+    /// It does not have the name that was asked for.
+    OtherName = 3,
+}
+
+impl Denial {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::OtherKey, Self::OtherService, Self::OtherName].into_iter().find(|denial| *denial as u8 == byte)
+    }
+}
+
 /// A datagram, with the places of its variable parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Datagram {
-    Hello { suite: Suite, pattern: Pattern, id: u64, cookie: Token, noise: Range<usize> },
+    Hello { suite: Suite, pattern: Pattern, purpose: Purpose, id: u64, cookie: Token, noise: Range<usize> },
     Answer { to: u64, id: u64, noise: Range<usize> },
     Finish { to: u64, noise: Range<usize> },
     Retry { to: u64, cookie: Token },
-    UnknownKey { to: u64 },
+    Refused { to: u64, why: Denial },
     Sealed { to: u64, number: u32 },
     Reset { of: u64, token: Token },
 }
@@ -101,15 +118,17 @@ impl Datagram {
         let mut reader = Reader { bytes, at: 0 };
         match reader.take::<1>()?[0] {
             HELLO if bytes.len() >= MIN_HELLO_BYTES => {
-                let [suite, pattern] = reader.take()?;
+                let [suite, pattern, service] = reader.take()?;
+                let purpose = Purpose { service: Service(service), name: Name(reader.take()?) };
                 let suite = Suite::from_byte(suite)?;
                 let pattern = [Pattern::Ik, Pattern::Xx].into_iter().find(|known| *known as u8 == pattern)?;
-                Some(Self::Hello { suite, pattern, id: reader.id()?, cookie: reader.take()?, noise: reader.noise()? })
+                let (id, cookie) = (reader.id()?, reader.take()?);
+                Some(Self::Hello { suite, pattern, purpose, id, cookie, noise: reader.noise()? })
             }
             ANSWER => Some(Self::Answer { to: reader.id()?, id: reader.id()?, noise: reader.noise()? }),
             FINISH => Some(Self::Finish { to: reader.id()?, noise: reader.noise()? }),
             RETRY => Some(Self::Retry { to: reader.id()?, cookie: reader.take()? }),
-            UNKNOWN_KEY => Some(Self::UnknownKey { to: reader.id()? }),
+            REFUSED => Some(Self::Refused { to: reader.id()?, why: Denial::from_byte(reader.take::<1>()?[0])? }),
             SEALED if bytes.len() >= MAX_OVERHEAD => {
                 Some(Self::Sealed { to: reader.id()?, number: u32::from_be_bytes(reader.take()?) })
             }
@@ -119,8 +138,16 @@ impl Datagram {
     }
 }
 
-pub(crate) fn hello(suite: Suite, pattern: Pattern, id: u64, cookie: &Token, noise: &[u8]) -> Vec<u8> {
-    let mut out = vec![HELLO, suite as u8, pattern as u8];
+pub(crate) fn hello(
+    suite: Suite,
+    pattern: Pattern,
+    purpose: Purpose,
+    id: u64,
+    cookie: &Token,
+    noise: &[u8],
+) -> Vec<u8> {
+    let mut out = vec![HELLO, suite as u8, pattern as u8, purpose.service.0];
+    out.extend(purpose.name.0);
     out.extend(id.to_be_bytes());
     out.extend(cookie);
     push_noise(noise, &mut out);
@@ -152,8 +179,8 @@ pub(crate) fn retry(to: u64, cookie: &Token) -> Vec<u8> {
     [&[RETRY][..], &to.to_be_bytes(), cookie].concat()
 }
 
-pub(crate) fn unknown_key(to: u64) -> Vec<u8> {
-    [&[UNKNOWN_KEY][..], &to.to_be_bytes()].concat()
+pub(crate) fn refused(to: u64, why: Denial) -> Vec<u8> {
+    [&[REFUSED][..], &to.to_be_bytes(), &[why as u8]].concat()
 }
 
 pub(crate) fn reset(of: u64, token: &Token) -> Vec<u8> {
@@ -179,16 +206,19 @@ mod tests {
         #[test]
         fn each_datagram_reads_as_it_was_written(id: u64, to: u64, token: Token, noise in prop::collection::vec(any::<u8>(), 0..200)) {
             let (suite, pattern) = (Suite::ChaCha20Poly1305, Pattern::Xx);
-            let written = hello(suite, pattern, id, &token, &noise);
+            let purpose = Purpose { service: Service(3), name: Name::new("a:1") };
+            let written = hello(suite, pattern, purpose, id, &token, &noise);
             prop_assert_eq!(written.len(), MIN_HELLO_BYTES);
             let read = Datagram::parse(&written);
-            prop_assert_eq!(read, Some(Datagram::Hello { suite, pattern, id, cookie: token, noise: 29..29 + noise.len() }));
+            prop_assert_eq!(read, Some(Datagram::Hello { suite, pattern, purpose, id, cookie: token, noise: 46..46 + noise.len() }));
             let read = Datagram::parse(&answer(to, id, &noise));
             prop_assert_eq!(read, Some(Datagram::Answer { to, id, noise: 19..19 + noise.len() }));
             let read = Datagram::parse(&finish(to, &noise));
             prop_assert_eq!(read, Some(Datagram::Finish { to, noise: 11..11 + noise.len() }));
             prop_assert_eq!(Datagram::parse(&retry(to, &token)), Some(Datagram::Retry { to, cookie: token }));
-            prop_assert_eq!(Datagram::parse(&unknown_key(to)), Some(Datagram::UnknownKey { to }));
+            for why in [Denial::OtherKey, Denial::OtherService, Denial::OtherName] {
+                prop_assert_eq!(Datagram::parse(&refused(to, why)), Some(Datagram::Refused { to, why }));
+            }
             prop_assert_eq!(Datagram::parse(&reset(to, &token)), Some(Datagram::Reset { of: to, token }));
             let sealed = [&sealed_header(to, id)[..], &[0; TAG]].concat();
             prop_assert_eq!(Datagram::parse(&sealed), Some(Datagram::Sealed { to, number: id as u32 }));
@@ -205,7 +235,14 @@ mod tests {
 
     #[test]
     fn a_short_hello_is_ignored() {
-        let written = hello(Suite::Aes256Gcm, Pattern::Ik, 1, &[0; TOKEN], &[]);
+        let written = hello(
+            Suite::Aes256Gcm,
+            Pattern::Ik,
+            Purpose { service: Service(1), name: Name::new("") },
+            1,
+            &[0; TOKEN],
+            &[],
+        );
         assert_eq!(Datagram::parse(&written[..MIN_HELLO_BYTES - 1]), None);
     }
 }

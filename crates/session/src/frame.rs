@@ -5,6 +5,8 @@
 //! Challenge   0x01, random bytes (8): is this address yours?
 //! Response    0x02, the same bytes
 //! Goodbye     0x03, reason (1): the session has ended
+//! Renewal     0x04, Noise message 1 (96): of a handshake for other keys
+//! Renewed     0x05, Noise message 2 (48)
 //! ```
 
 /// Random bytes that prove an address.
@@ -24,12 +26,18 @@ pub enum Goodbye {
     Busy = 4,
 }
 
+/// The messages of Noise's IK pattern without payloads.
+pub(crate) type Renewal = [u8; 96];
+pub(crate) type Renewed = [u8; 48];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     Padding,
     Challenge(Challenge),
     Response(Challenge),
     Goodbye(Goodbye),
+    Renewal(Renewal),
+    Renewed(Renewed),
 }
 
 impl Frame {
@@ -47,6 +55,14 @@ impl Frame {
                 let known = [Goodbye::NotAuthorized, Goodbye::Stopping, Goodbye::Finished, Goodbye::Busy];
                 (Self::Goodbye(known.into_iter().find(|known| *known as u8 == reason)?), rest)
             }
+            4 => {
+                let (message, rest) = rest.split_first_chunk()?;
+                (Self::Renewal(*message), rest)
+            }
+            5 => {
+                let (message, rest) = rest.split_first_chunk()?;
+                (Self::Renewed(*message), rest)
+            }
             _ => return None,
         };
         *bytes = rest;
@@ -59,14 +75,17 @@ impl Frame {
             Self::Challenge(data) => out.extend([&[1], &data[..]].concat()),
             Self::Response(data) => out.extend([&[2], &data[..]].concat()),
             Self::Goodbye(reason) => out.extend([3, *reason as u8]),
+            Self::Renewal(message) => out.extend([&[4], &message[..]].concat()),
+            Self::Renewed(message) => out.extend([&[5], &message[..]].concat()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_testing::check_fuzz_seed;
+
     use super::*;
-    use crate::fuzz_seed::check_fuzz_seed;
 
     /// These frames are the seed of the fuzz target `frames`.
     #[test]
@@ -78,6 +97,8 @@ mod tests {
             Frame::Goodbye(Goodbye::NotAuthorized),
             Frame::Goodbye(Goodbye::Stopping),
             Frame::Goodbye(Goodbye::Busy),
+            Frame::Renewal([9; 96]),
+            Frame::Renewed([10; 48]),
         ];
         let mut bytes = Vec::new();
         for frame in frames {
@@ -95,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_incomplete_frame_is_left() {
-        for bytes in [&[][..], &[1, 2, 3], &[3], &[3, 9]] {
+        for bytes in [&[][..], &[1, 2, 3], &[3], &[3, 9], &[4; 96], &[5; 48]] {
             let mut rest = bytes;
             assert_eq!(Frame::take(&mut rest), None);
             assert_eq!(rest, bytes);

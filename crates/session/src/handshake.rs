@@ -8,18 +8,20 @@ use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::{BoxedCryptoResolver, CryptoResolver, DefaultResolver, FallbackResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, Error, HandshakeState};
+use zeroize::Zeroizing;
 
 use crate::datagram::{MAX_NOISE, Pattern};
 use crate::key::{KEY, KeyPair, PublicKey};
+use crate::purpose::Purpose;
 use crate::seal::{Opener, Sealer, Suite};
 
 /// An ephemeral secret key.
-pub(crate) type Secret = [u8; KEY];
+pub(crate) type Secret = Zeroizing<[u8; KEY]>;
 
 /// A new ephemeral key.
 pub(crate) fn draw(random: &mut dyn RngCore) -> Secret {
-    let mut ephemeral = [0; KEY];
-    random.fill_bytes(&mut ephemeral);
+    let mut ephemeral = Secret::default();
+    random.fill_bytes(&mut *ephemeral);
     ephemeral
 }
 
@@ -31,29 +33,33 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Opens session `id` to the host with the key `responder`, if it is known.
+    /// A handshake with the host that has the key `responder`, if it is known.
     pub(crate) fn initiator(
         suite: Suite,
-        id: u64,
+        prologue: &[u8],
         own: &KeyPair,
         responder: Option<PublicKey>,
         random: &mut dyn RngCore,
     ) -> Option<Self> {
         let pattern = if responder.is_some() { Pattern::Ik } else { Pattern::Xx };
-        let prologue = prologue(suite, pattern, id);
         let mut builder =
-            builder(suite, pattern, draw(random))?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+            builder(suite, pattern, draw(random))?.prologue(prologue).ok()?.local_private_key(own.secret()).ok()?;
         if let Some(key) = &responder {
             builder = builder.remote_public_key(&key.0).ok()?;
         }
         Some(Self { noise: builder.build_initiator().ok()?, suite })
     }
 
-    /// Answers the `Hello` of session `id`.
-    pub(crate) fn responder(suite: Suite, pattern: Pattern, id: u64, own: &KeyPair, ephemeral: Secret) -> Option<Self> {
-        let prologue = prologue(suite, pattern, id);
+    /// The other side of it.
+    pub(crate) fn responder(
+        suite: Suite,
+        pattern: Pattern,
+        prologue: &[u8],
+        own: &KeyPair,
+        ephemeral: Secret,
+    ) -> Option<Self> {
         let builder =
-            builder(suite, pattern, ephemeral)?.prologue(&prologue).ok()?.local_private_key(own.secret()).ok()?;
+            builder(suite, pattern, ephemeral)?.prologue(prologue).ok()?.local_private_key(own.secret()).ok()?;
         Some(Self { noise: builder.build_responder().ok()?, suite })
     }
 
@@ -78,10 +84,15 @@ impl Handshake {
 
     /// The keys of both directions. Only when the handshake is finished.
     pub(crate) fn split(&mut self) -> (Sealer, Opener) {
-        let (by_initiator, by_responder) = self.noise.dangerously_get_raw_split();
-        let (own, peers) =
-            if self.noise.is_initiator() { (by_initiator, by_responder) } else { (by_responder, by_initiator) };
+        let (own, peers) = self.keys();
         (Sealer::new(self.suite, &own), Opener::new(self.suite, &peers))
+    }
+
+    /// The keys of what this host sends, and of what it receives.
+    pub(crate) fn keys(&mut self) -> (Secret, Secret) {
+        let (by_initiator, by_responder) = self.noise.dangerously_get_raw_split();
+        let (by_initiator, by_responder) = (Zeroizing::new(by_initiator), Zeroizing::new(by_responder));
+        if self.noise.is_initiator() { (by_initiator, by_responder) } else { (by_responder, by_initiator) }
     }
 }
 
@@ -89,8 +100,7 @@ impl Handshake {
 pub(crate) struct Answered {
     pub(crate) handshake: Handshake,
     pub(crate) suite: Suite,
-    /// The other host's id of the session.
-    pub(crate) id: u64,
+    pub(crate) prologue: Vec<u8>,
     pub(crate) ephemeral: Secret,
     /// The message of the `Hello`, and the payload of the answer.
     pub(crate) hello: Vec<u8>,
@@ -99,7 +109,7 @@ pub(crate) struct Answered {
 
 impl std::fmt::Debug for Answered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answered").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Answered").finish_non_exhaustive()
     }
 }
 
@@ -109,7 +119,7 @@ impl Answered {
         if self.handshake.read(finish).is_some() {
             return Some(());
         }
-        let mut again = Handshake::responder(self.suite, Pattern::Xx, self.id, own, self.ephemeral)?;
+        let mut again = Handshake::responder(self.suite, Pattern::Xx, &self.prologue, own, self.ephemeral.clone())?;
         again.read(&self.hello)?;
         again.write(&self.payload)?; // the same bytes as before
         self.handshake = again;
@@ -117,9 +127,15 @@ impl Answered {
     }
 }
 
-/// What both hosts must agree on besides the messages.
-fn prologue(suite: Suite, pattern: Pattern, id: u64) -> Vec<u8> {
-    [&b"rampmeter session 1"[..], &[suite as u8, pattern as u8], &id.to_be_bytes()].concat()
+/// What both hosts must agree on besides the messages that open the session `id` of the initiator.
+pub(crate) fn prologue(suite: Suite, pattern: Pattern, purpose: Purpose, id: u64) -> Vec<u8> {
+    let head = [suite as u8, pattern as u8, purpose.service.0];
+    [&b"rampmeter session 2"[..], &head, &purpose.name.0, &id.to_be_bytes()].concat()
+}
+
+/// The same of messages that renew the keys of a session, by the ids of the initiator and the responder.
+pub(crate) fn renewal_prologue(initiator: u64, responder: u64) -> Vec<u8> {
+    [&b"rampmeter renewal 1"[..], &initiator.to_be_bytes(), &responder.to_be_bytes()].concat()
 }
 
 fn builder<'a>(suite: Suite, pattern: Pattern, ephemeral: Secret) -> Option<Builder<'a>> {
@@ -133,7 +149,7 @@ fn builder<'a>(suite: Suite, pattern: Pattern, ephemeral: Secret) -> Option<Buil
 
 /// ring's primitives where it has them, and randomness from the caller's generator: a handshake draws one key.
 struct Resolver {
-    ephemeral: [u8; KEY],
+    ephemeral: Secret,
 }
 
 fn primitives() -> FallbackResolver {
@@ -143,7 +159,7 @@ fn primitives() -> FallbackResolver {
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(OneDraw(Some(self.ephemeral))))
+        Some(Box::new(OneDraw(Some(self.ephemeral.clone()))))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
@@ -160,12 +176,12 @@ impl CryptoResolver for Resolver {
 }
 
 /// Fails if a key is drawn twice, which would use it twice.
-struct OneDraw(Option<[u8; KEY]>);
+struct OneDraw(Option<Secret>);
 
 impl Random for OneDraw {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Error> {
         let drawn = self.0.take().filter(|drawn| drawn.len() == out.len()).ok_or(Error::Rng)?;
-        out.copy_from_slice(&drawn);
+        out.copy_from_slice(&*drawn);
         Ok(())
     }
 }
@@ -175,6 +191,7 @@ mod tests {
     use rampmeter_units::Stream;
 
     use super::*;
+    use crate::purpose::{Name, Service};
 
     fn pairs() -> (KeyPair, KeyPair, Stream) {
         let mut random = Stream::from_seed(5);
@@ -187,8 +204,8 @@ mod tests {
         for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
             for known in [Some(server.public()), None] {
                 let pattern = if known.is_some() { Pattern::Ik } else { Pattern::Xx };
-                let mut initiator = Handshake::initiator(suite, 9, &client, known, &mut random).unwrap();
-                let mut responder = Handshake::responder(suite, pattern, 9, &server, draw(&mut random)).unwrap();
+                let mut initiator = Handshake::initiator(suite, b"9", &client, known, &mut random).unwrap();
+                let mut responder = Handshake::responder(suite, pattern, b"9", &server, draw(&mut random)).unwrap();
                 let hello = initiator.write(b"").unwrap();
                 responder.read(&hello).unwrap();
                 let answer = responder.write(b"token").unwrap();
@@ -217,10 +234,10 @@ mod tests {
     fn a_stolen_key_reads_the_first_message_and_no_packets() {
         let (client, server, mut random) = pairs();
         let known = Some(server.public());
-        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, 9, &client, known, &mut random).unwrap();
+        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, b"9", &client, known, &mut random).unwrap();
         let mut respond = |hello: &[u8]| {
             let ephemeral = draw(&mut random);
-            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, 9, &server, ephemeral).unwrap();
+            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, b"9", &server, ephemeral).unwrap();
             (responder.read(hello).unwrap(), responder.write(b"token").unwrap(), responder)
         };
         let hello = initiator.write(b"a Syn").unwrap();
@@ -237,18 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_for_another_key_or_session_is_not_read() {
+    fn a_hello_for_another_key_or_purpose_is_not_read() {
         let (client, server, mut random) = pairs();
+        let purpose = |service, name| Purpose { service: Service(service), name: Name::new(name) };
+        let prologue = |purpose, id| prologue(Suite::Aes256Gcm, Pattern::Ik, purpose, id);
+        let right = prologue(purpose(1, "host:7267"), 9);
         let known = Some(client.public());
-        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, 9, &client, known, &mut random).unwrap();
+        let mut initiator = Handshake::initiator(Suite::Aes256Gcm, &right, &client, known, &mut random).unwrap();
         let hello = initiator.write(b"").unwrap();
-        let mut read = |own: &KeyPair, id| {
-            let mut responder =
-                Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, id, own, draw(&mut random)).unwrap();
+        let mut read = |own: &KeyPair, prologue: &[u8]| {
+            let ephemeral = draw(&mut random);
+            let mut responder = Handshake::responder(Suite::Aes256Gcm, Pattern::Ik, prologue, own, ephemeral).unwrap();
             responder.read(&hello).is_some()
         };
-        assert!(!read(&server, 9), "another key");
-        assert!(!read(&client, 8), "another session");
-        assert!(read(&client, 9));
+        assert!(!read(&server, &right), "another key");
+        assert!(!read(&client, &prologue(purpose(1, "host:7267"), 8)), "another session");
+        assert!(!read(&client, &prologue(purpose(2, "host:7267"), 9)), "another service");
+        assert!(!read(&client, &prologue(purpose(1, "host:7268"), 9)), "another server");
+        assert!(read(&client, &prologue(purpose(1, "HOST:7267"), 9)));
     }
 }

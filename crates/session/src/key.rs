@@ -9,6 +9,7 @@ use rand::RngCore;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Bytes of a key.
 pub(crate) const KEY: usize = 32;
@@ -46,10 +47,10 @@ fn decode(text: &str) -> Result<[u8; KEY], BadKey> {
     bytes.try_into().map_err(|_| BadKey)
 }
 
-/// The secret key of a host and its public key.
+/// The secret key of a host and its public key. Its memory is overwritten at its end.
 #[derive(Clone)]
 pub struct KeyPair {
-    secret: [u8; KEY],
+    secret: Zeroizing<[u8; KEY]>,
     public: PublicKey,
 }
 
@@ -62,16 +63,16 @@ impl fmt::Debug for KeyPair {
 impl KeyPair {
     /// A new key pair; `random` must be unpredictable.
     pub fn generate(random: &mut impl RngCore) -> Self {
-        let mut secret = [0; KEY];
-        random.fill_bytes(&mut secret);
+        let mut secret = Zeroizing::new([0; KEY]);
+        random.fill_bytes(&mut *secret);
         Self::from_secret(secret)
     }
 
-    fn from_secret(secret: [u8; KEY]) -> Self {
+    fn from_secret(secret: Zeroizing<[u8; KEY]>) -> Self {
         let mut public = [0; KEY];
         // The resolver always has the only curve that it was compiled with.
         if let Some(mut curve) = DefaultResolver.resolve_dh(&DHChoice::Curve25519) {
-            curve.set(&secret);
+            curve.set(&*secret);
             public.copy_from_slice(curve.pubkey());
         }
         Self { secret, public: PublicKey(public) }
@@ -79,12 +80,12 @@ impl KeyPair {
 
     /// Reads the text of a secret key.
     pub fn from_secret_text(text: &str) -> Result<Self, BadKey> {
-        decode(text).map(Self::from_secret)
+        decode(text).map(Zeroizing::new).map(Self::from_secret)
     }
 
     /// The text of the secret key, for a file that only its owner can read.
-    pub fn secret_text(&self) -> String {
-        URL_SAFE_NO_PAD.encode(self.secret)
+    pub fn secret_text(&self) -> Zeroizing<String> {
+        Zeroizing::new(URL_SAFE_NO_PAD.encode(*self.secret))
     }
 
     /// The public key.
@@ -120,12 +121,26 @@ mod tests {
         let alice = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a";
         let expected = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a";
         let bytes = |hex: &str| std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap());
-        assert_eq!(KeyPair::from_secret(bytes(alice)).public(), PublicKey(bytes(expected)));
+        assert_eq!(KeyPair::from_secret(Zeroizing::new(bytes(alice))).public(), PublicKey(bytes(expected)));
+    }
+
+    #[test]
+    fn the_memory_of_a_secret_key_is_overwritten() {
+        let pair = KeyPair::generate(&mut Stream::from_seed(1));
+        let mut place = Box::new(std::mem::ManuallyDrop::new(pair));
+        assert_ne!(*place.secret, [0; KEY]);
+        // The box keeps the memory of what ends here.
+        #[allow(unsafe_code, reason = "what is left of a value after its end")]
+        let left = unsafe {
+            std::mem::ManuallyDrop::drop(&mut place);
+            std::ptr::read(&raw const *place.secret)
+        };
+        assert_eq!(left, [0; KEY]);
     }
 
     #[test]
     fn a_secret_key_is_not_printed() {
         let pair = KeyPair::generate(&mut Stream::from_seed(1));
-        assert!(!format!("{pair:?}").contains(&pair.secret_text()));
+        assert!(!format!("{pair:?}").contains(&*pair.secret_text()));
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! - `sessions`: all sessions of one host; what is done with each datagram
 //! - `session`: one session
-//! - `handshake`: the Noise messages        `key`: keys and their text
+//! - `handshake`: the Noise messages        `key`: keys and their text     `purpose`: what a session is for
 //! - `datagram`: the format                 `frame`: messages between the sessions of two hosts
 //! - `seal`: keys, nonces, renewal          `replay`: packets that have arrived already
 //! - `stateless`: cookies and resets, which need no state
@@ -27,12 +27,10 @@
 mod datagram;
 mod fair_rate;
 mod frame;
-#[cfg(test)]
-#[path = "../../net/src/fuzz_seed.rs"]
-mod fuzz_seed;
 pub mod group;
 mod handshake;
 mod key;
+mod purpose;
 mod replay;
 mod seal;
 mod session;
@@ -40,10 +38,11 @@ mod sessions;
 pub mod shares;
 mod stateless;
 
-pub use datagram::{MAX_OVERHEAD, MIN_HELLO_BYTES, SESSION_VERSION};
+pub use datagram::{Denial, MAX_OVERHEAD, MIN_HELLO_BYTES};
 pub use frame::Goodbye;
 pub use group::Member;
 pub use key::{BadKey, KeyPair, PublicKey};
+pub use purpose::{Name, Purpose, Service};
 pub use seal::Suite;
 pub use session::SessionId;
 pub use sessions::{Clients, Config, Event, MAX_HELLOS, Opened, Openers, Refusal, Sessions};

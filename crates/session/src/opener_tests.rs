@@ -47,7 +47,7 @@ fn a_forged_cookie_of_the_key_before_gets_no_answer() {
     }
     while pair.server.poll_transmit().is_some() {}
     let Some(Datagram::Hello { suite, noise, .. }) = Datagram::parse(&hello) else { panic!("a Hello") };
-    let with = |cookie: &Token| datagram::hello(suite, Pattern::Ik, id.0, cookie, &hello[noise.clone()]);
+    let with = |cookie: &Token| datagram::hello(suite, Pattern::Ik, purpose(), id.0, cookie, &hello[noise.clone()]);
     pair.at_server(&hello);
     let cookie = |server: &mut Sessions| match Datagram::parse(&Pair::only(server)) {
         Some(Datagram::Retry { cookie, .. }) => cookie,
@@ -85,7 +85,7 @@ fn opens_beside_a_flood(honest: &str) {
         let port = 1 + (step % 600) as u16;
         let from = SocketAddr::from(([10, 1, 1, 1], port));
         let cookie = cookies.get(&port).copied().unwrap_or_default();
-        let datagram = datagram::hello(suite, Pattern::Ik, id.0, &cookie, &noise);
+        let datagram = datagram::hello(suite, Pattern::Ik, purpose(), id.0, &cookie, &noise);
         plain(&mut pair.server, pair.now, from, &datagram);
         if opens_at <= pair.now {
             opens_at = Time::MAX;
@@ -163,7 +163,7 @@ fn a_listed_key_leaves_places_for_others_wherever_it_is() {
         pair.now += Duration::from_millis(10);
     }
     assert_eq!(opened, 64, "of 100");
-    pair.client = Sessions::new(Config::client(key(3)), Stream::from_seed(13));
+    pair.client = Sessions::new(Config::client(key(3), purpose()), Stream::from_seed(13));
     assert!(open_from(&mut pair, "10.1.1.1:1000").is_some());
 }
 

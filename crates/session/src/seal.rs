@@ -2,9 +2,13 @@
 //!
 //! The nonce is the packet's number, which is never used twice with a key. A key seals 2^22 packets (RFC 9001 section
 //! 6.6 allows AES-GCM 2^23). The next key is the current one's `REKEY` (Noise section 11.3), so that the upper bits of
-//! a packet's number say which key seals it, and a key that leaks opens no earlier packet.
+//! a packet's number say which key seals it, and a key that leaks opens no earlier packet. Every two minutes another
+//! handshake gives the next key instead, so that it opens no later packet either: the sender then skips the other
+//! numbers of its key.
 
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
+
+use zeroize::Zeroizing;
 
 use crate::key::KEY;
 use crate::replay::{ReplayWindow, WINDOW};
@@ -55,13 +59,13 @@ impl Suite {
 
 /// A key of the chain.
 #[derive(Debug)]
-struct Key {
+pub(crate) struct Key {
     suite: Suite,
     aead: LessSafeKey,
 }
 
 impl Key {
-    fn new(suite: Suite, bytes: &[u8; KEY]) -> Self {
+    pub(crate) fn new(suite: Suite, bytes: &[u8; KEY]) -> Self {
         let algorithm = match suite {
             Suite::Aes256Gcm => &AES_256_GCM,
             Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -73,8 +77,8 @@ impl Key {
 
     /// The key that follows: `REKEY`, the encryption of 32 zeros with the last nonce, which no packet has.
     fn next(&self) -> Self {
-        let mut bytes = [0; KEY];
-        let _tag = self.seal(u64::MAX, &[], &mut bytes);
+        let mut bytes = Zeroizing::new([0; KEY]);
+        let _tag = self.seal(u64::MAX, &[], &mut *bytes);
         Self::new(self.suite, &bytes)
     }
 
@@ -115,6 +119,17 @@ impl Sealer {
         self.next
     }
 
+    /// The AEAD.
+    pub(crate) fn suite(&self) -> Suite {
+        self.key.suite
+    }
+
+    /// Seals with a key of another handshake from the first number of the next key on.
+    pub(crate) fn renew(&mut self, key: Key) {
+        self.next = self.next.next_multiple_of(PACKETS_A_KEY);
+        self.key = key;
+    }
+
     /// Encrypts `bytes` as the packet of number [`Sealer::next`]; returns their tag.
     pub(crate) fn seal(&mut self, header: &[u8], bytes: &mut [u8]) -> Tag {
         let tag = self.key.seal(self.next, header, bytes);
@@ -133,6 +148,8 @@ pub(crate) struct Opener {
     epoch: u64,
     /// The key before, while its packets may still arrive; the current one; the one after.
     keys: [Option<Key>; 3],
+    /// The key of another handshake, which may replace the one after.
+    renewed: Option<Key>,
     window: ReplayWindow,
     /// Packets that were not authentic.
     pub(crate) forged: u64,
@@ -142,12 +159,28 @@ impl Opener {
     pub(crate) fn new(suite: Suite, key: &[u8; KEY]) -> Self {
         let current = Key::new(suite, key);
         let next = current.next();
-        Self { epoch: 0, keys: [None, Some(current), Some(next)], window: ReplayWindow::default(), forged: 0 }
+        Self {
+            epoch: 0,
+            keys: [None, Some(current), Some(next)],
+            renewed: None,
+            window: ReplayWindow::default(),
+            forged: 0,
+        }
     }
 
     /// One more than the highest number that has arrived.
     pub(crate) fn next(&self) -> u64 {
         self.window.next()
+    }
+
+    /// A key of another handshake, which seals from the next key on.
+    pub(crate) fn renew(&mut self, key: Key) {
+        self.renewed = Some(key);
+    }
+
+    /// Whether the key of another handshake has not opened a packet yet.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.renewed.is_some()
     }
 
     /// Decrypts a packet that has not arrived before; `None` if it is not authentic, or not new.
@@ -156,6 +189,14 @@ impl Opener {
             return None;
         }
         let epoch = number / PACKETS_A_KEY;
+        // A key that does not fit destroys the bytes.
+        if let Some(key) = self.renewed.take_if(|key| {
+            let mut copy = sealed.to_vec();
+            epoch > self.epoch && key.open(number, header, &mut copy).is_some()
+        }) {
+            self.keys[2] = Some(key);
+            self.epoch = epoch - 1;
+        }
         let index = (epoch + 1).checked_sub(self.epoch)?;
         let key = self.keys.get(usize::try_from(index).ok()?)?.as_ref()?;
         let Some(opened) = key.open(number, header, sealed) else {
@@ -223,6 +264,26 @@ mod tests {
             let (number, sealed) = seal(&mut sealer, b"");
             assert!(opener.open(number, b"", &mut sealed.clone()).is_some());
             assert!(opener.keys[0].is_none(), "the old key is discarded");
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_handshake_replaces_the_next_one() {
+        for suite in SUITES {
+            let (mut sealer, mut opener) = pair(suite);
+            let (early, late) = (seal(&mut sealer, b""), seal(&mut sealer, b""));
+            assert!(opener.open(early.0, b"", &mut early.1.clone()).is_some());
+            opener.renew(Key::new(suite, &[9; KEY]));
+            assert!(opener.open(late.0, b"", &mut late.1.clone()).is_some(), "a packet of the key before");
+            sealer.renew(Key::new(suite, &[9; KEY]));
+            let (number, sealed) = seal(&mut sealer, b"");
+            assert_eq!(number, PACKETS_A_KEY);
+            assert!(opener.open(number, b"", &mut sealed.clone()).is_some() && !opener.is_renewing());
+            sealer.next = 2 * PACKETS_A_KEY - 1;
+            for _ in 0..2 {
+                let (number, sealed) = seal(&mut sealer, b"");
+                assert!(opener.open(number, b"", &mut sealed.clone()).is_some(), "its chain goes on");
+            }
         }
     }
 

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 
 use rampmeter_units::{Duration, Time};
 
-use crate::datagram::{TOKEN, Token, sealed_header};
+use crate::datagram::{Denial, TOKEN, Token, sealed_header};
 use crate::frame::{Challenge, Frame};
 use crate::handshake::{Answered, Handshake};
 use crate::key::{KEY, PublicKey};
 use crate::seal::{Opener, Sealer};
+use crate::sessions::Renewals;
 
 /// A session's name at its host: never used twice, and hard to guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +62,10 @@ pub(crate) struct Asking {
     pub(crate) cookie: Token,
     /// The packet in the `Hello`, if the responder's key is known.
     pub(crate) early: Vec<u8>,
+    /// Whether the last `Hello` followed a `Retry`: there is one for each.
+    pub(crate) retried: bool,
+    /// Why there is no answer, as somebody says, and when it counts.
+    pub(crate) denied: Option<(Denial, Time)>,
     /// When to repeat the `Hello`. With a known key the transport's `Syn` repeats it.
     pub(crate) resend_at: Time,
     pub(crate) attempts: u32,
@@ -96,6 +101,7 @@ pub(crate) struct Session {
     /// The key that has a place for it, if this host serves listed keys only.
     pub(crate) charged_key: Option<PublicKey>,
     pub(crate) last_received: Time,
+    pub(crate) renewal: Renewals,
     candidate: Option<Candidate>,
 }
 
@@ -115,6 +121,7 @@ impl Session {
             hello_keys: VecDeque::new(),
             charged_key: None,
             last_received: now,
+            renewal: Renewals { keyed_at: now, asked: None, answered: None },
             candidate: None,
         }
     }
@@ -137,6 +144,11 @@ impl Session {
     pub(crate) fn on_confirmed(&mut self) {
         self.confirmed = true;
         (self.prefix, self.hello_keys) = (Vec::new(), VecDeque::new());
+    }
+
+    /// Whether this host has opened it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.hello.is_none()
     }
 
     /// Appends a sealed datagram to `out`, whose plain bytes `write` appends. False, and nothing is appended, if the

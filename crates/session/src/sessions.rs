@@ -7,9 +7,11 @@
 //!
 //! sessions/initiator    sessions that this host opens
 //! sessions/responder    sessions that other hosts open, and what limits them
+//! sessions/renewal      other keys for an open session
 //! ```
 
 mod initiator;
+mod renewal;
 mod responder;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,10 +25,12 @@ pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
 pub use responder::{Openers, Refusal};
 
 pub use self::initiator::MAX_HELLOS;
-use crate::datagram::{self, Datagram, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
+pub(crate) use self::renewal::Renewals;
+use crate::datagram::{self, Datagram, Denial, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
 use crate::group::Member;
 use crate::key::{KeyPair, PublicKey};
+use crate::purpose::{Name, Purpose};
 use crate::seal::{MAX_FORGED, Suite};
 use crate::session::{Session, SessionId, Stage};
 use crate::stateless::Stateless;
@@ -67,6 +71,12 @@ impl Clients {
 pub struct Config {
     /// The host's own key.
     pub own: KeyPair,
+    /// What the sessions are for, that this host opens. Other hosts must ask for the same service.
+    pub purpose: Purpose,
+    /// The names that other hosts may ask for; `None` for any.
+    pub names: Option<BTreeSet<Name>>,
+    /// The port that other hosts reach this one at.
+    pub port: u16,
     /// Which hosts may open sessions.
     pub clients: Clients,
     /// The AEAD of the sessions that this host opens.
@@ -81,9 +91,12 @@ pub struct Config {
 
 impl Config {
     /// The settings of a host that opens sessions.
-    pub fn client(own: KeyPair) -> Self {
+    pub fn client(own: KeyPair, purpose: Purpose) -> Self {
         Self {
             own,
+            purpose,
+            names: None,
+            port: 0,
             clients: Clients::None,
             suite: Suite::fastest(),
             max_sessions: 1024,
@@ -101,8 +114,8 @@ pub enum Event {
     Key(SessionId, PublicKey),
     /// The other host has another address; the one before.
     Moved(SessionId, SocketAddr),
-    /// The other host does not have the key that this host expects.
-    WrongKey(SessionId),
+    /// The other host has not answered, and somebody says why.
+    Denied(SessionId, Denial),
     /// The other host has ended the session.
     Goodbye(SessionId, Goodbye),
     /// The other host does not know the session: it was restarted. Or so many forged packets have come that another
@@ -185,7 +198,7 @@ impl Sessions {
     /// The same for a member of a group. All members have the same `config`.
     pub fn of_member(member: Member, config: Config, random: impl RngCore + Send + 'static) -> Self {
         let mut random: Box<dyn RngCore + Send> = Box::new(random);
-        let stateless = Stateless::new(&config.own, &mut *random);
+        let stateless = Stateless::new(&config.own, config.purpose.service, config.port, &mut *random);
         Self {
             config,
             member,
@@ -201,6 +214,15 @@ impl Sessions {
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Other hosts may open sessions from now on if `clients` has them. Returns the sessions of keys that it does not have.
+    pub fn set_clients(&mut self, clients: Clients) -> Vec<SessionId> {
+        self.config.clients = clients;
+        let is_revoked = |session: &&Session| {
+            !session.is_own() && session.peer_key.is_some_and(|key| !self.config.clients.allow(key))
+        };
+        self.slots.iter().flatten().filter(is_revoked).map(|session| session.id).collect()
     }
 
     /// The public key of this host.
@@ -304,6 +326,7 @@ impl Sessions {
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut Vec<u8>) -> bool,
     ) -> Option<SocketAddr> {
+        self.renew(now, id);
         let session = self.slot_mut(id)?;
         if let Stage::Asking(asking) = &mut session.stage {
             let mut early = Vec::new();
@@ -327,12 +350,12 @@ impl Sessions {
     /// Handles a datagram from `from`. If it has packets of the transport, they are opened in place.
     pub fn receive(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8]) -> Option<Opened> {
         match Datagram::parse(bytes)? {
-            Datagram::Hello { suite, pattern, id, cookie, noise } => {
-                self.on_hello(now, from, bytes, suite, pattern, id, &cookie, noise)
+            Datagram::Hello { suite, pattern, purpose, id, cookie, noise } => {
+                self.on_hello(now, from, bytes, suite, pattern, purpose, id, &cookie, noise)
             }
             Datagram::Answer { to, id, noise } => {
                 let rest = noise.end;
-                self.on_answer(SessionId(to), id, &bytes[noise])?;
+                self.on_answer(now, SessionId(to), id, &bytes[noise])?;
                 self.on_rest(now, from, bytes, rest)
             }
             Datagram::Finish { to, noise } => {
@@ -351,8 +374,8 @@ impl Sessions {
                 self.on_retry(now, SessionId(to), cookie);
                 None
             }
-            Datagram::UnknownKey { to } => {
-                self.on_unknown_key(SessionId(to));
+            Datagram::Refused { to, why } => {
+                self.on_denied(now, SessionId(to), why);
                 None
             }
             Datagram::Reset { of, token } => {
@@ -400,6 +423,7 @@ impl Sessions {
         };
         let end = body + plain.len();
         let is_newest = opener.next() == number + 1;
+        session.on_renewed_packet();
         session.last_received = now;
         if !session.confirmed {
             session.on_confirmed();
@@ -421,6 +445,8 @@ impl Sessions {
                         self.events.push_back(Event::Moved(id, before));
                     }
                 }
+                Frame::Renewal(message) => self.on_renewal(now, id, &message),
+                Frame::Renewed(message) => self.on_renewed(now, id, &message),
                 Frame::Goodbye(reason) => {
                     self.events.push_back(Event::Goodbye(id, reason));
                     return None;

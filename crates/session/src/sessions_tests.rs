@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use rampmeter_units::Stream;
 
 use super::*;
+use crate::purpose::Service;
 
 #[path = "group_tests.rs"]
 mod group_tests;
 #[path = "opener_tests.rs"]
 mod opener_tests;
+#[path = "purpose_tests.rs"]
+mod purpose_tests;
+#[path = "renewal_tests.rs"]
+mod renewal_tests;
 
 const SYN: &[u8] = b"\x11 a Syn";
 const DATA: &[u8] = b"\x13 data of a connection";
@@ -26,15 +31,28 @@ fn key(seed: u64) -> KeyPair {
     KeyPair::generate(&mut Stream::from_seed(seed))
 }
 
+fn purpose() -> Purpose {
+    Purpose { service: Service(1), name: Name::new("server:7267") }
+}
+
+fn server_config(clients: Clients) -> Config {
+    Config {
+        clients,
+        port: 7267,
+        suite: Suite::Aes256Gcm,
+        max_sessions: 100,
+        max_half_open: 10,
+        ..Config::client(key(1), purpose())
+    }
+}
+
 fn server(clients: Clients) -> Sessions {
-    let suite = Suite::Aes256Gcm;
-    let config = Config { own: key(1), clients, suite, max_sessions: 100, max_half_open: 10, max_hellos: MAX_HELLOS };
-    Sessions::new(config, Stream::from_seed(11))
+    Sessions::new(server_config(clients), Stream::from_seed(11))
 }
 
 fn pair(clients: Clients) -> Pair {
     Pair {
-        client: Sessions::new(Config::client(key(2)), Stream::from_seed(12)),
+        client: Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(12)),
         server: server(clients),
         from: "10.0.0.2:2000".parse().unwrap(),
         to: "10.0.0.1:7267".parse().unwrap(),
@@ -217,7 +235,7 @@ fn a_packet_in_the_clear_is_not_opened() {
         let mut pair = pair(clients);
         // A `Hello` without a known key: any 32 bytes, and a payload that no key encrypts.
         let noise = [&[9; 32], SYN].concat();
-        let hello = datagram::hello(Suite::Aes256Gcm, datagram::Pattern::Xx, 5, &[0; 16], &noise);
+        let hello = datagram::hello(Suite::Aes256Gcm, datagram::Pattern::Xx, purpose(), 5, &[0; 16], &noise);
         assert_eq!(pair.at_server(&hello), None);
         assert!(pair.server.is_empty() && pair.server.poll_transmit().is_none());
     }
@@ -329,7 +347,11 @@ fn a_host_with_another_key_says_so() {
     assert_eq!(pair.at_server(&hello), None);
     let answer = Pair::only(&mut pair.server);
     pair.at_client(&answer);
-    assert_eq!(pair.client.poll_event(), Some(Event::WrongKey(client)));
+    assert_eq!(pair.client.poll_event(), None, "anybody may have said so");
+    pair.now = pair.client.deadline();
+    pair.client.on_deadline(pair.now);
+    assert_eq!(pair.client.poll_event(), Some(Event::Denied(client, Denial::OtherKey)));
+    assert_eq!(pair.client.deadline(), Time::MAX);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use ring::hmac;
 
 use crate::datagram::{TOKEN, Token};
 use crate::key::KeyPair;
+use crate::purpose::Service;
 
 /// A cookie is valid for one to two of these.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(30);
@@ -40,9 +41,11 @@ pub(crate) struct Stateless {
 }
 
 impl Stateless {
-    /// The token of a reset depends on the host's key only, so that it is the same after a restart.
-    pub(crate) fn new(own: &KeyPair, random: &mut dyn RngCore) -> Self {
-        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, own.secret()), b"rampmeter reset");
+    /// The token of a reset depends on the host's key, its service and its port, so that it is the same after a restart,
+    /// and no other service of the key makes it.
+    pub(crate) fn new(own: &KeyPair, service: Service, port: u16, random: &mut dyn RngCore) -> Self {
+        let scope = [&b"rampmeter reset 2"[..], &[service.0], &port.to_be_bytes()].concat();
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, own.secret()), &scope);
         Self {
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()),
             cookie_keys: [fresh_key(random), fresh_key(random)],
@@ -133,7 +136,7 @@ mod tests {
     impl Checker {
         fn new() -> Self {
             let mut random = Stream::from_seed(3);
-            Self(Stateless::new(&KeyPair::generate(&mut random), &mut random), random)
+            Self(Stateless::new(&KeyPair::generate(&mut random), Service(1), 7267, &mut random), random)
         }
 
         fn check(&mut self, after: Duration, cookie: &Token, from: &str, id: u64) -> CookieCheck {
@@ -197,11 +200,14 @@ mod tests {
     fn a_restarted_host_has_the_same_reset_tokens() {
         let mut random = Stream::from_seed(3);
         let own = KeyPair::generate(&mut random);
-        let token = Stateless::new(&own, &mut random).reset_token(7);
-        let again = Stateless::new(&own, &mut random);
-        assert!(are_equal(&token, &again.reset_token(7)));
-        assert!(!are_equal(&token, &again.reset_token(8)));
-        let other = Stateless::new(&KeyPair::generate(&mut random), &mut random);
-        assert!(!are_equal(&token, &other.reset_token(7)));
+        let other = KeyPair::generate(&mut random);
+        let mut token =
+            |own: &KeyPair, service, port, id| Stateless::new(own, Service(service), port, &mut random).reset_token(id);
+        let first = token(&own, 1, 7267, 7);
+        assert!(are_equal(&first, &token(&own, 1, 7267, 7)));
+        assert!(!are_equal(&first, &token(&own, 1, 7267, 8)));
+        assert!(!are_equal(&first, &token(&own, 2, 7267, 7)), "another service");
+        assert!(!are_equal(&first, &token(&own, 1, 7268, 7)), "another port");
+        assert!(!are_equal(&first, &token(&other, 1, 7267, 7)));
     }
 }

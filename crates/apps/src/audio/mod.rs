@@ -35,6 +35,7 @@ use serde::Serialize;
 
 use self::datagram::Acknowledgement;
 use self::in_flight_table::InFlightTable;
+
 pub use self::receiver::Receiver;
 use crate::AppError;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration as Span, SystemTime};
 
 use rampmeter_cm::PathState;
-use rampmeter_net::files::{Directory, Refusal};
+use rampmeter_net::{Directory, Unopened};
 use rampmeter_units::{Bytes, Duration};
 use rampmeter_workload::representations::choose;
 
@@ -46,7 +46,7 @@ impl Answer {
     pub(crate) fn to(request: &Request, directory: &Directory, within: Duration, path: PathState) -> Self {
         let found = match find(&request.object, directory, within, path) {
             Ok(found) => found,
-            Err(Refusal::Unreadable) => return Self::refusal(Status::FORBIDDEN, Some(request)),
+            Err(Unopened::Unreadable) => return Self::refusal(Status::FORBIDDEN, Some(request)),
             Err(_) => return Self::refusal(Status::NOT_FOUND, Some(request)),
         };
         let whole = found.metadata.len();
@@ -134,7 +134,7 @@ fn entity_tag(length: u64, modified: SystemTime) -> String {
 }
 
 /// One of the representations of `object`, if it has any; otherwise the file of that name.
-fn find(object: &str, directory: &Directory, within: Duration, path: PathState) -> Result<Found, Refusal> {
+fn find(object: &str, directory: &Directory, within: Duration, path: PathState) -> Result<Found, Unopened> {
     let open = |name: String| directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None });
     let mut found: Vec<Found> = LEVELS.iter().filter_map(|level| open(name(object, level)).ok()).collect();
     let sizes: Vec<Bytes> = found.iter().map(|found| Bytes::new(found.metadata.len())).collect();

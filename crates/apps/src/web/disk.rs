@@ -11,7 +11,7 @@ use std::thread;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use rampmeter_cm::PathState;
-use rampmeter_net::files::Directory;
+use rampmeter_net::Directory;
 use rampmeter_units::Duration;
 
 use super::answer::Answer;

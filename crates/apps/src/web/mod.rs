@@ -37,11 +37,12 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_cm::{Client, Error, Event, Id};
-use rampmeter_net::files::{Directory, has_place};
+use rampmeter_net::{Directory, has_place};
 
 use self::answer::Answer;
 use self::connection::{Connection, Failure};
 use self::disk::{Disk, Done, Work};
+
 pub use self::line::Line;
 use self::request::{Parsed, parse};
 use crate::AppError;

@@ -2,7 +2,7 @@
 //! failed and first contacts are reported either way.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rampmeter_net::files::{Progress, ProgressHandler};
+use rampmeter_files::{Progress, ProgressHandler};
 use rampmeter_net::keys;
 
 /// Draws a bar with this title, until it is dropped; a hidden one draws nothing.

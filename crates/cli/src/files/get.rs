@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::Trust;
-use rampmeter_net::files::{self, ClientOptions, GetOptions, NetError, Report, STANDARD_OUTPUT};
-use rampmeter_net::keys;
+use rampmeter_files::{self as files, ClientOptions, GetOptions, NetError, Report, STANDARD_OUTPUT};
+use rampmeter_net::{Trust, hide_memory, keys};
 use rampmeter_session::PublicKey;
 use rampmeter_units::{Bytes, Duration};
 
@@ -16,6 +15,9 @@ use super::print::{many_files, one_file};
 use super::serve;
 use crate::failure::{Failure, SOME_FAILED};
 use crate::stop_flag;
+
+/// How often a transfer that was interrupted goes on without `--retry`.
+const RESUME: u32 = 5;
 
 /// The arguments of `rampmeter get`.
 #[derive(Debug, Args)]
@@ -49,9 +51,10 @@ pub(crate) struct GetArgs {
     /// This client's secret key, for servers that serve only listed keys [default: ~/.config/rampmeter/key, if it exists]
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Try again so often if the server does not answer, stops or is busy, after 1 s, 2 s, 4 s and so on
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retry: u32,
+    /// Try again so often if the server does not answer, stops or is busy, after 1 s, 2 s, 4 s and so on [default: 0,
+    /// and 5 once the server has answered]
+    #[arg(long, value_name = "N")]
+    retry: Option<u32>,
     /// The time without an answer after which the server counts as unreachable
     #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = serve::timeout)]
     timeout: Duration,
@@ -70,6 +73,7 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
         [url] => url.split("?key=").next().unwrap_or(url).to_owned(),
         urls => format!("{} files", urls.len()),
     };
+    hide_memory();
     let identity = args.identity.clone().or_else(|| keys::default_key().ok().filter(|path| path.exists()));
     let identity = identity.map(|path| keys::read_key(&path)).transpose()?;
     let report = files::get(&GetOptions {
@@ -83,7 +87,8 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
             identity,
             controller: args.controller.clone(),
             registry: registry.clone(),
-            retry: args.retry,
+            retry: args.retry.unwrap_or(0),
+            resume: args.retry.unwrap_or(RESUME),
             on_progress: Some(bar(&title, args.json)),
             peer_timeout: args.timeout,
             stop: stop_flag(),

@@ -11,14 +11,16 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
-use rampmeter_net::ContactError;
-use rampmeter_net::files::NetError;
+use rampmeter_files::NetError;
 use rampmeter_net::keys::{self, KeyError};
+use rampmeter_net::{ContactError, hide_memory};
 
 use crate::failure::Failure;
 
 pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
+#[cfg(feature = "tunnel")]
+pub(crate) use serve::authorized;
 pub(crate) use serve::{ServeArgs, serve};
 
 /// The arguments of `rampmeter key`.
@@ -30,6 +32,7 @@ pub(crate) struct KeyArgs {
 
 /// Prints the public key of a file, which is made if it does not exist.
 pub(crate) fn key(args: &KeyArgs) -> Result<ExitCode, Failure> {
+    hide_memory();
     let path = key_file(args.file.as_ref())?;
     let (pair, is_new) = keys::read_or_create_key(&path)?;
     if is_new {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rampmeter_net::files::{FileReport, Report};
+use rampmeter_files::{FileReport, Report};
 use rampmeter_units::{Bytes, Rate};
 
 /// Formats an amount of data, its time and its rate.

@@ -2,23 +2,28 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{DEFAULT_CONTROLLER, ServeOptions, Server, TransferReport, default_threads};
-use rampmeter_net::{Clock, LineLimit, keys};
+use rampmeter_files::{ServeOptions, Server, TransferReport};
+use rampmeter_net::{
+    Access, Clock, Comments, DEFAULT_CONTROLLER, LineLimit, default_threads, hide_memory, keys, on_hangup,
+    stop_or_drain,
+};
 use rampmeter_session::Clients;
 use rampmeter_units::{Duration, Time};
 
 use super::print::amount;
+use rampmeter_net::keys::KeyError;
+
 use super::{HostPort, key_file, reached_at};
 use crate::failure::Failure;
 use crate::lists::check_controller;
+use crate::log;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
-use crate::{log, stop_flag};
 
 /// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
 const LINES_A_SECOND: u32 = 100;
@@ -39,6 +44,10 @@ pub(crate) struct ServeArgs {
     /// Serve only clients whose public key is in this file: a key and, if wanted, a comment on each line
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
+    /// Serve only clients that ask for this name; may be given several times. So nobody leads clients of one server to
+    /// another one with the same key
+    #[arg(long, value_name = "HOST:PORT")]
+    name: Vec<String>,
     /// The maximum number of connections that are served at once; one network has at most four fifths of these places,
     /// and further connections wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
@@ -76,21 +85,42 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     if valid.contains(&time) { Ok(time) } else { Err("write `1 s` to `86400 s`".to_owned()) }
 }
 
+/// Reads the keys of clients, and warns if there are none.
+pub(crate) fn authorized(path: &Path) -> Result<Comments, KeyError> {
+    let keys = keys::read_authorized_keys(path)?;
+    if keys.is_empty() {
+        eprintln!("rampmeter: {} has no keys: nobody can connect", path.display());
+    }
+    Ok(keys)
+}
+
+/// Reads the keys of clients again; they stay as they are if that fails.
+pub(crate) fn reload(path: &Path, clients: &Access) {
+    match authorized(path) {
+        Ok(keys) => {
+            log(io::stderr(), format_args!("rampmeter: read {} again: {} keys", path.display(), keys.len()));
+            clients.set_listed(keys);
+        }
+        Err(error) => log(io::stderr(), format_args!("rampmeter: clients stay as they are: {error}")),
+    }
+}
+
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
     let listen = args.listen.resolve()?;
+    hide_memory();
     let path = key_file(args.identity.as_ref())?;
     let (identity, is_new) = keys::read_or_create_key(&path)?;
     let clients = match &args.authorized {
-        Some(path) => {
-            let keys = keys::read_authorized_keys(path)?;
-            if keys.is_empty() {
-                eprintln!("rampmeter: {} has no keys: nobody can connect", path.display());
-            }
-            Clients::Listed(keys)
-        }
-        None => Clients::Anyone,
+        Some(path) => Access::from(authorized(path)?),
+        None => Clients::Anyone.into(),
     };
+    if let Some(path) = args.authorized.clone() {
+        let clients = clients.clone();
+        on_hangup(move || reload(&path, &clients)).map_err(Failure::failed)?;
+    }
+    // Without signal handlers a signal only ends the process less gracefully: this is no error.
+    let (stop, drain) = stop_or_drain().unwrap_or_default();
     let (monitor, _socket) = args.operate.start("serve")?;
     let limit = || Mutex::new(LineLimit::new(LINES_A_SECOND));
     let (clock, lines, warnings) = (Clock::start(), limit(), limit());
@@ -99,6 +129,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         directory: args.directory.clone(),
         address: listen,
         identity,
+        names: args.name.clone(),
         clients,
         hidden: args.hidden,
         max_idle: args.timeout,
@@ -119,7 +150,8 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
             }
         })),
         history: args.history.clone(),
-        stop: stop_flag(),
+        stop,
+        drain,
         ..ServeOptions::default()
     })?;
     if is_new {
@@ -159,7 +191,8 @@ fn transfer_lines(served: &TransferReport, now: Time, lines: &mut LineLimit) -> 
         _ => String::new(),
     };
     let name = served.refused_name.as_ref().filter(|_| served.ended == "refused").unwrap_or(&served.name);
-    Some(format!("{omitted}{} {name:?}: {result}{refused}, {}", served.peer, served.controller))
+    let client = if served.client.is_empty() { String::new() } else { format!(" {}", served.client) };
+    Some(format!("{omitted}{}{client} {name:?}: {result}{refused}, {}", served.peer, served.controller))
 }
 
 /// One line per session whose controller is degraded, a limited number each second, and how many were omitted.
@@ -185,6 +218,7 @@ mod tests {
         TransferReport {
             peer: "10.0.0.1:5".parse().unwrap(),
             key: String::new(),
+            client: String::new(),
             name: "f\n".into(),
             files: 1,
             controller: "newreno".into(),

@@ -32,8 +32,8 @@ mod tests {
     use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_encode};
 
     use super::*;
-    use crate::fuzz_seed::check_fuzz_seed;
     use crate::inner_udp::{UDP, write_header};
+    use rampmeter_testing::check_fuzz_seed;
 
     #[test]
     fn parsing_any_bytes_never_panics() {

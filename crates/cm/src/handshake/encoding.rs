@@ -64,8 +64,9 @@ fn decode(bytes: &[u8; BYTES]) -> Result<u32, Error> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_testing::check_fuzz_seed;
+
     use super::*;
-    use crate::fuzz_seed::check_fuzz_seed;
 
     /// Seeds for the fuzz target `cm_handshake`: both requests, which are answers too, and an answer with an error.
     #[test]

@@ -8,26 +8,23 @@ use rampmeter_session::PublicKey;
 use super::ContactError;
 
 /// The default port of a server of streams.
-#[cfg(any(test, feature = "async"))]
-pub(crate) const STREAMS_PORT: u16 = 7268;
+pub const STREAMS_PORT: u16 = 7268;
 
 /// How the address of a server of streams is written.
-#[cfg(any(test, feature = "async"))]
 const FORM: &str = "HOST:PORT or HOST:PORT?key=KEY, for example 127.0.0.1:7268";
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerAddress {
+pub struct ServerAddress {
     /// HOST:PORT, as written.
-    pub(crate) text: String,
+    pub text: String,
     /// Its key.
-    pub(crate) key: Option<PublicKey>,
+    pub key: Option<PublicKey>,
 }
 
 impl ServerAddress {
     /// The address of a server of streams.
-    #[cfg(any(test, feature = "async"))]
-    pub(crate) fn read(address: &str) -> Result<Self, ContactError> {
+    pub fn read(address: &str) -> Result<Self, ContactError> {
         let (server, rest) = Self::read_with_rest(address, FORM, STREAMS_PORT)?;
         match rest {
             None | Some("") => Ok(server),
@@ -37,7 +34,7 @@ impl ServerAddress {
 
     /// Reads an address, whose right `form` errors show, of a service with this `default_port`, and what follows the `/`
     /// after the port.
-    pub(crate) fn read_with_rest<'a>(
+    pub fn read_with_rest<'a>(
         address: &'a str,
         form: &'static str,
         default_port: u16,
@@ -64,7 +61,7 @@ impl ServerAddress {
     }
 
     /// The addresses of the host, at least one. It blocks.
-    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>, ContactError> {
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, ContactError> {
         let found: Vec<_> = self.text.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         let host = self.text.rsplit_once(':').map_or(self.text.as_str(), |(host, _)| host);
         if found.is_empty() { Err(ContactError::UnknownHost(host.to_owned())) } else { Ok(found) }

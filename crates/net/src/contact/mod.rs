@@ -4,22 +4,20 @@
 mod address;
 mod trust;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rampmeter_session::PublicKey;
+use rampmeter_session::{Denial, Name, PublicKey};
 use rampmeter_units::{Bytes, RegistryError};
 use thiserror::Error;
 
 use crate::keys::KeyError;
 use crate::socket::{path_size, smallest_packet};
 
-#[cfg(feature = "async")]
-pub(crate) use address::STREAMS_PORT;
-pub(crate) use address::ServerAddress;
-pub use trust::Trust;
-pub(crate) use trust::Trusted;
+pub use address::{STREAMS_PORT, ServerAddress};
+pub use trust::{Trust, Trusted};
 
 /// Why a server cannot be contacted, or an address cannot be listened on. The messages have one line each: what is
 /// wrong, where, and what to write or do instead.
@@ -59,6 +57,9 @@ pub enum ContactError {
         "{0} is another service: check the port (of files 7267, of tunnels 7268), and that both ends run the same version"
     )]
     NotThisService(SocketAddr),
+    /// The server does not have the name that was asked for.
+    #[error("{0} is not `{1}`: check the address; its operator gives its names with --name HOST:PORT")]
+    NotThisName(SocketAddr, String),
     /// The path to the server carries packets of this size only, as far as the kernel knows.
     #[error(
         "no answer from {0}: its path carries packets of {known} bytes; raise the MTU of its links and tunnels to {smallest}",
@@ -110,7 +111,11 @@ impl ContactError {
 
     /// Whether another attempt cannot succeed before somebody changes something.
     pub fn is_permanent(&self) -> bool {
-        self.is_usage() || matches!(self, Self::KeyChanged(_) | Self::NotAuthorized { .. } | Self::NotThisService(_))
+        self.is_usage()
+            || matches!(
+                self,
+                Self::KeyChanged(_) | Self::NotAuthorized { .. } | Self::NotThisService(_) | Self::NotThisName(..)
+            )
     }
 
     /// Whether the same attempt may succeed later: the server does not answer, or is busy.
@@ -119,13 +124,22 @@ impl ContactError {
     }
 
     /// The server at `address` has not answered. The kernel may know that the path is too small for a handshake.
-    pub(crate) fn no_answer(address: SocketAddr) -> Self {
+    pub fn no_answer(address: SocketAddr) -> Self {
         let known = path_size(address).filter(|&known| known < smallest_packet(address));
         known.map_or(Self::NoAnswer(address), |known| Self::SmallPath(address, known))
     }
 
+    /// The server at `address`, asked as `name`, has not answered, because it is another one.
+    pub fn denied(address: SocketAddr, name: &str, why: Denial) -> Self {
+        match why {
+            Denial::OtherKey => Self::no_answer(address),
+            Denial::OtherService => Self::NotThisService(address),
+            Denial::OtherName => Self::NotThisName(address, name.to_owned()),
+        }
+    }
+
     /// The error of listening on `address`.
-    pub(crate) fn listen(address: SocketAddr, reason: io::Error) -> Self {
+    pub fn listen(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::AddrInUse => Self::PortInUse(address),
             _ => Self::CannotListen(address, reason),
@@ -133,12 +147,17 @@ impl ContactError {
     }
 
     /// The error of sending to `address`.
-    pub(crate) fn reach(address: SocketAddr, reason: io::Error) -> Self {
+    pub fn reach(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::ConnectionRefused => Self::ConnectionRefused(address),
             _ => Self::NoRoute(address, reason),
         }
     }
+}
+
+/// The names of a server by which clients may ask for it; any if there are none.
+pub fn names(names: &[String]) -> Option<BTreeSet<Name>> {
+    (!names.is_empty()).then(|| names.iter().map(|name| Name::new(name)).collect())
 }
 
 /// A server has another key than the one expected.

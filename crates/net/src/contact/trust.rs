@@ -3,10 +3,10 @@
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-use rampmeter_session::{KeyPair, PublicKey};
+use rampmeter_session::{KeyPair, Name, PublicKey, Purpose, Service};
 
 use super::{ContactError, KeyChanged, KeyOrigin, ServerAddress};
-use crate::files::os_random;
+use crate::defaults::os_random;
 use crate::keys::{self, KeyError};
 
 /// How a client knows that a server is the right one.
@@ -26,19 +26,20 @@ type Known = (Option<(PublicKey, KeyOrigin)>, Option<PathBuf>);
 
 /// Which server is the right one, and who this client is.
 #[derive(Debug)]
-pub(crate) struct Trusted {
+pub struct Trusted {
     server: ServerAddress,
     expected: OnceCell<(PublicKey, KeyOrigin)>,
     /// Where the key of a new server is stored.
     known_servers: Option<PathBuf>,
-    pub(crate) identity: KeyPair,
+    /// The key of this client.
+    pub identity: KeyPair,
     /// Whether the identity was made for this contact.
     is_new_identity: bool,
 }
 
 impl Trusted {
     /// Without an identity, this client has a new key.
-    pub(crate) fn new(server: &ServerAddress, trust: &Trust, identity: Option<&KeyPair>) -> Result<Self, ContactError> {
+    pub fn new(server: &ServerAddress, trust: &Trust, identity: Option<&KeyPair>) -> Result<Self, ContactError> {
         let (expected, known_servers) = match (server.key, trust) {
             (Some(key), Trust::Key(other)) if key != *other => {
                 let problem =
@@ -56,8 +57,18 @@ impl Trusted {
         Ok(Self { server: server.clone(), expected, known_servers, identity, is_new_identity })
     }
 
+    /// The server, HOST:PORT as written.
+    pub fn server(&self) -> &str {
+        &self.server.text
+    }
+
+    /// What this client asks the server for.
+    pub fn purpose(&self, service: Service) -> Purpose {
+        Purpose { service, name: Name::new(&self.server.text) }
+    }
+
     /// The key of this client, if it has one that it keeps.
-    pub(crate) fn own_key(&self) -> Option<PublicKey> {
+    pub fn own_key(&self) -> Option<PublicKey> {
         (!self.is_new_identity).then(|| self.identity.public())
     }
 
@@ -69,12 +80,12 @@ impl Trusted {
     }
 
     /// The key that the server should have, if it is known.
-    pub(crate) fn expected(&self) -> Option<PublicKey> {
+    pub fn expected(&self) -> Option<PublicKey> {
         self.expected.get().map(|(key, _)| *key)
     }
 
     /// The server has shown this key. That of a new server is stored, and expected from then on; true if it was.
-    pub(crate) fn check(&self, got: PublicKey) -> Result<bool, ContactError> {
+    pub fn check(&self, got: PublicKey) -> Result<bool, ContactError> {
         match (self.expected.get(), &self.known_servers) {
             // What said otherwise was damaged or forged.
             (Some((expected, _)), _) if *expected == got => Ok(false),

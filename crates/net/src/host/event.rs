@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rampmeter_manager::Delivery;
-use rampmeter_session::{PublicKey, SessionId};
+use rampmeter_session::{Denial, PublicKey, SessionId};
 use rampmeter_transport::{CloseReason, ConnectionId, Statistics};
 use rampmeter_units::Duration;
 
@@ -39,8 +39,8 @@ impl EndReason {
 /// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// The other host does not have the expected key.
-    WrongKey,
+    /// The other host has not answered, and somebody at its address says why.
+    Denied(Denial),
     /// This host's key is not on the other host's list.
     NotAuthorized,
     /// The other host has sent and received all that it wanted.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use rampmeter_session::{PublicKey, Refusal};
 use rampmeter_transport::Statistics;
 use rampmeter_units::{Duration, Time};
+use tracing::field::display;
 use tracing::{debug, info, warn};
 
 use super::EndReason;
@@ -72,24 +73,25 @@ impl Default for Log {
 impl Log {
     pub(super) fn refused(&mut self, now: Time, peer: SocketAddr, key: Option<PublicKey>, why: Refusal) {
         let Some(omitted) = self.refused.admit(now) else { return };
-        let key = key.map(tracing::field::display);
+        let key = key.map(display);
         info!(%peer, key, why = %reason(why), omitted, "session refused");
     }
 
-    pub(super) fn accepted(&mut self, now: Time, peer: Option<SocketAddr>, connection: u32, handshake: Duration) {
+    pub(super) fn accepted(&mut self, now: Time, stream: &Stream, handshake: Duration) {
         let Some(omitted) = self.accepted.admit(now) else { return };
-        let (peer, handshake_s) = (peer.map(tracing::field::display), handshake.as_secs_f64());
-        info!(peer, connection, handshake_s, omitted, "connection accepted");
+        let (peer, connection, client) = (stream.address.map(display), stream.id.number(), stream.client.as_deref());
+        info!(peer, client, connection, handshake_s = handshake.as_secs_f64(), omitted, "connection accepted");
     }
 
-    pub(super) fn moved(&mut self, now: Time, from: SocketAddr, to: Option<SocketAddr>) {
+    pub(super) fn moved(&mut self, now: Time, client: Option<&str>, from: SocketAddr, to: Option<SocketAddr>) {
         let Some(omitted) = self.moved.admit(now) else { return };
-        info!(%from, to = to.map(tracing::field::display), omitted, "session moved");
+        info!(client, %from, to = to.map(display), omitted, "session moved");
     }
 
-    pub(super) fn degraded(&mut self, now: Time, peer: Option<SocketAddr>, why: &str) {
+    pub(super) fn degraded(&mut self, now: Time, stream: Option<&Stream>, why: &str) {
         let Some(omitted) = self.degraded.admit(now) else { return };
-        warn!(peer = peer.map(tracing::field::display), why, omitted, "controller degraded");
+        let peer = stream.and_then(|stream| stream.address).map(display);
+        warn!(peer, client = stream.and_then(|stream| stream.client.as_deref()), why, omitted, "controller degraded");
     }
 
     pub(super) fn ended(&mut self, now: Time, stream: &Stream, statistics: &Statistics, why: EndReason) {
@@ -98,9 +100,10 @@ impl Log {
         let &Statistics { acknowledged: sent, arrived: received, data_packets: packets, retransmitted, .. } =
             statistics;
         let rate_bps = ((sent + received) as f64 * 8.0 / seconds.max(1e-9)) as u64;
-        let (peer, connection) = (stream.address.map(tracing::field::display), stream.id.number());
+        let (peer, connection, client) = (stream.address.map(display), stream.id.number(), stream.client.as_deref());
         info!(
             peer,
+            client,
             connection,
             ?why,
             sent,
@@ -119,6 +122,8 @@ fn reason(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NotAuthorized => "its key is not listed",
         Refusal::OtherKey => "it expects another key of this host",
+        Refusal::OtherService => "it asks for another service",
+        Refusal::OtherName => "it asks for a name that this host does not have",
         Refusal::Busy => "there is no place for it",
     }
 }

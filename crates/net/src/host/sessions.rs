@@ -10,6 +10,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::UDP_BYTES;
 
 use super::{Event, Host, SessionEnd, log};
+use crate::access::Access;
 use crate::peer::Peer;
 use crate::socket::max_payload;
 
@@ -54,6 +55,23 @@ impl<C: Controller> Host<C> {
     pub fn disconnect_all(&mut self, now: Time) {
         for session in self.used_sessions() {
             self.disconnect(now, session, Goodbye::Stopping);
+        }
+    }
+
+    /// Serves the clients of `access`, whatever they are later.
+    pub fn serve_clients(&mut self, access: Access) {
+        self.access = Some(access);
+    }
+
+    /// Ends the sessions of clients that are no longer listed. To be called about once a second.
+    pub fn check_clients(&mut self, now: Time) {
+        let Some(clients) = self.access.as_ref().and_then(|access| access.changed(&mut self.access_seen)) else {
+            return;
+        };
+        let revoked = self.sessions.as_mut().map(|sessions| sessions.set_clients(clients)).unwrap_or_default();
+        for session in revoked {
+            self.end(now, session, SessionEnd::NotAuthorized);
+            self.say_goodbye(session, Goodbye::NotAuthorized);
         }
     }
 
@@ -121,7 +139,7 @@ impl<C: Controller> Host<C> {
                     self.make_room(now);
                     continue;
                 }
-                SessionEvent::WrongKey(session) => (session, SessionEnd::WrongKey),
+                SessionEvent::Denied(session, why) => (session, SessionEnd::Denied(why)),
                 SessionEvent::Goodbye(session, Goodbye::NotAuthorized) => (session, SessionEnd::NotAuthorized),
                 SessionEvent::Goodbye(session, Goodbye::Stopping) => (session, SessionEnd::Stopping),
                 SessionEvent::Goodbye(session, Goodbye::Finished) => (session, SessionEnd::Finished),
@@ -151,7 +169,9 @@ impl<C: Controller> Host<C> {
     /// is most likely the same (RFC 9000 section 9.4).
     fn on_moved(&mut self, now: Time, session: SessionId, before: SocketAddr) {
         let address = self.sessions.as_ref().and_then(|sessions| sessions.address(session));
-        self.log.moved(now, before, address);
+        let key = self.sessions.as_ref().and_then(|sessions| sessions.peer_key(session));
+        let client = key.zip(self.access.as_ref()).map(|(key, access)| access.label(key));
+        self.log.moved(now, client.as_deref(), before, address);
         let moved = self.streams.values_mut().filter(|stream| stream.peer.session_id() == Some(session));
         moved.for_each(|stream| stream.address = address);
         self.retry(now, session); // what went to the address before is lost

@@ -31,8 +31,9 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_testing::check_fuzz_seed;
+
     use super::*;
-    use crate::fuzz_seed::check_fuzz_seed;
 
     #[test]
     fn a_request_ends_within_the_maximum_size() {

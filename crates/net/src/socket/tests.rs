@@ -176,3 +176,36 @@ fn a_packet_larger_than_any_connections_is_dropped() {
     let got: Vec<_> = batch.iter_mut().flat_map(|(_, packets)| packets.map(|packet| packet.to_vec())).collect();
     assert_eq!(got, [vec![2; 100]]);
 }
+
+#[test]
+fn answers_come_from_the_address_that_was_asked() {
+    for (bound, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::ffff:127.0.0.2"), ("[::]:0", "127.0.0.3")] {
+        if bound.starts_with('[') && !has_ipv6() {
+            continue;
+        }
+        let mut server = Socket::bind(bound.parse().unwrap()).unwrap();
+        let asked: IpAddr = asked.parse().unwrap();
+        let to = SocketAddr::new(asked.to_canonical(), server.local_address().unwrap().port());
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        for _ in 0..2 {
+            client.send_to(b"question", to).unwrap();
+            let question = loop {
+                if let Some(question) = receive_all(&server).pop() {
+                    break question;
+                }
+            };
+            let mut out = SendBatch::default();
+            for answer in [b"first", b"other"] {
+                out.push(Ecn::Ect0, |bytes| {
+                    bytes.extend(answer);
+                    Some(question.1.from)
+                });
+            }
+            assert!(matches!(server.send(&mut out), SendResult::Done));
+            for _ in 0..2 {
+                assert_eq!(client.recv_from(&mut [0; 100]).unwrap().1, to, "{bound}");
+            }
+        }
+    }
+}

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rampmeter_net::{Client, ClientOptions, ContactError as Contact, Server, ServerOptions, keys};
+use rampmeter_net::{ContactError as Contact, keys};
 use rampmeter_session::Clients;
+use rampmeter_streams::{Client, ClientOptions, Server, ServerOptions};
 use rampmeter_units::Duration;
 
 use super::errors::of_contact;
@@ -49,7 +50,7 @@ pub(crate) fn listen(
     let identity = identity.map_or_else(keys::default_key, Ok).and_then(|path| keys::read_or_create_key(&path));
     let (identity, _) = identity.map_err(|error| of_contact(error.into()))?;
     let listed = |keys: Vec<String>| keys.iter().map(|key| public_key(key)).collect::<PyResult<BTreeSet<_>>>();
-    let clients = clients.map(listed).transpose()?.map_or(Clients::Anyone, Clients::Listed);
+    let clients = clients.map(listed).transpose()?.map_or(Clients::Anyone, Clients::Listed).into();
     let found = python.detach(|| address.to_socket_addrs().ok().and_then(|mut found| found.next()));
     let problem = || format!("`{address}` is no address to listen on: give HOST:PORT, for example 127.0.0.1:7268");
     let address = found.ok_or_else(|| PyValueError::new_err(problem()))?;

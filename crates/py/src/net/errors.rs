@@ -6,8 +6,9 @@ use std::path::Path;
 
 use pyo3::exceptions::{PyConnectionAbortedError, PyConnectionError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use rampmeter_net::files::{NetError, Refusal};
-use rampmeter_net::{ContactError as Contact, StreamError};
+use rampmeter_files::{NetError, Refusal};
+use rampmeter_net::ContactError as Contact;
+use rampmeter_streams::StreamError;
 
 pyo3::create_exception!(
     rampmeter,

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use rampmeter_net as net;
+use rampmeter_streams as streams;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::errors::of_stream;
@@ -24,12 +24,12 @@ pub(super) type Carrier = Arc<dyn std::any::Any + Send + Sync>;
 /// A session with another host.
 #[pyclass(frozen)]
 pub(crate) struct Session {
-    session: net::Session,
+    session: streams::Session,
     carrier: Carrier,
 }
 
 impl Session {
-    pub(super) fn new(session: net::Session, carrier: Carrier) -> Self {
+    pub(super) fn new(session: streams::Session, carrier: Carrier) -> Self {
         Self { session, carrier }
     }
 }
@@ -59,13 +59,13 @@ impl Session {
 #[pyclass(frozen)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
-    session: net::Session,
+    session: streams::Session,
     carrier: Carrier,
 }
 
 #[derive(Default)]
 struct Shared {
-    stream: Mutex<Option<net::Stream>>,
+    stream: Mutex<Option<streams::Stream>>,
     readers: Arc<Waiting>,
     writers: Arc<Waiting>,
 }
@@ -75,7 +75,7 @@ impl Shared {
         &self,
         waiting: &Arc<Waiting>,
         context: &mut Context<'_>,
-        poll: impl FnOnce(Pin<&mut net::Stream>, &mut Context<'_>) -> Poll<io::Result<T>>,
+        poll: impl FnOnce(Pin<&mut streams::Stream>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<PyResult<T>> {
         let mut stream = lock(&self.stream);
         let Some(stream) = stream.as_mut() else { return Poll::Ready(Err(closed())) };
@@ -113,7 +113,7 @@ fn finish<T: Send + 'static>(
 }
 
 impl Stream {
-    pub(super) fn new(stream: net::Stream, carrier: Carrier) -> Self {
+    pub(super) fn new(stream: streams::Stream, carrier: Carrier) -> Self {
         let session = stream.session().clone();
         let shared = Shared { stream: Mutex::new(Some(stream)), ..Shared::default() };
         Self { shared: Arc::new(shared), session, carrier }

@@ -9,7 +9,9 @@ use std::thread;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use rampmeter_net::files::{self, ClientOptions, FileReport, GetOptions, NetError, Progress, ProgressHandler, Report};
+use rampmeter_files::{
+    self as files, ClientOptions, FileReport, GetOptions, NetError, Progress, ProgressHandler, Report,
+};
 use rampmeter_units::{Bytes, Duration};
 
 use super::errors::of_transfer;

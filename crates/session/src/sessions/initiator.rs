@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 use rampmeter_units::{Duration, Time};
 
 use super::{Event, Sessions};
-use crate::datagram::{self, Pattern, Token};
-use crate::handshake::Handshake;
+use crate::datagram::{self, Denial, Pattern, Token};
+use crate::handshake::{Handshake, prologue};
 use crate::key::PublicKey;
 use crate::session::{Asking, Session, SessionId, Stage, token_of};
 use crate::stateless::{NO_COOKIE, are_equal};
 
 /// The first wait for an answer, doubled each time up to 16 s.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a right answer may follow a false one.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The default number of `Hello`s to a host that does not answer: half a minute.
 pub const MAX_HELLOS: u32 = 5;
@@ -26,6 +29,8 @@ impl Sessions {
             responder,
             cookie: NO_COOKIE,
             early: Vec::new(),
+            retried: false,
+            denied: None,
             resend_at: Time::MAX,
             attempts: 0,
         };
@@ -45,24 +50,26 @@ impl Sessions {
         let Some(slot) = self.member.slot(id) else { return };
         let Some(session) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         let Stage::Asking(asking) = &mut session.stage else { return };
-        let (suite, own) = (self.config.suite, &self.config.own);
-        let Some(mut handshake) = Handshake::initiator(suite, id.0, own, asking.responder, &mut *self.random) else {
+        let (suite, purpose, own) = (self.config.suite, self.config.purpose, &self.config.own);
+        let pattern = if asking.responder.is_some() { Pattern::Ik } else { Pattern::Xx };
+        let prologue = prologue(suite, pattern, purpose, id.0);
+        let Some(mut handshake) = Handshake::initiator(suite, &prologue, own, asking.responder, &mut *self.random)
+        else {
             return;
         };
         let Some(noise) = handshake.write(&asking.early) else { return };
-        let pattern = if asking.responder.is_some() {
-            Pattern::Ik
-        } else {
+        if pattern == Pattern::Xx {
             asking.resend_at = now + HELLO_TIMEOUT * (1 << asking.attempts.min(4));
-            Pattern::Xx
-        };
+        }
         asking.attempts += 1;
+        asking.retried = false;
         asking.handshake = Some(handshake);
-        self.outgoing.push_back((session.address, datagram::hello(suite, pattern, id.0, &asking.cookie, &noise)));
+        self.outgoing
+            .push_back((session.address, datagram::hello(suite, pattern, purpose, id.0, &asking.cookie, &noise)));
     }
 
     /// Reads an `Answer`; `None` if it is not authentic.
-    pub(super) fn on_answer(&mut self, id: SessionId, remote: u64, noise: &[u8]) -> Option<()> {
+    pub(super) fn on_answer(&mut self, now: Time, id: SessionId, remote: u64, noise: &[u8]) -> Option<()> {
         let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut().filter(|session| session.id == id)?;
         let Stage::Asking(asking) = &mut session.stage else { return Some(()) };
         let handshake = asking.handshake.as_mut()?;
@@ -74,6 +81,7 @@ impl Sessions {
         session.peer_key = handshake.peer_key();
         let (sealer, opener) = handshake.split();
         session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
+        session.renewal.keyed_at = now;
         session.remote = remote;
         session.reset_token = Some(token);
         let key = session.peer_key;
@@ -85,20 +93,31 @@ impl Sessions {
         Some(())
     }
 
-    /// Repeats the `Hello` with a cookie. Once for each `Hello`: a host that refuses its own cookies gets no stream of
-    /// them.
+    /// Repeats the `Hello` with a cookie, once for each attempt: anybody may have made the cookie.
     pub(super) fn on_retry(&mut self, now: Time, id: SessionId, cookie: Token) {
-        let Some(Stage::Asking(asking)) = self.slot_mut(id).map(|session| &mut session.stage) else { return };
-        if asking.cookie != cookie && asking.handshake.take().is_some() {
-            asking.cookie = cookie;
-            self.send_hello(now, id);
+        let Some(asking) = self.asking_mut(id).filter(|asking| !asking.retried && asking.attempts > 0) else { return };
+        asking.cookie = cookie;
+        self.send_hello(now, id);
+        if let Some(asking) = self.asking_mut(id) {
+            asking.retried = true;
         }
     }
 
-    pub(super) fn on_unknown_key(&mut self, id: SessionId) {
-        let Some(session) = self.slot(id) else { return };
-        if matches!(&session.stage, Stage::Asking(asking) if asking.responder.is_some()) {
-            self.events.push_back(Event::WrongKey(id));
+    /// Notes why there is no answer. The right host may still answer.
+    pub(super) fn on_denied(&mut self, now: Time, id: SessionId, why: Denial) {
+        let Some(asking) = self.asking_mut(id) else { return };
+        let is_new = asking.denied.is_none() && (asking.responder.is_some() || why != Denial::OtherKey);
+        if is_new {
+            asking.denied = Some((why, now + PATIENCE));
+            self.asking.retain(|&other| other != id);
+            self.asking.push(id);
+        }
+    }
+
+    fn asking_mut(&mut self, id: SessionId) -> Option<&mut Asking> {
+        match &mut self.slot_mut(id)?.stage {
+            Stage::Asking(asking) => Some(asking),
+            _ => None,
         }
     }
 
@@ -112,29 +131,32 @@ impl Sessions {
 
     /// The time at which [`Sessions::on_deadline`] must be called.
     pub fn deadline(&self) -> Time {
-        self.asking.iter().filter_map(|&id| self.resend_at(id)).min().unwrap_or(Time::MAX)
+        let due = |asking: &Asking| asking.denied.map_or(Time::MAX, |(_, at)| at).min(asking.resend_at);
+        self.asking.iter().filter_map(|&id| self.asking_of(id)).map(due).min().unwrap_or(Time::MAX)
     }
 
-    fn resend_at(&self, id: SessionId) -> Option<Time> {
+    fn asking_of(&self, id: SessionId) -> Option<&Asking> {
         match &self.slot(id)?.stage {
-            Stage::Asking(asking) => Some(asking.resend_at),
+            Stage::Asking(asking) => Some(asking),
             _ => None,
         }
     }
 
-    /// Repeats the `Hello`s that are due.
+    /// Repeats the `Hello`s that are due, and ends sessions without an answer.
     pub fn on_deadline(&mut self, now: Time) {
         for id in self.asking.clone() {
-            if self.resend_at(id).is_none_or(|at| at > now) {
-                continue;
-            }
-            let Some(session) = self.slot(id) else { continue };
-            if matches!(&session.stage, Stage::Asking(asking) if asking.attempts >= self.config.max_hellos) {
-                self.asking.retain(|&other| other != id);
-                self.events.push_back(Event::NoAnswer(id));
-            } else {
-                self.send_hello(now, id);
-            }
+            let Some(asking) = self.asking_of(id) else { continue };
+            let ended = match asking.denied {
+                Some((why, at)) if at <= now => Event::Denied(id, why),
+                _ if asking.resend_at > now => continue,
+                _ if asking.attempts >= self.config.max_hellos => Event::NoAnswer(id),
+                _ => {
+                    self.send_hello(now, id);
+                    continue;
+                }
+            };
+            self.asking.retain(|&other| other != id);
+            self.events.push_back(ended);
         }
     }
 }

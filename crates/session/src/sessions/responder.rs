@@ -19,10 +19,11 @@ use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
 use super::{Clients, Event, Opened, Sessions};
-use crate::datagram::{self, Pattern, Token};
+use crate::datagram::{self, Denial, Pattern, Token};
 use crate::frame::{Frame, Goodbye};
-use crate::handshake::{Answered, Handshake, draw};
+use crate::handshake::{Answered, Handshake, draw, prologue};
 use crate::key::PublicKey;
+use crate::purpose::Purpose;
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
 use crate::shares::{Name, Sharer};
@@ -41,6 +42,10 @@ pub enum Refusal {
     NotAuthorized,
     /// It expects another key of this host.
     OtherKey,
+    /// It asks for another service.
+    OtherService,
+    /// It asks for a name that this host does not have.
+    OtherName,
     /// There is no place for it.
     Busy,
 }
@@ -49,7 +54,7 @@ impl Refusal {
     /// What a host that has keys is sent.
     fn goodbye(self) -> Goodbye {
         match self {
-            Self::NotAuthorized | Self::OtherKey => Goodbye::NotAuthorized,
+            Self::NotAuthorized | Self::OtherKey | Self::OtherService | Self::OtherName => Goodbye::NotAuthorized,
             Self::Busy => Goodbye::Busy,
         }
     }
@@ -64,7 +69,7 @@ pub struct Openers {
     pub cookies: u64,
     /// Ignored: with a valid cookie, but beyond the part of their address or network, or with a forged one.
     pub over_rate: u64,
-    /// Refused: they expect another key.
+    /// Refused: they expect another key, ask for another service, or for a name that this host does not have.
     pub other_key: u64,
     /// Refused: their keys are not on the list.
     pub not_authorized: u64,
@@ -95,11 +100,17 @@ impl Sessions {
         bytes: &mut [u8],
         suite: Suite,
         pattern: Pattern,
+        purpose: Purpose,
         hello: u64,
         cookie: &Token,
         noise: Range<usize>,
     ) -> Option<Opened> {
         if self.config.clients == Clients::None {
+            return None;
+        }
+        if let Some((why, denial)) = self.denial(purpose) {
+            self.outgoing.push_back((from, datagram::refused(hello, denial)));
+            self.count_refusal(from, None, why);
             return None;
         }
         let known = self.by_hello.get(&(from, hello)).copied();
@@ -110,12 +121,14 @@ impl Sessions {
             return None;
         }
         let ephemeral = draw(&mut *self.random);
-        let mut handshake = Handshake::responder(suite, pattern, hello, &self.config.own, ephemeral)?;
+        let prologue = prologue(suite, pattern, purpose, hello);
+        let own = &self.config.own;
+        let mut handshake = Handshake::responder(suite, pattern, &prologue, own, ephemeral.clone())?;
         let early = handshake.read(&bytes[noise.clone()]);
         // Without a known key nothing is encrypted yet: anyone may have written a packet there.
         let Some(early) = early.filter(|early| pattern == Pattern::Ik || early.is_empty()) else {
             if pattern == Pattern::Ik {
-                self.outgoing.push_back((from, datagram::unknown_key(hello)));
+                self.outgoing.push_back((from, datagram::refused(hello, Denial::OtherKey)));
                 self.count_refusal(from, None, Refusal::OtherKey);
             }
             return None;
@@ -146,7 +159,7 @@ impl Sessions {
             Pattern::Xx => {
                 self.outgoing.push_back((from, answer));
                 let (message, payload) = (bytes[noise.clone()].to_vec(), token.to_vec());
-                let answered = Answered { handshake, suite, id: hello, ephemeral, hello: message, payload };
+                let answered = Answered { handshake, suite, prologue, ephemeral, hello: message, payload };
                 (Stage::Answering(Box::new(answered)), Vec::new())
             }
         };
@@ -164,6 +177,16 @@ impl Sessions {
         let place = noise.start..noise.start + early.len();
         bytes[place.clone()].copy_from_slice(&early);
         (!early.is_empty()).then_some(Opened { session: id, bytes: place })
+    }
+
+    /// Why a client that asks for this is refused.
+    fn denial(&self, purpose: Purpose) -> Option<(Refusal, Denial)> {
+        let has_name = self.config.names.as_ref().is_none_or(|names| names.contains(&purpose.name));
+        match () {
+            () if purpose.service != self.config.purpose.service => Some((Refusal::OtherService, Denial::OtherService)),
+            () if !has_name => Some((Refusal::OtherName, Denial::OtherName)),
+            () => None,
+        }
     }
 
     /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has a valid or a forged one.
@@ -215,7 +238,7 @@ impl Sessions {
     fn count_refusal(&mut self, from: SocketAddr, key: Option<PublicKey>, refusal: Refusal) {
         let count = match refusal {
             Refusal::NotAuthorized => &mut self.openers.not_authorized,
-            Refusal::OtherKey => &mut self.openers.other_key,
+            Refusal::OtherKey | Refusal::OtherService | Refusal::OtherName => &mut self.openers.other_key,
             Refusal::Busy => &mut self.openers.busy,
         };
         *count += 1;

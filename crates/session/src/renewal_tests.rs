@@ -1,0 +1,64 @@
+//! Other keys for open sessions.
+
+use super::*;
+use crate::handshake::{Handshake, renewal_prologue};
+
+/// A packet in each direction, and what the sessions send themselves, but for the first `lost` of it.
+fn exchange(pair: &mut Pair, client: SessionId, server: SessionId, lost: &mut usize) {
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
+    let data = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    assert_eq!(pair.at_client(&data), Some((client, DATA.to_vec())));
+    loop {
+        let (up, down) = (pair.client.poll_transmit(), pair.server.poll_transmit());
+        if up.is_none() && down.is_none() {
+            break;
+        }
+        for (datagram, to_server) in [(up, true), (down, false)] {
+            let Some((_, datagram)) = datagram else { continue };
+            if *lost > 0 {
+                *lost -= 1;
+            } else if to_server {
+                assert_eq!(pair.at_server(&datagram), None);
+            } else {
+                assert_eq!(pair.at_client(&datagram), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_has_keys_of_another_handshake_every_two_minutes() {
+    for lost in [0, 1, 2] {
+        let mut pair = pair(Clients::Anyone);
+        let (client, server) = pair.open();
+        let number = |sessions: &Sessions, id| match &sessions.slot(id).unwrap().stage {
+            Stage::Open(sealer, _) => sealer.next() >> 22,
+            _ => panic!("not open"),
+        };
+        for round in 1..4 {
+            let mut left = lost;
+            for _ in 0..130 {
+                pair.now += Duration::from_secs(1);
+                exchange(&mut pair, client, server, &mut left);
+            }
+            assert_eq!((number(&pair.client, client), number(&pair.server, server)), (round, round), "lost {lost}");
+        }
+    }
+}
+
+#[test]
+fn only_the_key_of_the_session_renews_it() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    pair.now += Duration::from_secs(130);
+    let prologue = renewal_prologue(client.0, server.0);
+    let mut random = Stream::from_seed(5);
+    let of = Some(pair.server.own_key());
+    let mut thief = Handshake::initiator(Suite::Aes256Gcm, &prologue, &key(9), of, &mut random).unwrap();
+    let message = thief.write(&[]).unwrap().try_into().unwrap();
+    let forged = pair.client.slot_mut(client).unwrap().seal_frame(Frame::Renewal(message)).unwrap();
+    assert_eq!(pair.at_server(&forged), None);
+    assert_eq!(pair.server.poll_transmit(), None);
+    exchange(&mut pair, client, server, &mut 0);
+}

@@ -1,0 +1,482 @@
+//! The engine: one thread with the sockets, the sessions and the connections of all streams.
+//!
+//! ```text
+//! loop { wait for packets, deadlines and the alarm ──► events of the host ──► commands of tasks ──► pipes }
+//! ```
+//!
+//! Its timers are those of the event loop, so paced packets leave on time, however busy the tasks are. `contact` has a
+//! client's first contact with its server, `liveness` what it does when the other host is silent.
+
+mod contact;
+mod liveness;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rampmeter_control::AnyController;
+use rampmeter_net::monitor::Monitor;
+use rampmeter_net::{ContactError, EndReason, Event, EventLoop, Host, HostId, SessionEnd, set_min_timer_slack};
+use rampmeter_session::shares::Sharer;
+use rampmeter_session::{Goodbye, PublicKey, SessionId};
+use rampmeter_transport::{Config, ConnectionId, State};
+use rampmeter_units::{Duration, Time};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::dial::{Connected, Dial};
+use super::entry::{Entry, FIRST_WINDOW, Windows};
+use super::error::{StreamEnd, StreamError};
+use super::link::{Command, Link, MakeController};
+use super::pipe::Pipe;
+use super::session::{Degraded, Session};
+use super::stream::Stream;
+
+/// The interval of checks that no event causes.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// The maximum time for the delivery of finished streams when the engine ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What an engine is made with.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// The settings of connections that this host opens.
+    pub(super) transport: Config,
+    /// The maximum number of streams of a session that the other host has opened.
+    pub(super) max_streams: usize,
+    /// Streams that are opened in advance, for each session that this host has opened.
+    pub(super) spare: usize,
+    /// All receive windows.
+    pub(super) windows: Arc<Windows>,
+    /// How the other hosts share them.
+    pub(super) sharers: Sharers,
+    /// The engine's number among those of its server.
+    pub(super) number: usize,
+    /// Where the engine puts its state once a second.
+    pub(super) monitor: Option<Monitor>,
+}
+
+/// Who shares the receive windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharers {
+    /// Nobody: there is one session.
+    One,
+    /// Networks, and the addresses in them.
+    Networks,
+    /// Keys: only listed ones are served.
+    Keys,
+}
+
+/// A session of the engine.
+struct Member {
+    session: Session,
+    /// Who has the receive windows of its streams.
+    sharer: Option<Sharer>,
+    ended: watch::Sender<Option<SessionEnd>>,
+    /// Whether the other host answers.
+    answers: watch::Sender<bool>,
+    /// The last way in which its controller was degraded.
+    degraded: watch::Sender<Option<Degraded>>,
+    /// Since when a packet of the other host is demanded.
+    checked_at: Option<Time>,
+    /// Its own controller on each new path, if it is not that of other sessions.
+    make_controller: Option<MakeController>,
+    /// Connections that are being opened.
+    opening: BTreeSet<ConnectionId>,
+    /// Connections that are open and have no owner yet.
+    spare: VecDeque<ConnectionId>,
+    /// Tasks that wait for a stream.
+    waiting: VecDeque<oneshot::Sender<Result<Stream, StreamError>>>,
+    /// Connections that the other host has opened and that have not ended.
+    accepted: BTreeSet<ConnectionId>,
+    /// Those of them without a byte so far, which are no streams yet: the other host has opened them in advance.
+    silent: BTreeSet<ConnectionId>,
+    /// Connections that wait for a place, the longest wait first, and whether they have bytes.
+    late: VecDeque<(ConnectionId, bool)>,
+}
+
+impl Member {
+    /// Streams that have ended need no place any more, although they remain for late packets.
+    fn forget_ended(&mut self, host: &Host<AnyController>) {
+        let is_open = |id: &ConnectionId| host.endpoint().connection(*id).is_some_and(|c| c.state() == State::Open);
+        self.accepted.retain(is_open);
+    }
+
+    fn late_mut(&mut self, id: ConnectionId) -> Option<&mut (ConnectionId, bool)> {
+        self.late.iter_mut().find(|late| late.0 == id)
+    }
+}
+
+pub(super) struct Engine {
+    net: EventLoop<AnyController>,
+    host: HostId,
+    link: Arc<Link>,
+    settings: Settings,
+    streams: BTreeMap<ConnectionId, Entry>,
+    sessions: BTreeMap<SessionId, Member>,
+    incoming: mpsc::UnboundedSender<Stream>,
+    dial: Option<Dial>,
+    /// The server's address, of a client's engine.
+    server: Option<SocketAddr>,
+    rebound_at: Time,
+    next_sweep: Time,
+    /// The engine ends at this time at the latest.
+    stop_at: Option<Time>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        net: EventLoop<AnyController>,
+        host: HostId,
+        link: Arc<Link>,
+        settings: Settings,
+        incoming: mpsc::UnboundedSender<Stream>,
+    ) -> Self {
+        Self {
+            next_sweep: net.now() + SWEEP,
+            net,
+            host,
+            link,
+            settings,
+            streams: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            incoming,
+            dial: None,
+            server: None,
+            rebound_at: Time::ZERO,
+            stop_at: None,
+        }
+    }
+
+    /// The way of commands to it.
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Runs until it is stopped, or the system fails.
+    pub(super) fn run(mut self) {
+        set_min_timer_slack();
+        while !self.is_stopped() {
+            let now = self.net.now();
+            let until = if self.link.may_wait() { self.next_sweep.min(self.dial_deadline()) } else { now };
+            let result = self.net.run_once(until);
+            let commands = self.link.take();
+            if let Err(error) = result {
+                self.fail_dial(ContactError::System(error));
+                break;
+            }
+            while let Some((_, event)) = self.net.poll_event() {
+                self.on_event(event);
+            }
+            for command in commands {
+                self.on_command(command);
+            }
+            let now = self.net.now();
+            self.check_dial(now);
+            if self.next_sweep <= now {
+                self.next_sweep = now + SWEEP;
+                self.sweep(now);
+            }
+        }
+        self.end();
+    }
+
+    fn is_stopped(&self) -> bool {
+        let Some(at) = self.stop_at else { return false };
+        let host = self.net.host(self.host);
+        let is_delivering = |(id, entry): (&ConnectionId, &Entry)| host.is_some_and(|h| entry.is_delivering(*id, h));
+        at <= self.net.now() || !self.streams.iter().any(is_delivering)
+    }
+
+    /// Tells the other hosts and all tasks that it ends.
+    fn end(&mut self) {
+        let now = self.net.now();
+        self.link.end();
+        let end = if self.server.is_some() { SessionEnd::Finished } else { SessionEnd::Stopping };
+        let goodbye = if self.server.is_some() { Goodbye::Finished } else { Goodbye::Stopping };
+        for id in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.end_session(id, end);
+            if let Some(host) = self.net.host_mut(self.host) {
+                host.disconnect(now, id, goodbye);
+            }
+        }
+        let _ = self.net.run_once(now); // the goodbyes are sent, or nothing can be
+        while let Some((_, event)) = self.net.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let now = self.net.now();
+        match event {
+            Event::Key(session, key) => self.on_key(now, session, key),
+            Event::Moved(session) => self.set_controller(now, session),
+            Event::SessionEnded(session, end) => self.on_session_ended(now, session, end),
+            Event::Opened(id, _) => self.on_opened(id),
+            Event::Accepted(id, _) => self.on_accepted(now, id),
+            Event::Readable(id) if !self.streams.contains_key(&id) => self.on_first_bytes(now, id),
+            Event::Readable(id) | Event::Writable(id) => self.advance(now, id),
+            Event::Closed(id, reason, _) => self.on_closed(now, id, reason),
+            Event::SocketError(error) => match &self.dial {
+                Some(dial) => {
+                    let error = ContactError::reach(dial.address, error);
+                    self.try_next_address(now, error);
+                }
+                None => self.rebind(now),
+            },
+            Event::Degraded(id, reason) => self.on_degraded(id, reason),
+            Event::Datagram(..) => {}
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let now = self.net.now();
+        match command {
+            Command::Update(id) => self.advance(now, id),
+            Command::Open(session, reply) => match self.sessions.get_mut(&session) {
+                Some(member) => {
+                    member.waiting.push_back(reply);
+                    self.serve_waiting(now, session);
+                }
+                None => drop(reply),
+            },
+            Command::Control(session, make) => {
+                if let Some(member) = self.sessions.get_mut(&session) {
+                    member.make_controller = Some(make);
+                    self.set_controller(now, session);
+                }
+            }
+            Command::Check(session) => {
+                if let Some(member) = self.sessions.get_mut(&session) {
+                    member.checked_at.get_or_insert(now); // the next sweep asks
+                }
+            }
+            Command::Close(session) => {
+                self.end_session(session, SessionEnd::Finished);
+                if let Some(host) = self.net.host_mut(self.host) {
+                    host.disconnect(now, session, Goodbye::Finished);
+                }
+            }
+            Command::Stop => self.stop_at = self.stop_at.or(Some(now + CLOSE_TIMEOUT)),
+        }
+    }
+
+    /// Gives the session's macroflow the session's own controller, if it has one.
+    fn set_controller(&mut self, now: Time, session: SessionId) {
+        let stream = self.streams.iter().find(|(_, entry)| entry.session == session).map(|(id, _)| *id);
+        let Some(member) = self.sessions.get_mut(&session) else { return };
+        let Some(id) = stream.or_else(|| member.spare.front().copied()) else { return };
+        let controller = member.make_controller.as_mut().and_then(|make| (make.0)());
+        if let (Some(controller), Some(host)) = (controller, self.net.host_mut(self.host)) {
+            host.replace_controller(now, id, controller);
+        }
+    }
+
+    fn advance(&mut self, now: Time, id: ConnectionId) {
+        let (Some(entry), Some(host)) = (self.streams.get_mut(&id), self.net.host_mut(self.host)) else { return };
+        entry.advance(now, id, host, &self.settings.windows);
+    }
+
+    fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
+        let sharer = match self.settings.sharers {
+            Sharers::One => None,
+            Sharers::Networks => Some(peer.into()),
+            Sharers::Keys => Some(Sharer::from(key)),
+        };
+        let (ended, end) = watch::channel(None);
+        let (answers, answering) = watch::channel(true);
+        let (degraded, degradation) = watch::channel(None);
+        let link = Arc::clone(&self.link);
+        self.sessions.entry(id).or_insert_with(|| Member {
+            session: Session::new(id, key, link, end, answering, degradation),
+            sharer,
+            ended,
+            answers,
+            degraded,
+            checked_at: None,
+            make_controller: None,
+            opening: BTreeSet::new(),
+            spare: VecDeque::new(),
+            waiting: VecDeque::new(),
+            accepted: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            late: VecDeque::new(),
+        });
+    }
+
+    /// A stream of a connection, for its owner.
+    fn stream(&mut self, now: Time, session: SessionId, id: ConnectionId) -> Option<Stream> {
+        let member = self.sessions.get(&session)?;
+        let pipe = Arc::new(Pipe::default());
+        let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
+        self.streams.insert(id, Entry::new(now, session, member.sharer, pipe));
+        Some(stream)
+    }
+
+    fn on_opened(&mut self, id: ConnectionId) {
+        let now = self.net.now();
+        let mut members = self.sessions.iter_mut();
+        let Some((&session, member)) = members.find(|(_, member)| member.opening.contains(&id)) else { return };
+        member.opening.remove(&id);
+        member.spare.push_back(id);
+        if let Some(dial) = self.dial.take() {
+            let (session, address, is_new_server) = (member.session.clone(), dial.address, dial.is_new_server);
+            drop(dial.reply.send(Ok(Connected { session, address, is_new_server })));
+        }
+        self.serve_waiting(now, session);
+    }
+
+    /// Gives connections to tasks that wait for them, and opens those that are missing.
+    fn serve_waiting(&mut self, now: Time, id: SessionId) {
+        loop {
+            let Some(member) = self.sessions.get_mut(&id) else { return };
+            member.waiting.retain(|reply| !reply.is_closed());
+            if member.waiting.is_empty() {
+                break;
+            }
+            let Some(connection) = member.spare.pop_front() else { break };
+            let reply = member.waiting.pop_front();
+            let stream = self.stream(now, id, connection);
+            if let (Some(reply), Some(stream)) = (reply, stream) {
+                drop(reply.send(Ok(stream))); // a stream that nobody takes is dropped, and reset
+            }
+            self.advance(now, connection);
+        }
+        let spare = if self.server.is_some() { self.settings.spare } else { 0 };
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let Some(member) = self.sessions.get_mut(&id) else { return };
+        while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
+            let opened = Some(()).filter(|()| self.settings.windows.take(member.sharer, FIRST_WINDOW));
+            let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
+            let Some(connection) = opened else {
+                if member.opening.is_empty() {
+                    member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::TooManyStreams))));
+                }
+                return;
+            };
+            member.opening.insert(connection);
+        }
+    }
+
+    fn on_accepted(&mut self, now: Time, id: ConnectionId) {
+        let max_streams = self.settings.max_streams;
+        let Some(host) = self.net.host_mut(self.host) else { return };
+        let (Some(session), Some(key), Some(peer)) = (host.session(id), host.peer_key(id), host.peer(id)) else {
+            return;
+        };
+        let is_stopping = self.stop_at.is_some();
+        self.add_session(session, key, peer.ip());
+        let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
+        if member.accepted.len() >= max_streams {
+            member.forget_ended(host);
+        }
+        let may_wait = member.late.len() < max_streams;
+        if may_wait && !is_stopping && self.settings.windows.take(member.sharer, FIRST_WINDOW) {
+            member.late.push_back((id, false));
+            self.place_late(now, session);
+            return;
+        }
+        if let Some(host) = self.net.host_mut(self.host) {
+            host.abort(now, id);
+        }
+    }
+
+    /// Gives free places to connections of a session that wait for one.
+    fn place_late(&mut self, now: Time, session: SessionId) {
+        while let Some(member) = self.sessions.get_mut(&session) {
+            let has_place = member.accepted.len() < self.settings.max_streams;
+            // One that was opened in advance can wait.
+            let next = member.late.iter().position(|late| late.1).unwrap_or(0);
+            let Some((id, has_bytes)) = Some(next).filter(|_| has_place).and_then(|next| member.late.remove(next))
+            else {
+                return;
+            };
+            member.accepted.insert(id);
+            member.silent.insert(id);
+            if has_bytes {
+                self.on_first_bytes(now, id);
+            }
+        }
+    }
+
+    /// A connection of the other host has its first bytes, or its end: it is a stream now, or waits for a place.
+    fn on_first_bytes(&mut self, now: Time, id: ConnectionId) {
+        let Some(session) = self.net.host(self.host).and_then(|host| host.session(id)) else { return };
+        if let Some(late) = self.sessions.get_mut(&session).and_then(|member| member.late_mut(id)) {
+            late.1 = true;
+            return;
+        }
+        if !self.sessions.get_mut(&session).is_some_and(|member| member.silent.remove(&id)) {
+            return;
+        }
+        if let Some(stream) = self.stream(now, session, id) {
+            self.advance(now, id);
+            drop(self.incoming.send(stream)); // a stream that nobody takes is dropped, and reset
+        }
+    }
+
+    fn on_degraded(&self, id: ConnectionId, reason: &'static str) {
+        let Some(host) = self.net.host(self.host) else { return };
+        let member = host.session(id).and_then(|session| self.sessions.get(&session));
+        let flow = host.endpoint().flow(id);
+        let controller = flow.and_then(|flow| host.endpoint().manager().controller(flow)).map(AnyController::name);
+        if let (Some(member), Some(controller)) = (member, controller) {
+            member.degraded.send_replace(Some(Degraded { controller, reason }));
+        }
+    }
+
+    fn on_closed(&mut self, now: Time, id: ConnectionId, reason: EndReason) {
+        if let (Some(entry), Some(host)) = (self.streams.remove(&id), self.net.host_mut(self.host)) {
+            let session = entry.session;
+            if let Some(member) = self.sessions.get_mut(&session) {
+                member.accepted.remove(&id);
+            }
+            entry.end(now, id, host, &self.settings.windows, reason.into());
+            return self.place_late(now, session);
+        }
+        // A connection without an owner: of a client that dials, or in advance.
+        let of = |member: &mut Member| {
+            let before = member.spare.len();
+            member.spare.retain(|&other| other != id);
+            let waiting = member.late.len();
+            member.late.retain(|&(other, _)| other != id);
+            let is_silent = member.silent.remove(&id) && member.accepted.remove(&id);
+            is_silent || member.opening.remove(&id) || member.spare.len() < before || member.late.len() < waiting
+        };
+        let found =
+            self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.sharer)));
+        let Some((session, sharer)) = found else { return };
+        self.settings.windows.give_back(sharer, FIRST_WINDOW);
+        self.place_late(now, session);
+        if let Some(dial) = &self.dial {
+            let error = ContactError::no_answer(dial.address);
+            return self.try_next_address(now, error);
+        }
+        // The other host has no place for another stream, or does not answer.
+        if let Some(reply) = self.sessions.get_mut(&session).and_then(|member| member.waiting.pop_front()) {
+            drop(reply.send(Err(StreamError::TooManyStreams)));
+        }
+    }
+
+    /// Removes a session that was not established.
+    fn forget(&mut self, session: SessionId) {
+        if let Some(member) = self.sessions.remove(&session) {
+            let connections =
+                (member.opening.len() + member.spare.len() + member.silent.len() + member.late.len()) as u64;
+            self.settings.windows.give_back(member.sharer, FIRST_WINDOW * connections);
+        }
+    }
+
+    fn end_session(&mut self, id: SessionId, end: SessionEnd) {
+        let of_session = self.streams.values_mut().filter(|entry| entry.session == id);
+        of_session.for_each(|entry| entry.set_end(StreamEnd::Session(end)));
+        if let Some(member) = self.sessions.get_mut(&id) {
+            member.ended.send_replace(Some(end));
+            member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
+        }
+        self.forget(id);
+        if self.server.is_some() && self.dial.is_none() {
+            self.stop_at = Some(self.net.now()); // a client has no other session
+        }
+    }
+}
