@@ -84,7 +84,8 @@ fn address(index: u8) -> SocketAddr {
 fuzz_target!(|story: Story| {
     let mut now = Time::ZERO;
     let mut restarts = 0;
-    let mut hosts = [Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(3)), server(story.is_listed, 4)];
+    let mut hosts =
+        [Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(3)), server(story.is_listed, 4)];
     let mut names: [Vec<SessionId>; 2] = [Vec::new(), Vec::new()];
     let mut seen: Vec<Vec<u8>> = Vec::new();
     // What each host has sealed and the other one has not opened yet.
