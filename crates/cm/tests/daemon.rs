@@ -2,17 +2,13 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{LONG, Running, granted, options, transfer};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
 use rampmeter_cm::daemon::{Daemon, DaemonError, Limits, status};
 use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Macroflow, Options, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
