@@ -7,13 +7,9 @@ use rampmeter_units::Stream;
 use super::*;
 use crate::purpose::Service;
 
-#[path = "group_tests.rs"]
 mod group_tests;
-#[path = "opener_tests.rs"]
 mod opener_tests;
-#[path = "purpose_tests.rs"]
 mod purpose_tests;
-#[path = "renewal_tests.rs"]
 mod renewal_tests;
 
 const SYN: &[u8] = b"\x11 a Syn";

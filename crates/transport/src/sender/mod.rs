@@ -476,5 +476,4 @@ impl Sender {
 }
 
 #[cfg(test)]
-#[path = "sender_tests.rs"]
 mod tests;

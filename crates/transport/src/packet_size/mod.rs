@@ -222,5 +222,4 @@ impl<A: Address> PacketSizes<A> {
 }
 
 #[cfg(test)]
-#[path = "packet_size_tests.rs"]
 mod tests;

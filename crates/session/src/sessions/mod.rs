@@ -484,5 +484,4 @@ impl Sessions {
 }
 
 #[cfg(test)]
-#[path = "sessions_tests.rs"]
 mod tests;

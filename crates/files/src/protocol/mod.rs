@@ -328,5 +328,4 @@ impl Answer {
 }
 
 #[cfg(test)]
-#[path = "protocol/tests.rs"]
 mod tests;

@@ -13,11 +13,8 @@ use super::*;
 use crate::client::Id;
 use crate::message::OwnSocket;
 
-#[path = "host_own_socket_tests.rs"]
 mod own_sockets;
-#[path = "host_owner_tests.rs"]
 mod owners;
-#[path = "host_path_tests.rs"]
 mod paths;
 
 const MTU: Bytes = Bytes::new(1472);

@@ -445,5 +445,4 @@ impl std::fmt::Debug for Host {
 }
 
 #[cfg(test)]
-#[path = "host_tests.rs"]
 mod tests;

@@ -7,7 +7,6 @@ use rampmeter_wire::CM_HEADER_BYTES;
 use super::*;
 use crate::inner_udp::{UDP, write_header};
 
-#[path = "host_refusal_tests.rs"]
 mod refusals;
 
 const FAR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9)), 2961);
