@@ -1,5 +1,5 @@
 //! What BBR measures of a path: round trips, maxima, the minimum round-trip time, bursts of acknowledgements, and whether
-//! the path is full. BBRv1 (`bbr1.rs`) measures the same.
+//! the path is full. BBRv1 (`bbr1`) measures the same.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

@@ -31,7 +31,7 @@
 //! a controller keeps the threshold that its own rules compute from the `PipeSize`: CUBIC 0.7 of it, as the RFC
 //! permits. In the safe retreat a controller with less than half of the `PipeSize` grows up to that; the RFC keeps its
 //! window. BBR leaves Startup by its own rules, and the delivery rates that it measures while the jump drains count. What
-//! has been validated reaches the window schemes only (`windowed.rs`): with BBR, Copa, Vivace, Prague and `SCReAM` the
+//! has been validated reaches the window schemes only (`windowed`): with BBR, Copa, Vivace, Prague and `SCReAM` the
 //! window of the jump ends with settling, unless the controller's own has grown.
 //!
 //! A macroflow that the application limits keeps the larger window that was saved before, until its lifetime ends. It
