@@ -25,7 +25,7 @@ impl ExponentialMarking {
 
     /// Refuses an invalid base.
     pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
-        check_range("phi", phi, 1.0000001..=1e9, &format!("as a base; {recommended} is usual"))
+        check_range("phi", phi, 1.000_000_1..=1e9, &format!("as a base; {recommended} is usual"))
     }
 }
 

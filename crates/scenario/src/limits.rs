@@ -63,7 +63,7 @@ fn window_reason(plan: &Plan, flow: &FlowOutcome, share: f64, products: &mut Pro
         Sender::Ours(scheme) => {
             let window = scheme.config.receive_window;
             let is_small = || products.of_flow(flow.flow).is_none_or(|product| window < product);
-            if !mostly && !(share > MAX_SHARE_OF_SMALL_WINDOW && is_small()) {
+            if !(mostly || share > MAX_SHARE_OF_SMALL_WINDOW && is_small()) {
                 return None;
             }
             let part = if mostly { "half" } else { "a tenth" };

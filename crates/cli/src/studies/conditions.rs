@@ -59,7 +59,7 @@ fn named(name: &str, registries: &Registries) -> Result<Vec<ConditionFacts>, Fai
     let advice = match Known::near(name, names) {
         Known::All(_) => format!("the groups are {}", groups.join(", ")),
         Known::Several(near, _) => Known::Several(near, Vec::new()).to_string(),
-        near => near.to_string(),
+        near @ Known::Near(_) => near.to_string(),
     };
     let unknown = format!("no condition or group is called `{}`; {advice}", name.escape_debug());
     Err(Failure::input(format!("{unknown}; `rampmeter conditions` lists all; a file's name ends in .toml")))

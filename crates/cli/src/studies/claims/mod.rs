@@ -205,7 +205,7 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
             Known::All(_) | Known::Several(..) => {
                 format!("near it are {}", nearest(name, ids(), SUGGESTIONS).join(", "))
             }
-            near => near.to_string(),
+            near @ Known::Near(_) => near.to_string(),
         };
         return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; {known}")));
     }
