@@ -5,12 +5,16 @@ use rampmeter_units::Rate;
 use serde_json::{Map, Value};
 
 /// The paths of the points of a scenario.
-#[derive(Debug, Default)]
-pub(super) struct Paths(Vec<(Point, String)>);
+#[derive(Debug)]
+pub(super) struct Paths<'a> {
+    of_points: Vec<(Point, String)>,
+    /// Axes that do not change a path.
+    same: &'a [&'a str],
+}
 
-impl Paths {
+impl<'a> Paths<'a> {
     /// Those of `scenario`. The axes `same` do not change a path, so that only their first values count.
-    pub(super) fn of(scenario: &Scenario, same: &[&str], registries: &Registries) -> Self {
+    pub(super) fn of(scenario: &Scenario, same: &'a [&'a str], registries: &Registries) -> Self {
         let axes = scenario.axes().iter().filter(|axis| same.contains(&axis.name.as_str()));
         let first: Vec<_> = axes.map(|axis| (axis.name.as_str(), axis.values.first())).collect();
         let points = scenario.points().into_iter();
@@ -19,16 +23,18 @@ impl Paths {
             let path = path(&scenario.plan(&point, registries).ok()?)?;
             Some((point, path))
         });
-        Self(paths.collect())
+        Self { of_points: paths.collect(), same }
     }
 
     /// The path at the place `at`, given by values of axes; empty if there are several.
     pub(super) fn at(&self, at: &Map<String, Value>) -> String {
         let is_at = |point: &Point| {
-            let own = at.iter().filter_map(|(axis, value)| Some((point.get(axis)?, value)));
-            own.into_iter().all(|(own, value)| serde_json::to_value(own).is_ok_and(|own| own == *value))
+            let own = at.iter().filter(|(axis, _)| !self.same.contains(&axis.as_str()));
+            let mut own = own.filter_map(|(axis, value)| Some((point.get(axis)?, value)));
+            own.all(|(own, value)| serde_json::to_value(own).is_ok_and(|own| own == *value))
         };
-        let mut paths: Vec<&String> = self.0.iter().filter(|(point, _)| is_at(point)).map(|(_, path)| path).collect();
+        let paths = self.of_points.iter().filter(|(point, _)| is_at(point)).map(|(_, path)| path);
+        let mut paths: Vec<&String> = paths.collect();
         paths.dedup();
         if let [path] = paths[..] { path.clone() } else { String::new() }
     }
@@ -103,11 +109,10 @@ arrivals = { count = 1 }
         let at = |place: Value| place.as_object().unwrap().clone();
         let alone = paths(TEXT);
         let shallow = "20 Mb/s, round trip 40 ms, buffer 9.6 ms";
-        assert_eq!(alone.at(&at(json!({ "path": "shallow", "other": "bbr" }))), shallow);
+        assert_eq!(alone.at(&at(json!({ "path": "shallow", "scheme": "cubic" }))), shallow);
         assert_eq!(alone.at(&at(json!({ "path": "deep" }))), "20 Mb/s, round trip 40 ms, buffer 400 ms");
         assert_eq!(alone.at(&at(json!({}))), "", "there are two");
-        let changed =
-            paths(&TEXT.replace("measure", "changes = [{ at = \"0.5 s\", rate = \"2 Mb/s\" }]\nmeasure"));
+        let changed = paths(&TEXT.replace("measure", "changes = [{ at = \"0.5 s\", rate = \"2 Mb/s\" }]\nmeasure"));
         let deep = changed.at(&at(json!({ "path": "deep" })));
         assert_eq!(deep, "20 Mb/s, round trip 40 ms, at first, buffer 400 ms");
     }
