@@ -172,7 +172,6 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("min_rto = \"1 s\"", "min_rtoo = \"1 s\"", 35, "did you mean `min_rto`?"),
         ("min_rto = \"1 s\"", "delayed_ack = \"1 s\"", 35, "at most 500 ms"),
         ("duration = \"3 s\"", "duration = \"3 s\"\nsize = \"1 MB\"", 52, "remove `duration`"),
-        ("duration = \"3 s\"", "duration = \"3 s\"\nweb = {}", 52, "remove `duration`"),
         ("pairs = \"any\"", "pairs = \"all\"", 53, "(i-th with i-th) or \"any\""),
         ("at = \"1 s\", spread", "at = \"11 s\", spread", 54, "make it earlier"),
         ("spread = \"1 s\"", "spread = \"20 s\"", 54, "make it shorter"),

@@ -8,14 +8,16 @@ use serde_json::Map;
 use toml::Value as Setting;
 
 use super::compare::Plan;
+use super::paths::Paths;
 use super::report::{Better, FORMAT};
 use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes, Value, Verdict};
 use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
 use crate::{BUILD, Progress, StudyError, Unfinished};
 
-/// The axis with the schemes, and the one with the rivals beside them.
+/// The axis with the schemes, the one with the rivals beside them, and that of the seeds.
 const SCHEME: &str = "scheme";
 const OTHER: &str = "other";
+const SEED: &str = "seed";
 
 /// What stands for no rivals on the command line.
 pub const NO_RIVALS: &str = "none";
@@ -151,7 +153,7 @@ impl Evaluator<'_> {
         values.extend(quick);
         if !self.seeds.is_empty() {
             let seeds = self.seeds.iter().map(|seed| Setting::Integer(*seed as i64));
-            values.insert("seed".into(), seeds.collect::<Vec<_>>().into());
+            values.insert(SEED.into(), seeds.collect::<Vec<_>>().into());
         }
         let file = self.questionnaire.file.with_file_name(&question.scenario);
         let mut whole = Scenario::read(file)?;
@@ -215,7 +217,14 @@ impl Evaluator<'_> {
                 false => answer(scheme, &question.expect, &of_scheme),
             }
         });
+        let mut answers: Vec<Answer> = answers.collect();
         let claim = own.first().map(|(_, result)| result.claim);
+        if let Some(claim) = claim {
+            let paths = Paths::of(&claim.scenario, &[SCHEME, OTHER, SEED], self.judge.sweep.registries);
+            for value in answers.iter_mut().flat_map(|answer| &mut answer.values) {
+                value.path = paths.at(&value.at);
+            }
+        }
         Some(Answered {
             id: question.id.clone(),
             digest: self.digest(question),
@@ -229,7 +238,7 @@ impl Evaluator<'_> {
             scenario: question.scenario.display().to_string(),
             evaluate: self.again(question),
             repeat: claim.map_or_else(Vec::new, |claim| self.repeat(question, claim)),
-            answers: answers.collect(),
+            answers,
         })
     }
 
@@ -261,7 +270,7 @@ impl Evaluator<'_> {
         given.extend(if self.quick { question.quick_values().unwrap_or_default() } else { toml::Table::new() });
         for axis in claim.scenario.axes() {
             let is_other = axis.name == OTHER;
-            let is_given = given.contains_key(&axis.name) || (axis.name == "seed" && !self.seeds.is_empty());
+            let is_given = given.contains_key(&axis.name) || (axis.name == SEED && !self.seeds.is_empty());
             if is_other || is_given {
                 let values = axis.values.iter().filter(|value| !is_other || value.as_str() != Some(self.scheme));
                 let values = values.map(text).collect::<Vec<_>>().join(",");
@@ -305,7 +314,7 @@ fn value_of(asked: &Asked<'_>, measured: &Measured) -> Value {
     let json = |value: &Setting| serde_json::to_value(value).unwrap_or_default();
     let places = measured.at.iter().map(|(axis, value)| (axis.clone(), json(value)));
     let at: Map<String, serde_json::Value> = other.into_iter().chain(places).collect();
-    Value { at, value: measured.value, seeds: measured.seeds.clone() }
+    Value { at, value: measured.value, seeds: measured.seeds.clone(), path: String::new() }
 }
 
 fn better(bound: &Bound) -> Option<Better> {

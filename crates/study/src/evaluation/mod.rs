@@ -18,6 +18,7 @@ mod builtin;
 mod compare;
 mod evaluate;
 mod page;
+mod paths;
 mod questions;
 mod report;
 mod schemes;

@@ -135,6 +135,9 @@ pub struct Value {
     pub value: Option<f64>,
     /// The values of the single seeds, in their order.
     pub seeds: Vec<f64>,
+    /// Its path in words: rate, round trip, buffer; empty if its runs have several, and in earlier evaluations.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
 }
 
 /// Whether a bound holds.

@@ -30,6 +30,7 @@ pub(super) fn question(page: &Page<'_>, question: &Answered) -> Markup {
                     (question.asks)
                 }
                 p.bound { b { (in_words(question)) } " " (because(&question.because)) }
+                @if let Some(path) = only_path(question) { p.bound { "Path: " (path) } }
             }
             (plot(page, question))
             div.more {
@@ -50,6 +51,13 @@ fn because(text: &str) -> Markup {
             None => (text),
         }
     }
+}
+
+/// The path of all values, if it is the same. The table of values has different ones.
+fn only_path(question: &Answered) -> Option<&str> {
+    let mut paths = question.answers.iter().flat_map(|answer| &answer.values).map(|value| value.path.as_str());
+    let first = paths.next().filter(|path| !path.is_empty())?;
+    paths.all(|path| path == first).then_some(first)
 }
 
 fn plot(page: &Page<'_>, question: &Answered) -> Markup {
@@ -181,7 +189,10 @@ fn values(page: &Page<'_>, question: &Answered) -> Markup {
                         tbody {
                             @for at in places {
                                 tr {
-                                    th scope="row" { @if at.at.is_empty() { "all runs" } (place(at)) }
+                                    th scope="row" {
+                                        @if at.at.is_empty() { "all runs" } (place(at))
+                                        @if !at.path.is_empty() { span.muted { " (" (at.path) ")" } }
+                                    }
                                     @for (index, scheme) in page.schemes.iter().enumerate() {
                                         @let same = |value: &&Value| value.at == at.at;
                                         @let value = question.of(scheme).and_then(|answer| answer.values.iter().find(same));

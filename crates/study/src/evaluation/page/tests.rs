@@ -132,6 +132,21 @@ fn every_value_is_in_a_table_and_a_mark() {
 }
 
 #[test]
+fn the_paths_are_below_the_question_or_in_its_table() {
+    let mut evaluation = evaluation();
+    let questions = evaluation.sections.iter_mut().flat_map(|section| &mut section.questions);
+    for value in questions.flat_map(|question| &mut question.answers).flat_map(|answer| &mut answer.values) {
+        value.path = format!("{} Mb/s", value.at["path"].as_str().unwrap().len());
+    }
+    let page = page_of(&evaluation);
+    let page = parsed(&page);
+    let articles = with_class(page.root(), "question").into_iter().map(text);
+    let articles: Vec<String> = articles.collect();
+    assert!(articles[2].contains("Path: 4 Mb/s"), "one path: {}", articles[2]);
+    assert!(!articles[0].contains("Path: ") && articles[0].contains("path deep (4 Mb/s)"), "two: {}", articles[0]);
+}
+
+#[test]
 fn the_worst_failure_is_first() {
     let page = page_of(&evaluation());
     let page = parsed(&page);
