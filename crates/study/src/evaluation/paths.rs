@@ -44,20 +44,15 @@ impl<'a> Paths<'a> {
 fn path(plan: &Plan) -> Option<String> {
     let link = plan.links.iter().find(|link| link.measured)?;
     let milliseconds = ConditionFacts::milliseconds;
-    let mut text = link.config.rate.to_string();
-    if let Some(capacity) = &link.capacity {
-        text += &format!(" on average ({})", capacity.kind());
-    }
-    if let Some(round_trip) = plan.min_round_trip() {
-        text += &format!(", round trip {}", milliseconds(round_trip));
-    }
-    if !link.changes.is_empty() {
-        text += ", at first";
-    }
-    if let Some(room) = link.room.filter(|_| link.config.rate < Rate::MAX) {
-        text += &format!(", buffer {}", milliseconds(link.config.rate.time_to_send(plan.packet * room)));
-    }
-    Some(text)
+    let capacity = link.capacity.as_ref().map(|capacity| format!(" on average ({})", capacity.kind()));
+    let round_trip = plan.min_round_trip().map(|round_trip| format!(", round trip {}", milliseconds(round_trip)));
+    let changes = (!link.changes.is_empty()).then(|| ", at first".to_owned());
+    let room = link.room.filter(|_| link.config.rate < Rate::MAX);
+    let buffer = room.map(|room| link.config.rate.time_to_send(plan.packet * room));
+    let buffer = buffer.map(|buffer| format!(", buffer {}", milliseconds(buffer)));
+    Some(
+        link.config.rate.to_string() + &[capacity, round_trip, changes, buffer].map(Option::unwrap_or_default).concat(),
+    )
 }
 
 #[cfg(test)]
