@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../crates/files/src/protocol.rs"]
+#[path = "../../crates/files/src/protocol/mod.rs"]
 mod protocol;
 
 use protocol::{Answer, Greeting, MAX_MESSAGE, MAX_PIECE, Request};
