@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use rampmeter_manager::Timers;
-use rampmeter_router::{AnyRouter, Link};
+use rampmeter_router::{AnyRouter, Link, Offered};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, NodeId, Plan, WorldError};
 use rampmeter_units::Time;
 
@@ -159,7 +159,7 @@ impl<'a> Network<'a> {
     fn forward(&mut self, now: Time, packet: Datagram) {
         match self.hops[packet.hop as usize] {
             Hop::Link(link) => {
-                if let Some(dropped) = self.links[link as usize].offer(now, packet) {
+                if let Offered::Dropped(dropped) = self.links[link as usize].offer(now, packet, Time::ZERO) {
                     self.recycle(dropped.into_bytes());
                 }
                 self.arm(link);

@@ -61,6 +61,11 @@ impl Host {
         }
     }
 
+    /// Whether the host has stalls.
+    pub(crate) fn stalls(&self) -> bool {
+        self.stalling.is_some()
+    }
+
     /// When the current stall ends; none if the host is not stalled.
     pub(crate) fn stalled_until(&mut self, now: Time) -> Option<Time> {
         self.stalling.as_mut()?.until(now)

@@ -16,7 +16,6 @@ use rampmeter_units::{Streams, Time};
 use crate::agenda::Actor;
 use crate::packet::InTransit;
 use crate::paths::{Hop, PathId, Paths, reverse};
-use crate::setup::over;
 use crate::simulation::Simulation;
 
 /// The traffic across an island from one border to another.
@@ -36,7 +35,7 @@ impl Aggregate {
     /// The aggregate `n` of the plan.
     pub(crate) fn new(plan: &Plan, n: usize, paths: &mut Paths) -> Self {
         let planned = &plan.aggregates[n];
-        let hops = |links: &[LinkId]| links.iter().map(|link| over(plan, *link)).collect();
+        let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
         let directions = [(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))];
         let path = paths.add(directions, [planned.from, planned.to]);
         let random = Streams::new(plan.seed).stream("island", n as u64);

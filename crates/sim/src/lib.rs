@@ -57,7 +57,6 @@ mod flow;
 mod forwarding;
 mod host;
 mod island;
-mod link;
 mod meters;
 mod packet;
 mod paths;

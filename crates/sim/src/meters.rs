@@ -28,7 +28,7 @@ impl Simulation<'_> {
         for &id in &self.meters.queues {
             match id {
                 QueueId::Link(id) => {
-                    let link = self.links[id.0].queueing();
+                    let link = &mut self.links[id.0];
                     link.advance(now);
                     link.start_measuring(now, true);
                 }
@@ -44,7 +44,7 @@ impl Simulation<'_> {
         self.meters.over = true;
         for &id in &self.meters.queues {
             let outcome = match id {
-                QueueId::Link(id) => LinkOutcome::of(self.plan, id, self.links[id.0].queueing(), now),
+                QueueId::Link(id) => LinkOutcome::of(self.plan, id, &mut self.links[id.0], now),
                 QueueId::Ingress(n) => self.aggregates[n].outcome(self.plan, n, now),
             };
             self.meters.outcomes.push(outcome);
@@ -58,7 +58,7 @@ impl Simulation<'_> {
     pub(crate) fn sample(&mut self, at: Time) {
         for &id in &self.meters.queues {
             let sample = match id {
-                QueueId::Link(id) => LinkSample::of(id, self.links[id.0].queueing(), at),
+                QueueId::Link(id) => LinkSample::of(id, &mut self.links[id.0], at),
                 QueueId::Ingress(n) => self.aggregates[n].sample(n, at),
             };
             self.meters.series.links.push(sample);

@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_router::{AnyConfig, AnyRouter, Disorder, EcnPassage, Link, Loss, PlainLink, drop_tail};
-use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
+use rampmeter_scenario::{LinkId, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Rate, Streams};
+use rampmeter_units::Streams;
 use rampmeter_wire::Packet;
 
 use crate::agenda::Agenda;
 use crate::clock::HostClock;
 use crate::flow::SimulatedFlow;
+use crate::forwarding::ahead;
 use crate::host::Host;
 use crate::island::Aggregate;
-use crate::link::SimulatedLink;
 use crate::meters::Meters;
-use crate::packet::{InTransit, Pool};
+use crate::packet::Pool;
 use crate::paths::{Hop, Paths};
 use crate::simulation::Simulation;
 use crate::timetable::Timetable;
@@ -23,26 +22,21 @@ use crate::world::Simulated;
 
 impl<'a> Simulation<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Result<Self, WorldError> {
-        let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new() };
+        let at_node = vec![0; plan.nodes.len()];
+        let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new(), nodes: Vec::new(), at_node };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
-        let single = of_one_scheme(plan);
-        let may_be_ahead =
-            |node: NodeId| single[node.0] && plan.nodes[node.0].is_host && plan.nodes[node.0].stalls.is_none();
         for (index, flow) in plan.flows.iter().enumerate() {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
-            let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, may_be_ahead));
-            let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
+            let route = |from, to| plan.path(from, to).map(|links| hops(plan, &links));
+            let both = || Ok([route(flow.from, flow.to)?, route(flow.to, flow.from)?]);
             let path = paths.between([sender, receiver], [flow.from, flow.to], both)?;
             flows.push(SimulatedFlow::new(plan.application(index), [sender, receiver], path));
         }
-        let links: Vec<_> = plan.make_links().into_iter().zip(&plan.links).map(simulated).collect();
+        let links = plan.make_links();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();
-        let mut leads_to_hosts = paths.lead_to_hosts(links.len());
-        for (leads, link) in leads_to_hosts.iter_mut().zip(&plan.links) {
-            *leads &= is_steady(link);
-        }
+        let ahead = ahead(&paths, &links, |host| hosts.may_be_ahead(host));
         let agenda = Agenda::new(links.len() + hosts.list.len() + aggregates.len());
         if plan.end() > agenda.last() {
             return Err(WorldError::Unsupported {
@@ -61,7 +55,7 @@ impl<'a> Simulation<'a> {
             timetable: Timetable::of(plan),
             meters: Meters::of(plan),
             links,
-            leads_to_hosts,
+            ahead,
             paths,
             hosts: hosts.list,
             aggregates,
@@ -75,9 +69,8 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The hops over `links` into host `end`, with the hops into islands. Where several aggregates start, the longest
-/// counts.
-fn hops(plan: &Plan, links: &[LinkId], end: u32, may_be_ahead: impl Fn(NodeId) -> bool) -> Vec<Hop> {
+/// The hops over `links`, with the hops into islands. Where several aggregates start, the longest counts.
+fn hops(plan: &Plan, links: &[LinkId]) -> Vec<Hop> {
     let mut hops = Vec::with_capacity(links.len() + 1);
     let mut outside_from = 0; // the first link after the island that was entered last
     for (place, &link) in links.iter().enumerate() {
@@ -90,70 +83,9 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, may_be_ahead: impl Fn(NodeId) -
                 outside_from = last + 1;
             }
         }
-        let is_last = place + 1 == links.len() && may_be_ahead(plan.links[link.0].to);
-        let hop = over(plan, link);
-        hops.push(if let (Hop::Plain(link), true) = (hop, is_last) { Hop::Last(link, end) } else { hop });
+        hops.push(Hop::Link(link.0 as u32));
     }
     hops
-}
-
-/// Whether packets leave the link in the order of their arrival, at times that are certain when they are transmitted.
-fn is_steady(link: &LinkPlan) -> bool {
-    link.capacity.is_none() && link.disorder == Disorder::default() && link.changes.is_empty()
-}
-
-/// Whether it is certain when packets arrive, and nothing loses or changes those that were transmitted.
-fn is_certain(link: &LinkPlan) -> bool {
-    is_steady(link)
-        && link.config.rate > Rate::ZERO
-        && link.config.loss == Loss::default()
-        && link.ecn == EcnPassage::Kept
-}
-
-/// Whether the link needs no queue: it never drops a packet, and is not measured.
-fn is_plain(link: &LinkPlan) -> bool {
-    is_certain(link) && link.router.is_endless() && !link.measured
-}
-
-/// The limits of the link's queue, if it foresees departures.
-fn foreseen(link: &LinkPlan) -> Option<&drop_tail::Config> {
-    let AnyConfig::DropTail(config) = &link.router else { return None };
-    (is_certain(link) && !is_plain(link)).then_some(config)
-}
-
-/// The link of a plan, in its state before the first packet.
-fn simulated((mut link, planned): (Link<InTransit, AnyRouter<InTransit>>, &LinkPlan)) -> SimulatedLink {
-    if is_plain(planned) {
-        return SimulatedLink::Plain(PlainLink::new(&planned.config));
-    }
-    if let Some(config) = foreseen(planned) {
-        link.foresee(config);
-    }
-    SimulatedLink::Queueing(Box::new(link))
-}
-
-/// The hop over `link`.
-pub(crate) fn over(plan: &Plan, LinkId(link): LinkId) -> Hop {
-    let (planned, link) = (&plan.links[link], link as u32);
-    if is_plain(planned) {
-        Hop::Plain(link)
-    } else if foreseen(planned).is_some() {
-        Hop::Foreseen(link)
-    } else {
-        Hop::Link(link)
-    }
-}
-
-/// The nodes of `plan` with at most one scheme. On others several hosts share the links, and none may be ahead in time.
-fn of_one_scheme(plan: &Plan) -> Vec<bool> {
-    let mut first = vec![None; plan.nodes.len()];
-    let mut single = vec![true; plan.nodes.len()];
-    for flow in &plan.flows {
-        for node in [flow.from.0, flow.to.0] {
-            single[node] &= *first[node].get_or_insert(flow.scheme) == flow.scheme;
-        }
-    }
-    single
 }
 
 /// The hosts that send or receive: one for every pair of node and scheme in the plan.
@@ -161,9 +93,19 @@ struct Hosts<'a> {
     plan: &'a Plan,
     list: Vec<Host>,
     known: BTreeMap<(NodeId, usize), u32>,
+    /// The node of each host.
+    nodes: Vec<NodeId>,
+    /// The number of hosts at each node.
+    at_node: Vec<u32>,
 }
 
 impl Hosts<'_> {
+    /// Whether the host is alone at its node, so that no other host shares its links, and never stalls.
+    fn may_be_ahead(&self, host: u32) -> bool {
+        let node = self.nodes[host as usize];
+        self.at_node[node.0] == 1 && self.plan.nodes[node.0].stalls.is_none()
+    }
+
     fn of(&mut self, node: NodeId, scheme: usize) -> u32 {
         if let Some(host) = self.known.get(&(node, scheme)) {
             return *host;
@@ -178,6 +120,8 @@ impl Hosts<'_> {
         let stalling = planned.stalls.map(|stalls| Stalling::new(stalls, random()));
         self.list.push(Host::new(endpoint, sending.config.clone(), HostClock::new(planned.clock), stalling));
         self.known.insert((node, scheme), host);
+        self.nodes.push(node);
+        self.at_node[node.0] += 1;
         host
     }
 }

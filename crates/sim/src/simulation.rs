@@ -4,7 +4,7 @@
 //! timer expires, puts its output on the first link at once, or at the end of its stall.
 
 use rampmeter_manager::Thresholds;
-use rampmeter_router::Parcel;
+use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, WorldError, path_of};
 use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
@@ -15,7 +15,6 @@ use crate::agenda::{Actor, Agenda};
 use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
-use crate::link::SimulatedLink;
 use crate::meters::Meters;
 use crate::packet::{Content, InTransit, Pool};
 use crate::paths::{Paths, is_forward, reverse};
@@ -45,9 +44,9 @@ pub(crate) struct Simulation<'a> {
     pub(crate) agenda: Agenda,
     pub(crate) timetable: Timetable,
     pub(crate) meters: Meters,
-    pub(crate) links: Vec<SimulatedLink>,
-    /// Which links may pass packets on ahead of time: only hosts follow ([`Paths::lead_to_hosts`]).
-    pub(crate) leads_to_hosts: Vec<bool>,
+    pub(crate) links: Vec<Link<InTransit, AnyRouter<InTransit>>>,
+    /// The links whose packets may go on ahead of time ([`crate::forwarding::ahead`]).
+    pub(crate) ahead: Vec<bool>,
     pub(crate) paths: Paths,
     pub(crate) hosts: Vec<Host>,
     /// Traffic across islands.
@@ -104,7 +103,7 @@ impl Simulation<'_> {
         self.agenda.set(actor, next);
     }
 
-    pub(crate) fn wake_host(&mut self, now: Time, host: u32) -> Time {
+    fn wake_host(&mut self, now: Time, host: u32) -> Time {
         let waking = &mut self.hosts[host as usize];
         if now < waking.local_time {
             return waking.due(); // its local time is ahead
@@ -145,7 +144,7 @@ impl Simulation<'_> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        let changing = self.links[link].queueing();
+        let changing = &mut self.links[link];
         self.plan.links[link].changes[change].make(now, changing);
         let next = changing.next_event();
         self.agenda.wake(link as Actor, next);
@@ -277,9 +276,16 @@ impl Simulation<'_> {
         }
     }
 
-    /// A packet has reached its host.
+    /// A packet has reached its host, perhaps ahead of time: what is due there before comes first.
     pub(crate) fn deliver(&mut self, now: Time, host: u32, packet: InTransit) {
         let receiving = &mut self.hosts[host as usize];
+        if !receiving.stalls() {
+            while self.hosts[host as usize].due() < now {
+                let due = self.hosts[host as usize].due();
+                self.wake_host(due, host);
+            }
+            return self.receive(now, host, packet);
+        }
         if let Some(end) = receiving.stalled_until(now) {
             receiving.receive_backlog.push_back(packet);
             self.agenda.wake(self.links.len() as Actor + host, end);
@@ -290,7 +296,7 @@ impl Simulation<'_> {
         }
     }
 
-    pub(crate) fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
+    fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
         let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
         let Host { endpoint, clock, .. } = &mut self.hosts[host as usize];
         let local = clock.reading(now);
