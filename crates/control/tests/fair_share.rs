@@ -150,7 +150,11 @@ impl Network {
             let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
             assert!(flow.sender.requests_feedback());
             assert!(matches!(
-                self.link.offer(now, Packet { flow: index, number: None, sent_at: now, feedback }, Time::ZERO),
+                self.link.offer(
+                    now,
+                    &mut Some(Packet { flow: index, number: None, sent_at: now, feedback }),
+                    Time::ZERO
+                ),
                 Offered::Queued
             ));
         }
@@ -167,7 +171,7 @@ impl Network {
             let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
-            assert!(matches!(self.link.offer(now, packet, Time::ZERO), Offered::Queued), "nothing is lost");
+            assert!(matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued), "nothing is lost");
         }
     }
 

@@ -156,7 +156,7 @@ impl Network {
             let in_flight = PACKET * (flow.sent - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: packet.number, bytes: PACKET, in_flight });
             assert!(
-                matches!(self.link.offer(now, packet, Time::ZERO), Offered::Queued),
+                matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued),
                 "a packet was dropped at {now}"
             );
         }

@@ -162,7 +162,7 @@ impl Network {
             let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
-            assert!(matches!(self.link.offer(now, packet, Time::ZERO), Offered::Queued), "nothing is lost");
+            assert!(matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued), "nothing is lost");
             self.max_queue = self.max_queue.max(self.link.router().unwrap().backlog().packets);
         }
     }

@@ -278,7 +278,7 @@ mod tests {
                 link.start_measuring(now, true);
             }
             let before = link.router().unwrap().tally().marked;
-            link.offer(now, CAPABLE, Time::ZERO);
+            let _ = link.offer(now, &mut Some(CAPABLE), Time::ZERO);
             while link.arrive(now).is_some() {}
             let is_marked = link.router().unwrap().tally().marked > before;
             window = if is_marked { (1.0 - 0.0025) * window } else { window + 0.0025 };

@@ -223,7 +223,7 @@ mod tests {
                     link.advance(now);
                     link.start_measuring(now, true);
                 }
-                link.offer(now, TestParcel::new(1, 1000).capable(), Time::ZERO);
+                let _ = link.offer(now, &mut Some(TestParcel::new(1, 1000).capable()), Time::ZERO);
                 while link.arrive(now).is_some() {}
                 offered += u64::from(is_measuring);
             }

@@ -75,7 +75,7 @@ fn delivered(plan: &Plan, link: usize) -> Vec<u64> {
     let mut delivered = Vec::new();
     for n in 0..60_000 {
         let now = Time::ZERO + Duration::from_millis(1) * n;
-        assert!(matches!(link.offer(now, Numbered(n), Time::ZERO), Offered::Queued));
+        assert!(matches!(link.offer(now, &mut Some(Numbered(n)), Time::ZERO), Offered::Queued));
         delivered.extend(std::iter::from_fn(|| link.arrive(now)).map(|packet| packet.0));
     }
     delivered

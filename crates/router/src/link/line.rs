@@ -38,11 +38,13 @@ impl<P: Parcel> Line<P> {
 
     /// A packet reaches the far end `at` this time, which is certain: see [`Link::offer`](super::Link::offer).
     #[inline]
-    pub(super) fn pass(&mut self, at: Time, packet: P, before: Time) -> Offered<P> {
+    pub(super) fn pass(&mut self, at: Time, packet: &mut Option<P>, before: Time) -> Offered {
         if at < before && self.transit.is_empty() {
-            return Offered::Arrives(at, packet);
+            return Offered::Arrives(at);
         }
-        self.transit.put(at, packet);
+        if let Some(packet) = packet.take() {
+            self.transit.put(at, packet);
+        }
         Offered::Queued
     }
 

@@ -66,14 +66,15 @@ pub struct LinkConfig {
 
 /// The result of offering a packet to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offered<P> {
-    /// This packet was dropped for lack of room: the one that was offered, or another one that made room for it.
-    Dropped(P),
-    /// The link keeps the packet until it [arrives](Link::arrive), or drops it later.
+#[must_use]
+pub enum Offered {
+    /// The packet was dropped for lack of room, or another one that made room for it and is now in its place.
+    Dropped,
+    /// The link has taken the packet, until it [arrives](Link::arrive) or is dropped later.
     Queued,
-    /// It is certain that the packet reaches the far end at this time, and no other packet is in transit. The link
-    /// does not keep it.
-    Arrives(Time, P),
+    /// The link has not taken the packet: it is certain that it reaches the far end at this time, before all that are
+    /// offered after it.
+    Arrives(Time),
 }
 
 /// One direction of a wire.
@@ -91,12 +92,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         Self { line: Line::new(&config), queue: Some(Box::new(queue)) }
     }
 
-    /// A packet reaches the link's near end. If it is already certain that it reaches the far end earlier than
-    /// `before`, it may be returned: the caller delivers it. [`Time::ZERO`] returns none.
+    /// A packet reaches the link's near end, which takes it. If it is already certain that the packet reaches the far
+    /// end earlier than `before`, it may be left to the caller, who delivers it; with [`Time::ZERO`] none is. Packets
+    /// that stay where they are need not be copied.
     #[inline]
-    pub fn offer(&mut self, now: Time, packet: P, before: Time) -> Offered<P> {
+    pub fn offer(&mut self, now: Time, packet: &mut Option<P>, before: Time) -> Offered {
+        let Some(offered) = packet else { return Offered::Queued };
         let Some(queue) = &mut self.queue else {
-            let (_, at) = self.line.carry(now, packet.bytes());
+            let (_, at) = self.line.carry(now, offered.bytes());
             return self.line.pass(at, packet, before);
         };
         queue.offer(&mut self.line, now, packet, before)

@@ -72,16 +72,24 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
     }
 
     /// See [`Link::offer`](super::Link::offer).
-    pub(super) fn offer(&mut self, line: &mut Line<P>, now: Time, packet: P, before: Time) -> Offered<P> {
+    pub(super) fn offer(&mut self, line: &mut Line<P>, now: Time, packet: &mut Option<P>, before: Time) -> Offered {
         self.advance(line, now);
+        let Some(offered) = packet else { return Offered::Queued };
         self.counts.offered += 1;
-        self.counts.offered_data += u64::from(!packet.is_control());
+        self.counts.offered_data += u64::from(!offered.is_control());
         if let Some(meter) = &mut self.meter {
             meter.waits.on_arrival(now);
         }
         if self.departures.is_some() {
             return self.foresee(line, now, packet, before);
         }
+        packet.take().map_or(Offered::Queued, |offered| self.enqueue(line, now, offered, packet))
+    }
+
+    /// Gives a packet to the router. One that is dropped is in `dropped` then. The code of all routers is kept out of the
+    /// way of packets that need none.
+    #[inline(never)]
+    fn enqueue(&mut self, line: &mut Line<P>, now: Time, packet: P, dropped: &mut Option<P>) -> Offered {
         let (next, verdict) = if line.free_at <= now && !line.awaits_opportunity(now) {
             self.router.pass(now, packet)
         } else {
@@ -101,14 +109,15 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
             Verdict::Queued => Offered::Queued,
             Verdict::Dropped(packet) | Verdict::Displaced(packet) => {
                 self.counts.dropped += 1;
-                Offered::Dropped(packet)
+                *dropped = Some(packet);
+                Offered::Dropped
             }
         }
     }
 
     /// Puts a packet in transit whose departure is certain, or drops it for lack of room.
-    fn foresee(&mut self, line: &mut Line<P>, now: Time, packet: P, before: Time) -> Offered<P> {
-        let bytes = packet.bytes();
+    fn foresee(&mut self, line: &mut Line<P>, now: Time, packet: &mut Option<P>, before: Time) -> Offered {
+        let bytes = packet.as_ref().map_or(Bytes::ZERO, P::bytes);
         let departures = self.departures.as_mut().filter(|departures| departures.has_room(bytes));
         let Some(departures) = departures else {
             self.counts.dropped += 1;
@@ -116,7 +125,7 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
                 meter.waits.on_refusal();
             }
             self.measure(now, false);
-            return Offered::Dropped(packet);
+            return Offered::Dropped;
         };
         let (leaves_at, arrives_at) = line.carry(now, bytes);
         let is_sent = leaves_at == now;
