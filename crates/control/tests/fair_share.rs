@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use rampmeter_control::fair_share::{Config, FairShare};
 use rampmeter_control::testing::arrived;
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry, Router};
+use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, Registry, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -149,7 +149,14 @@ impl Network {
             flow.start = Time::MAX;
             let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
             assert!(flow.sender.requests_feedback());
-            assert!(self.link.offer(now, Packet { flow: index, number: None, sent_at: now, feedback }).is_none());
+            assert!(matches!(
+                self.link.offer(
+                    now,
+                    &mut Some(Packet { flow: index, number: None, sent_at: now, feedback }),
+                    Time::ZERO
+                ),
+                Offered::Queued
+            ));
         }
         if flow.sender.deadline() <= now {
             flow.sender.on_deadline(now);
@@ -164,7 +171,7 @@ impl Network {
             let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
-            assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
+            assert!(matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued), "nothing is lost");
         }
     }
 
@@ -173,7 +180,7 @@ impl Network {
     }
 
     fn queue(&self) -> u64 {
-        self.link.router().backlog().packets
+        self.link.router().unwrap().backlog().packets
     }
 }
 

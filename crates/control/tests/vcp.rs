@@ -13,7 +13,9 @@ use std::collections::VecDeque;
 use rampmeter_control::testing::arrived;
 use rampmeter_control::vcp::{Config, Fairness, Pacing, RoundTrip, Vcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, QueueSummary, Registry};
+use rampmeter_router::{
+    AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, QueueSummary, Registry,
+};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -153,7 +155,10 @@ impl Network {
             flow.sent += 1;
             let in_flight = PACKET * (flow.sent - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: packet.number, bytes: PACKET, in_flight });
-            assert!(self.link.offer(now, packet).is_none(), "a packet was dropped at {now}");
+            assert!(
+                matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued),
+                "a packet was dropped at {now}"
+            );
         }
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use rampmeter_control::testing::arrived;
 use rampmeter_control::xcp::{Config, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry, Router};
+use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, Registry, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -162,8 +162,8 @@ impl Network {
             let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
-            assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
-            self.max_queue = self.max_queue.max(self.link.router().backlog().packets);
+            assert!(matches!(self.link.offer(now, &mut Some(packet), Time::ZERO), Offered::Queued), "nothing is lost");
+            self.max_queue = self.max_queue.max(self.link.router().unwrap().backlog().packets);
         }
     }
 
@@ -177,7 +177,7 @@ impl Network {
     }
 
     fn queue(&self) -> u64 {
-        self.link.router().backlog().packets
+        self.link.router().unwrap().backlog().packets
     }
 }
 

@@ -186,7 +186,8 @@ impl Island {
                 }
                 let Some(leaving) = aggregate.ingress.poll(self.now) else { break };
                 let (number, code, inner) = (leaving.number, leaving.code, leaving.inner);
-                self.link.offer(self.now, Wrapped { aggregate: index, number, code, inner });
+                let _ =
+                    self.link.offer(self.now, &mut Some(Wrapped { aggregate: index, number, code, inner }), Time::ZERO);
             }
         }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use rampmeter_router::{Hosts, Parcel};
+use rampmeter_run::{HopId, Routed};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
 
@@ -24,8 +25,7 @@ const UDP: u8 = 17;
 pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,
-    /// The index of the next hop in the table of hops.
-    pub(crate) hop: u32,
+    hop: HopId,
 }
 
 impl Datagram {
@@ -40,7 +40,7 @@ impl Datagram {
         if !valid {
             return Err(bytes);
         }
-        let mut datagram = Self { bytes, flow: 0, hop: 0 };
+        let mut datagram = Self { bytes, flow: 0, hop: HopId::MIN };
         datagram.flow = datagram.hash();
         Ok(datagram)
     }
@@ -105,6 +105,16 @@ fn header_len(bytes: &[u8]) -> usize {
 impl fmt::Debug for Datagram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B {} > {}", self.bytes.len(), self.source(), self.destination())
+    }
+}
+
+impl Routed for Datagram {
+    fn hop(&self) -> HopId {
+        self.hop
+    }
+
+    fn set_hop(&mut self, hop: HopId) {
+        self.hop = hop;
     }
 }
 

@@ -1,191 +1,124 @@
 //! Senders that use the kernel's TCP: real sockets between the two hosts, all on one thread.
 //!
 //! A flow connects from the address of its host to that of its peer. Its application writes at both ends. The flow ends
-//! when the sender's stream ends. Its completion time is from the call of `connect` to the read of the last byte.
+//! when the stream of either end does. Its completion time is from the call of `connect` to the read of the last byte.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_net::TcpInfo;
-use rampmeter_scenario::{FlowSample, Limits, Sender};
-use rampmeter_units::{Duration, Rate, Time};
-use rampmeter_workload::{Alarms, End, Event, Path};
+use rampmeter_run::{Event, Host, Opening, Pace, Sent};
+use rampmeter_scenario::{Limits, Sender};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_workload::End;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::sleep;
-use crate::priority::{self, Priority};
-use crate::run_state::{FlowAction, FlowRecord, FlowResults, RunState, actions};
+use crate::drive::{Outgoing, Sockets};
+use crate::run_state::RunState;
 use crate::sides::Side;
 
 /// The port that receivers listen on.
 const PORT: u16 = 5001;
 
-struct ActiveFlow {
-    record: FlowRecord,
-    ends: [Option<Socket>; 2],
-    /// Whether each end waits until its socket is writable.
-    awaits_writable: [bool; 2],
-    is_open: bool,
+/// An end of a flow, as in the words of epoll's events: the flow's index and, in the two low bits, one more than the
+/// end. Zero there means a listener.
+type Word = u64;
+
+fn word(flow: u32, end: End) -> Word {
+    u64::from(flow) << 2 | (1 + end as u64)
 }
 
-/// The two low bits of an event's word for a listener. Other values mean an end of a flow. The other bits are the index
-/// of the listener or the flow.
-const LISTENER: u64 = 0;
+/// The flow and the end of a [`Word`].
+fn flow_end(word: Word) -> (u32, End) {
+    ((word >> 2) as u32, if word & 3 == 1 { End::Sender } else { End::Receiver })
+}
 
-/// The event word of a flow's end.
-fn word(flow: usize, end: End) -> u64 {
-    (flow as u64) << 2 | (1 + end as u64)
+struct Stream {
+    socket: Socket,
+    outgoing: Outgoing,
+    is_open: bool,
+    /// Whether it waits until its socket is writable.
+    awaits_writable: bool,
 }
 
 pub(crate) struct Kernel<'a> {
     run: RunState<'a>,
-    actions: VecDeque<(Time, FlowAction)>,
     listeners: Vec<std::net::TcpListener>,
     epoll: Epoll,
-    flows: Vec<Option<ActiveFlow>>,
+    streams: HashMap<Word, Stream>,
     /// Flows by the addresses of their senders.
-    by_sender: HashMap<SocketAddr, usize>,
-    /// The deadlines of applications, by the [`word`] of the flow's end.
-    alarms: Alarms,
+    by_sender: HashMap<SocketAddr, u32>,
     /// The host whose namespace this thread is in.
     here: Option<Side>,
-    results: FlowResults,
+    events: VecDeque<Event<Word>>,
+    /// What failed in a call that returns no error.
+    failure: io::Result<()>,
     scratch: Vec<u8>,
 }
 
 impl<'a> Kernel<'a> {
+    /// Opens the listeners. The thread that uses them stays in the namespace of a host, and must not be used for anything
+    /// else later.
     pub(crate) fn new(run: RunState<'a>) -> io::Result<Self> {
-        let plan = run.plan;
-        let is_kernel = |flow: usize| matches!(plan.schemes[plan.flows[flow].scheme].sender, Sender::Kernel { .. });
-        let flows: Vec<usize> = (0..plan.flows.len()).filter(|&flow| is_kernel(flow)).collect();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let mut receivers: Vec<_> = flows.iter().map(|&flow| plan.flows[flow].to).collect();
+        let flows = run.plan.flows.iter().enumerate().filter(|(flow, _)| !run.plan.is_ours(*flow));
+        let mut receivers: Vec<_> = flows.map(|(_, flow)| flow.to).collect();
         receivers.sort();
         receivers.dedup();
         let mut listeners = Vec::new();
         for host in receivers {
             let namespace = &run.host(run.sides.side(host)).namespace;
             let listener = namespace.inside(|| listen(run.sides.address(host)))?;
-            epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, (listeners.len() as u64) << 2 | LISTENER))?;
+            epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, (listeners.len() as u64) << 2))?;
             listeners.push(listener);
         }
         Ok(Self {
             run,
-            actions: actions(plan, is_kernel).into(),
             listeners,
             epoll,
-            flows: plan.flows.iter().map(|_| None).collect(),
+            streams: HashMap::new(),
             by_sender: HashMap::new(),
-            alarms: Alarms::default(),
             here: None,
-            results: FlowResults::default(),
+            events: VecDeque::new(),
+            failure: Ok(()),
             scratch: vec![0; 1 << 16],
         })
     }
 
-    /// Runs on this thread. The thread stays in the namespace of a host and must not be used for anything else later.
-    pub(crate) fn run(mut self) -> io::Result<FlowResults> {
-        let _ = priority::raise(Priority::Hosts);
-        let mut events = [EpollEvent::empty(); 64];
-        while !self.run.is_over() {
-            self.act()?;
-            let next = self.actions.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
-            sleep([self.epoll.0.as_fd()], next.since(self.run.clock.now()))?;
-            let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
-                Err(nix::Error::EINTR) => 0,
-                ready => ready?,
-            };
-            for event in &events[..ready] {
-                self.on_event(event.data(), event.events())?;
-            }
-            while let Some(word) = self.alarms.due(self.run.clock.now()) {
-                let (flow, end) = flow_end(word.into());
-                self.alarms.set(word, Time::MAX);
-                if let Some(conversation) = &mut self.flows[flow] {
-                    let _ = conversation.record.on_deadline(&self.run, end);
-                }
-                self.send(flow, end)?;
-            }
-        }
-        for flow in 0..self.flows.len() {
-            self.end(flow);
-        }
-        Ok(self.results)
-    }
-
-    fn act(&mut self) -> io::Result<()> {
-        while let Some(&(at, act)) = self.actions.front() {
-            if at > self.run.clock.now() {
-                break;
-            }
-            self.actions.pop_front();
-            match act {
-                FlowAction::Start(flow) => self.start(flow)?,
-                FlowAction::Stop(flow) => self.stop(flow),
-                FlowAction::Sample => self.sample(at),
-                FlowAction::Report => {
-                    for conversation in self.flows.iter_mut().flatten() {
-                        conversation.record.report(&self.run);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, flow: usize) -> io::Result<()> {
-        let plan = self.run.plan;
-        let planned = &plan.flows[flow];
-        let Sender::Kernel { algorithm } = &plan.schemes[planned.scheme].sender else { return Ok(()) };
-        let side = self.run.sides.side(planned.from);
+    fn connect(&mut self, flow: u32) -> io::Result<Word> {
+        let (plan, sides) = (self.run.plan, self.run.sides);
+        let planned = &plan.flows[flow as usize];
+        let side = sides.side(planned.from);
         if self.here != Some(side) {
             self.run.host(side).namespace.enter()?;
             self.here = Some(side);
         }
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-        socket.set_tcp_congestion(algorithm.as_bytes())?;
+        if let Sender::Kernel { algorithm } = &plan.schemes[planned.scheme].sender {
+            socket.set_tcp_congestion(algorithm.as_bytes())?;
+        }
         socket.set_tcp_nodelay(true)?;
-        socket.bind(&SocketAddrV4::new(self.run.sides.address(planned.from), 0).into())?;
-        let mut record = FlowRecord::new(plan, flow, self.run.clock.now());
-        match socket.connect(&SocketAddrV4::new(self.run.sides.address(planned.to), PORT).into()) {
+        socket.bind(&SocketAddrV4::new(sides.address(planned.from), 0).into())?;
+        match socket.connect(&SocketAddrV4::new(sides.address(planned.to), PORT).into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }
         if let Some(address) = socket.local_addr()?.as_socket() {
             self.by_sender.insert(address, flow);
         }
-        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, word(flow, End::Sender)))?;
-        let _ = record.start(&self.run, Path::default());
-        self.flows[flow] =
-            Some(ActiveFlow { record, ends: [Some(socket), None], awaits_writable: [true, false], is_open: false });
-        Ok(())
+        self.add(word(flow, End::Sender), socket, EpollFlags::EPOLLOUT)
     }
 
-    fn stop(&mut self, flow: usize) {
-        let Some(ActiveFlow { record, ends, .. }) = &mut self.flows[flow] else { return };
-        record.stop(&self.run);
-        let _ = ends[End::Sender as usize].as_ref().map(|sender| sender.shutdown(std::net::Shutdown::Write));
-    }
-
-    fn on_event(&mut self, word: u64, ready: EpollFlags) -> io::Result<()> {
-        if word & 3 == LISTENER {
-            return self.accept((word >> 2) as usize);
-        }
-        let (flow, end) = flow_end(word);
-        if ready.intersects(EpollFlags::EPOLLOUT) {
-            if let Some(ActiveFlow { record, is_open: is_open @ false, .. }) = &mut self.flows[flow] {
-                *is_open = true;
-                let _ = record.notify(&self.run, end, &Event::Opened(Path::default()));
-            }
-            self.send(flow, end)?;
-        }
-        if ready != EpollFlags::EPOLLOUT {
-            self.receive(flow, end)?;
-        }
-        Ok(())
+    fn add(&mut self, word: Word, socket: Socket, awaited: EpollFlags) -> io::Result<Word> {
+        self.epoll.add(&socket, EpollEvent::new(awaited, word))?;
+        let awaits_writable = awaited.contains(EpollFlags::EPOLLOUT);
+        let outgoing = Outgoing::default();
+        self.streams.insert(word, Stream { socket, outgoing, is_open: !awaits_writable, awaits_writable });
+        Ok(word)
     }
 
     fn accept(&mut self, listener: usize) -> io::Result<()> {
@@ -196,104 +129,166 @@ impl<'a> Kernel<'a> {
                 Err(error) => return Err(error),
             };
             let Some(flow) = self.by_sender.remove(&from) else { continue };
-            let Some(conversation) = &mut self.flows[flow] else { continue };
-            receiver.set_nonblocking(true)?;
-            self.epoll.add(&receiver, EpollEvent::new(EpollFlags::EPOLLIN, word(flow, End::Receiver)))?;
-            conversation.ends[End::Receiver as usize] = Some(receiver.into());
-            let _ = conversation.record.notify(&self.run, End::Receiver, &Event::Opened(Path::default()));
-            self.send(flow, End::Receiver)?;
+            // Its sender has not ended.
+            if self.streams.contains_key(&word(flow, End::Sender)) {
+                receiver.set_nonblocking(true)?;
+                let word = self.add(word(flow, End::Receiver), receiver.into(), EpollFlags::EPOLLIN)?;
+                self.events.push_back(Event::Accepted(flow, word));
+            }
         }
     }
 
+    fn on_ready(&mut self, word: Word, ready: EpollFlags) -> io::Result<()> {
+        if word & 3 == 0 {
+            return self.accept((word >> 2) as usize);
+        }
+        let (flow, end) = flow_end(word);
+        let Some(stream) = self.streams.get_mut(&word) else { return Ok(()) };
+        if ready.intersects(EpollFlags::EPOLLOUT) {
+            if !std::mem::replace(&mut stream.is_open, true) {
+                self.events.push_back(Event::Opened(flow));
+            }
+            self.flush(word)?;
+        }
+        if ready != EpollFlags::EPOLLOUT {
+            self.events.push_back(Event::Readable(flow, end));
+        }
+        Ok(())
+    }
+
     /// Writes as many unsent bytes of an end as its socket accepts, and waits until it is writable if bytes are left.
-    fn send(&mut self, flow: usize, end: End) -> io::Result<()> {
-        let Some(ActiveFlow { record, ends, awaits_writable, .. }) = &mut self.flows[flow] else { return Ok(()) };
-        self.alarms.set(word(flow, end) as u32, record.deadline(end));
-        let Some(socket) = &ends[end as usize] else { return Ok(()) };
-        let outgoing = &mut record.outgoing[end as usize];
+    fn flush(&mut self, word: Word) -> io::Result<()> {
+        let Some(Stream { socket, outgoing, awaits_writable, is_open }) = self.streams.get_mut(&word) else {
+            return Ok(());
+        };
+        if !*is_open {
+            return Ok(());
+        }
         while outgoing.unsent > 0 {
             let chunk = outgoing.unsent.min(self.scratch.len() as u64) as usize;
             match socket.send(&self.scratch[..chunk]) {
                 Ok(sent) => outgoing.unsent -= sent as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
-                    self.end(flow);
+                    self.close(flow_end(word).0);
                     return Ok(());
                 }
             }
         }
         let full = outgoing.unsent > 0;
         if !full && std::mem::take(&mut outgoing.finish) {
-            let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = socket.shutdown(Shutdown::Write);
         }
-        if std::mem::replace(&mut awaits_writable[end as usize], full) != full {
+        if std::mem::replace(awaits_writable, full) != full {
             let writable = if full { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-            self.epoll.modify(socket, &mut EpollEvent::new(EpollFlags::EPOLLIN | writable, word(flow, end)))?;
+            self.epoll.modify(socket, &mut EpollEvent::new(EpollFlags::EPOLLIN | writable, word))?;
         }
         Ok(())
     }
 
-    fn receive(&mut self, flow: usize, end: End) -> io::Result<()> {
-        let Some(ActiveFlow { record, ends, .. }) = &mut self.flows[flow] else { return Ok(()) };
-        let Some(mut socket) = ends[end as usize].as_ref() else { return Ok(()) };
+    /// The application has changed what an end writes.
+    fn output(&mut self, word: Word, change: impl FnOnce(&mut Outgoing)) {
+        if let Some(stream) = self.streams.get_mut(&word) {
+            change(&mut stream.outgoing);
+            self.failure = std::mem::replace(&mut self.failure, Ok(())).and_then(|()| self.flush(word));
+        }
+    }
+
+    fn info(&self, word: Word) -> Option<TcpInfo> {
+        self.streams.get(&word).and_then(|stream| TcpInfo::of(&stream.socket).ok())
+    }
+
+    /// Closes the sockets of a flow.
+    fn close(&mut self, flow: u32) {
+        let sender = word(flow, End::Sender);
+        let sent = self.sent(sender).unwrap_or_default();
+        self.events.push_back(Event::Closed(flow, sender, Box::new(sent)));
+        for end in End::ALL {
+            self.streams.remove(&word(flow, end));
+        }
+    }
+}
+
+impl Sockets for Kernel<'_> {
+    fn wait(&mut self, until: Time) -> io::Result<()> {
+        std::mem::replace(&mut self.failure, Ok(()))?;
+        let mut events = [EpollEvent::empty(); 64];
+        sleep([self.epoll.0.as_fd()], until.since(self.run.clock.now()))?;
+        let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
+            Err(nix::Error::EINTR) => 0,
+            ready => ready?,
+        };
+        events[..ready].iter().try_for_each(|event| self.on_ready(event.data(), event.events()))
+    }
+}
+
+impl Host for Kernel<'_> {
+    type Id = Word;
+    type Address = ();
+
+    fn open(&mut self, _now: Time, opening: &Opening<()>) -> Option<Word> {
+        match self.connect(opening.flow) {
+            Ok(word) => Some(word),
+            Err(error) => {
+                self.failure = Err(error);
+                None
+            }
+        }
+    }
+
+    fn write(&mut self, _now: Time, word: Word, bytes: u64) {
+        self.output(word, |outgoing| outgoing.unsent += bytes);
+    }
+
+    fn finish(&mut self, _now: Time, word: Word) {
+        self.output(word, |outgoing| outgoing.finish = true);
+    }
+
+    fn stop(&mut self, _now: Time, word: Word) {
+        if let Some(stream) = self.streams.get_mut(&word) {
+            stream.outgoing = Outgoing::default();
+            let _ = stream.socket.shutdown(Shutdown::Write);
+        }
+    }
+
+    fn read(&mut self, _now: Time, word: Word, mut read: Bytes) -> Option<(Bytes, bool)> {
+        let mut socket = &self.streams.get(&word)?.socket;
         let ended = loop {
             match socket.read(&mut self.scratch) {
                 Ok(0) => break true,
-                Ok(bytes) => {
-                    let _ = record.read(&self.run, end, bytes as u64, false);
-                }
+                Ok(bytes) => read += Bytes::new(bytes as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                 Err(_) => break true,
             }
         };
         if ended {
-            self.end(flow);
-            return Ok(());
+            self.close(flow_end(word).0);
         }
-        self.send(flow, end)
+        Some((read, ended))
     }
 
-    /// Completes a flow's record and closes its sockets.
-    fn end(&mut self, flow: usize) {
-        let Some(ActiveFlow { mut record, ends, .. }) = self.flows[flow].take() else { return };
-        record.finish(&self.run);
-        record.report(&self.run);
-        for end in End::ALL {
-            self.alarms.set(word(flow, end) as u32, Time::MAX);
-        }
-        let mut outcome = record.outcome;
-        if let Some(Ok(info)) = ends[End::Sender as usize].as_ref().map(TcpInfo::of) {
-            outcome.sent_packets = u64::from(info.data_packets);
-            outcome.retransmitted_packets = u64::from(info.retransmitted);
-            outcome.limits = Limits {
-                busy: Duration::from_micros(info.busy_us),
-                receive_window: Duration::from_micros(info.receive_window_us),
-                ..Limits::default()
-            };
-        }
-        self.results.flows.push(outcome);
+    fn poll_event(&mut self) -> Option<Event<Word>> {
+        self.events.pop_front()
     }
 
-    fn sample(&mut self, at: Time) {
-        let plan = self.run.plan;
-        for conversation in self.flows.iter().flatten() {
-            let outcome = &conversation.record.outcome;
-            let info = conversation.ends[End::Sender as usize].as_ref().map(TcpInfo::of);
-            let (true, Some(Ok(info))) = (plan.traffic[outcome.traffic].measured, info) else { continue };
-            self.results.samples.push(FlowSample {
-                at,
-                flow: outcome.flow,
-                window: Some(plan.packet * u64::from(info.window)),
-                rate: Some(Rate::from_bps(info.pacing_rate.saturating_mul(8))).filter(|&rate| rate < Rate::MAX),
-                delivered: outcome.delivered,
-            });
-        }
+    fn pace(&self, word: Word) -> Option<Pace> {
+        let info = self.info(word)?;
+        let rate = Rate::from_bps(info.pacing_rate.saturating_mul(8));
+        Some(Pace {
+            window: Some(self.run.plan.packet * u64::from(info.window)),
+            rate: Some(rate).filter(|&rate| rate < Rate::MAX),
+        })
     }
-}
 
-/// The flow and the end of a [`word`].
-fn flow_end(word: u64) -> (usize, End) {
-    ((word >> 2) as usize, if word & 3 == 1 { End::Sender } else { End::Receiver })
+    fn sent(&self, word: Word) -> Option<Sent> {
+        let info = self.info(word)?;
+        let limits = Limits {
+            busy: Duration::from_micros(info.busy_us),
+            receive_window: Duration::from_micros(info.receive_window_us),
+            ..Limits::default()
+        };
+        Some(Sent { packets: info.data_packets.into(), retransmitted: info.retransmitted.into(), limits })
+    }
 }
 
 fn listen(address: Ipv4Addr) -> io::Result<std::net::TcpListener> {

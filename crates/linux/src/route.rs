@@ -14,8 +14,8 @@ use rampmeter_units::{Duration, Time};
 
 use crate::clock::{Clock, sleep};
 use crate::departure_delays::Delays;
+use crate::emulation::{Emulation, Measured};
 use crate::host::Host;
-use crate::network::{Measurements, Network};
 use crate::priority::{self, Priority};
 use crate::run_state::RunState;
 use crate::sides::Side;
@@ -34,10 +34,10 @@ const BATCH: usize = 32;
 
 /// Carries packets until the end of the run. Packets from the hosts have at most `mtu` bytes.
 pub(crate) fn route(
-    mut network: Network<'_>,
+    mut network: Emulation<'_>,
     run: &RunState<'_>,
     mtu: usize,
-) -> io::Result<(Measurements, Option<HostJitter>)> {
+) -> io::Result<(Measured, Option<HostJitter>)> {
     let (hosts, clock) = (run.hosts, run.clock);
     // If this is refused, packets leave later; the host jitter shows it.
     let _ = priority::raise(Priority::Router);
@@ -54,7 +54,7 @@ pub(crate) fn route(
             network.recycle(exit.packet.into_bytes());
         }
         if over {
-            return Ok((network.measurements, late.summary()));
+            return Ok((network.finish(), late.summary()));
         }
         if collect(&mut network, hosts, mtu, clock)? == 0 {
             waiter.wait(hosts, network.next_event())?;
@@ -63,7 +63,7 @@ pub(crate) fn route(
 }
 
 /// Reads the packets that the hosts have sent, and returns their number.
-fn collect(network: &mut Network<'_>, hosts: [&Host; 2], mtu: usize, clock: Clock) -> io::Result<usize> {
+fn collect(network: &mut Emulation<'_>, hosts: [&Host; 2], mtu: usize, clock: Clock) -> io::Result<usize> {
     let mut taken = 0;
     for side in Side::BOTH {
         for _ in 0..BATCH {
@@ -121,7 +121,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::network::tests::plan;
+    use crate::emulation::tests::plan;
     use crate::probe::probe;
     use crate::sides::Sides;
 
@@ -142,7 +142,7 @@ mod tests {
             run.host(sides.side(flow_end)).namespace.inside(|| UdpSocket::bind(address)).unwrap()
         };
         let (from, to) = (socket(plan.flows[0].from), socket(plan.flows[0].to));
-        let network = Network::new(&plan, &sides, None).unwrap();
+        let network = Emulation::new(&plan, &sides, None).unwrap();
         let mut delays = Delays::default();
         let router = thread::scope(|scope| {
             let router = scope.spawn(|| route(network, &run, 1000).unwrap());

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rampmeter_run::FlowResults;
 use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
 use rampmeter_units::{Bytes, Time};
 
 use crate::commands::{Commands, Status};
+use crate::drive::drive;
+use crate::emulation::{Emulation, Measured};
 use crate::endpoints::Endpoints;
 use crate::host::{Host, failed};
 use crate::kernel::Kernel;
-use crate::network::{Measurements, Network};
 use crate::probe::{kernel_tcp, probe};
 use crate::route::route;
-use crate::run_state::{FlowRecord, FlowResults, RunState};
+use crate::run_state::RunState;
 use crate::sides::{Side, Sides};
 
 /// Interval between checks for the end of the run.
@@ -76,7 +78,7 @@ impl Emulated {
     ) -> Result<(Outcome, T), WorldError> {
         check(plan)?;
         let sides = Sides::of(plan, between)?;
-        let network = Network::new(plan, &sides, between)?;
+        let network = Emulation::new(plan, &sides, between)?;
         let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
         let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
@@ -85,8 +87,9 @@ impl Emulated {
         let run = RunState::new(plan, &sides, hosts.each_ref(), &over, &pending);
         let (results, measurements, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&run, || route(network, &run, mtu as usize)));
-            let endpoints = scope.spawn(|| ending(&run, || Endpoints::new(run, mtu as usize)?.run()));
-            let kernel = scope.spawn(|| ending(&run, || Kernel::new(run)?.run()));
+            let endpoints = scope
+                .spawn(|| ending(&run, || drive(&run, Endpoints::new(run, mtu as usize)?, |flow| plan.is_ours(flow))));
+            let kernel = scope.spawn(|| ending(&run, || drive(&run, Kernel::new(run)?, |flow| !plan.is_ours(flow))));
             let waited = wait(&run);
             let (measurements, host_jitter) = join(router).map_err(failed("the router failed"))?;
             let results = [
@@ -98,10 +101,10 @@ impl Emulated {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        let [mut ours, kernel] = results;
-        match ours.failure.take() {
+        let [(ours, failure), (kernel, _)] = results;
+        match failure {
             Some(error) => Err(error),
-            None => Ok((outcome(plan, [ours, kernel], measurements, host_jitter), waited)),
+            None => Ok((outcome(plan, ours, kernel, measurements, host_jitter), waited)),
         }
     }
 
@@ -121,23 +124,18 @@ impl Emulated {
 
 fn outcome(
     plan: &Plan,
-    results: [FlowResults; 2],
-    measurements: Measurements,
+    ours: FlowResults,
+    kernel: FlowResults,
+    measured: Measured,
     host_jitter: Option<HostJitter>,
 ) -> Outcome {
-    let unstarted = |flow: usize| FlowRecord::new(plan, flow, plan.flows[flow].start).outcome;
-    let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
-    let mut series = Series { links: measurements.samples, flows: Vec::new() };
-    let mut degraded = Vec::new();
-    for results in results {
-        for outcome in results.flows {
-            flows[outcome.flow] = outcome;
-        }
-        series.flows.extend(results.samples);
-        degraded.extend(results.degraded);
-    }
+    let of = |flow: usize| if plan.is_ours(flow) { ours.flows[flow] } else { kernel.flows[flow] };
+    let flows = (0..plan.flows.len()).map(of).collect();
+    let mut series = Series { links: measured.samples, flows: ours.samples };
+    series.flows.extend(kernel.samples);
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
-    Outcome { flows, links: measurements.links, series, data_packets: measurements.data_packets, degraded, host_jitter }
+    let (links, data_packets) = (measured.links, measured.data_packets);
+    Outcome { flows, links, series, data_packets, degraded: ours.degraded, host_jitter }
 }
 
 /// Raises the limit on open files, because every socket is one. If this fails, the creation of a socket reports it.

@@ -276,10 +276,10 @@ mod tests {
                 link.advance(now);
                 link.start_measuring(now, true);
             }
-            let before = link.router().tally().marked;
-            link.offer(now, CAPABLE);
+            let before = link.router().unwrap().tally().marked;
+            let _ = link.offer(now, &mut Some(CAPABLE), Time::ZERO);
             while link.arrive(now).is_some() {}
-            let is_marked = link.router().tally().marked > before;
+            let is_marked = link.router().unwrap().tally().marked > before;
             window = if is_marked { (1.0 - 0.0025) * window } else { window + 0.0025 };
         }
         (link.utilization(now), link.queue().unwrap().summary(now).mean_packets)

@@ -25,7 +25,7 @@ impl Settings for Config {
 }
 
 /// The room of a buffer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) packets: u64,
     bytes: Bytes,
@@ -43,6 +43,11 @@ impl Room {
             packets != Some(0) && bytes.is_none_or(|bytes| bytes >= MIN_PACKET),
             "the buffer holds no packet: write packets = 1 or more, or bytes = \"1500 B\" or more",
         )
+    }
+
+    /// Whether there is always room.
+    pub(crate) fn is_unlimited(self) -> bool {
+        self == Self::new(None, None)
     }
 
     /// Whether the backlog exceeds a limit.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Time};
 
 use crate::Backlog;
-use crate::buffer::{Config, Room};
+use crate::buffer::Room;
 use crate::transit::trim;
 
 /// The packets that have not left.
@@ -21,8 +21,8 @@ pub(crate) struct Departures {
 
 impl Departures {
     /// An empty queue with these limits.
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { queued: VecDeque::new(), bytes: Bytes::ZERO, room: Room::new(config.packets, config.bytes) }
+    pub(crate) fn new(room: Room) -> Self {
+        Self { queued: VecDeque::new(), bytes: Bytes::ZERO, room }
     }
 
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {

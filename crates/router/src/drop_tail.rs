@@ -44,6 +44,11 @@ impl<P: Parcel> DropTail<P> {
         self.queue.push_back(packet);
     }
 
+    /// Its limits.
+    pub(crate) fn room(&self) -> Room {
+        self.room
+    }
+
     /// Whether a packet of `bytes` would be queued.
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
         self.room.fits(self.backlog(), bytes)

@@ -214,14 +214,14 @@ mod tests {
             let (mut link, mut now) = (Link::new(config, router, Stream::from_seed(2)), Time::ZERO);
             let (mut offered, mut is_measuring) = (0, false);
             while now < ms(60_000) {
-                let marked = link.router().marking.probability(link.router().price);
+                let marked = link.router().unwrap().marking.probability(link.router().unwrap().price);
                 now += Duration::from_secs_f64(1e-3 / (demand * (1.0 - marked)));
                 if !is_measuring && now > ms(20_000) {
                     is_measuring = true;
                     link.advance(now);
                     link.start_measuring(now, true);
                 }
-                link.offer(now, TestParcel::new(1, 1000).capable());
+                let _ = link.offer(now, &mut Some(TestParcel::new(1, 1000).capable()), Time::ZERO);
                 while link.arrive(now).is_some() {}
                 offered += u64::from(is_measuring);
             }

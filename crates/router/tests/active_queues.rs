@@ -164,7 +164,11 @@ fn overload(name: &str) -> Outcome {
             link.advance(now);
             link.start_measuring(now, false);
         }
-        link.offer(now, Packet { flow: 1, number, bytes: 1000, ecn: Ecn::NotEct, sent_at: now });
+        let _ = link.offer(
+            now,
+            &mut Some(Packet { flow: 1, number, bytes: 1000, ecn: Ecn::NotEct, sent_at: now }),
+            Time::ZERO,
+        );
     }
     waits.retain(|(sent_at, _)| *sent_at > Time::ZERO + Duration::from_secs(10));
     let end = Time::ZERO + Duration::from_secs(40);

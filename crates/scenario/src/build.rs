@@ -34,7 +34,7 @@ impl Plan {
             }
             made.set_ecn(link.ecn);
             made.set_disorder(link.disorder, |purpose| streams.stream(purpose, id as u64));
-            made
+            if link.changes.is_empty() { made.settle(link.measured) } else { made }
         };
         self.links.iter().enumerate().map(make).collect()
     }

@@ -1,6 +1,5 @@
 //! The result of a run.
 
-use rampmeter_control::Controller;
 use rampmeter_router::{Backlog, ClassDelays, Counts, DelaySummary, Link, Parcel, QueueSummary, Router};
 use rampmeter_transport::Limits;
 use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
@@ -39,7 +38,7 @@ pub struct Run {
     pub wall_s: f64,
 }
 
-/// A flow whose controller was degraded for some time at least ([`Controller::degraded_reason`]).
+/// A flow whose controller was degraded for some time at least ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// Its index in [`crate::Plan::flows`].
@@ -148,7 +147,7 @@ impl LinkOutcome {
             queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
             counts: link.counts(),
             waits: link.waits(),
-            delays: link.router().delays(),
+            delays: link.router().and_then(|router| router.delays()),
         }
     }
 }
@@ -202,12 +201,4 @@ pub struct FlowSample {
     /// Stream bytes delivered since the start of the flow.
     #[serde(with = "exact")]
     pub delivered: Bytes,
-}
-
-impl FlowSample {
-    /// A sample of a flow with one of Rampmeter's controllers.
-    pub fn of(at: Time, flow: usize, controller: &impl Controller, delivered: Bytes) -> Self {
-        let window = Some(controller.window()).filter(|&window| window < Bytes::MAX);
-        Self { at, flow, window, rate: controller.rate(), delivered }
-    }
 }

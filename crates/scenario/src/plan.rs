@@ -136,6 +136,11 @@ impl Plan {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
     }
 
+    /// Whether one of Rampmeter's schemes sends the flow with this index in [`Plan::flows`].
+    pub fn is_ours(&self, flow: usize) -> bool {
+        self.schemes[self.flows[flow].scheme].ours().is_some()
+    }
+
     /// A flow's share of its macroflow.
     pub fn share(&self, flow: &FlowPlan) -> Share {
         let traffic = &self.traffic[flow.traffic];

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rampmeter_control::{Controller, Fault};
+use rampmeter_control::Fault;
 use rampmeter_units::Time;
 use thiserror::Error;
 
@@ -50,12 +50,10 @@ pub enum WorldError {
 }
 
 impl WorldError {
-    /// The error if `controller` of the flow with this index in [`Plan::flows`] returns a wrong value at `at`.
-    pub fn of_controller(plan: &Plan, flow: usize, controller: &impl Controller, at: Time) -> Option<Self> {
-        let planned = &plan.flows[flow];
-        let scheme = &plan.schemes[planned.scheme];
-        let fault = Fault::of(controller, scheme.ours()?.config.packet)?;
-        Some(Self::Controller { scheme: scheme.name.clone(), flow: plan.flow_name(flow), fault, at })
+    /// The error if the controller of the flow with this index in [`Plan::flows`] has a `fault` at `at`.
+    pub fn of_controller(plan: &Plan, flow: usize, fault: Fault, at: Time) -> Self {
+        let scheme = plan.schemes[plan.flows[flow].scheme].name.clone();
+        Self::Controller { scheme, flow: plan.flow_name(flow), fault, at }
     }
 
     /// Whether the error is in what a point runs, so that other points may run.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{SMALL, plan};
 use rampmeter_router::capacity::Opportunity;
-use rampmeter_router::{Hosts, Parcel};
+use rampmeter_router::{Hosts, Offered, Parcel};
 use rampmeter_scenario::{LinkId, Plan};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
@@ -75,7 +75,7 @@ fn delivered(plan: &Plan, link: usize) -> Vec<u64> {
     let mut delivered = Vec::new();
     for n in 0..60_000 {
         let now = Time::ZERO + Duration::from_millis(1) * n;
-        assert!(link.offer(now, Numbered(n)).is_none());
+        assert!(matches!(link.offer(now, &mut Some(Numbered(n)), Time::ZERO), Offered::Queued));
         delivered.extend(std::iter::from_fn(|| link.arrive(now)).map(|packet| packet.0));
     }
     delivered

@@ -28,6 +28,7 @@ impl HostClock {
     }
 
     /// What the clock shows at the true time `at`.
+    #[inline]
     pub(crate) fn reading(self, at: Time) -> Time {
         if self.drift_ppm == 0 {
             return at + self.offset;
@@ -36,6 +37,7 @@ impl HostClock {
     }
 
     /// The earliest true time at which the clock shows `reading`; [`Time::MAX`] if that is no time.
+    #[inline]
     pub(crate) fn reached(self, reading: Time) -> Time {
         if reading == Time::MAX {
             return Time::MAX;

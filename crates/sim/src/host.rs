@@ -1,99 +1,308 @@
-//! A host for one scheme: an endpoint with that scheme's settings, and the flow of each of its connections.
+//! Our endpoint as a host in virtual time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use rampmeter_control::AnyController;
-use rampmeter_manager::FlowId;
-use rampmeter_scenario::Stalling;
-use rampmeter_transport::{Config, ConnectionId, Endpoint};
-use rampmeter_units::Time;
-use rampmeter_workload::Alarms;
+use rampmeter_control::{AnyController, Fault};
+use rampmeter_manager::{FlowId, Thresholds};
+use rampmeter_router::Parcel;
+use rampmeter_run::{Event, Host, Opening, Pace, PacketHost, Sent};
+use rampmeter_scenario::{NodeId, Plan, path_of};
+use rampmeter_transport::{Clock, Config, ConnectionId, Endpoint, Event as TransportEvent};
+use rampmeter_units::{Bytes, Time};
+use rampmeter_wire::Kind;
+use rampmeter_workload::{Carrier, End, Path};
 
 use crate::clock::HostClock;
-use crate::packet::InTransit;
-use crate::paths::PathId;
+use crate::packet::{Content, InTransit, Pool};
+use crate::paths::{PathId, is_forward, reverse};
 
-pub(crate) struct Host {
-    pub(crate) endpoint: Endpoint<AnyController, PathId>,
-    /// Settings of the connections that the host opens.
-    pub(crate) config: Config,
-    /// The clock whose readings are the endpoint's time.
-    pub(crate) clock: HostClock,
-    /// The deadlines of the applications here, by flow.
-    pub(crate) alarms: Alarms,
-    /// The host's flows that send datagrams or use their shares, by their identifiers in the manager.
-    pub(crate) by_name: BTreeMap<FlowId, u32>,
-    /// A flow of datagrams to or from this host, to which the messages of its Congestion Manager count.
-    pub(crate) datagram_flow: u32,
-    /// The flow of each connection, by the connection's index.
-    flow_of: Vec<u32>,
-    stalling: Option<Stalling>,
-    /// Packets that arrived during a stall and are not yet processed.
-    pub(crate) receive_backlog: VecDeque<InTransit>,
-    /// When the host can process the next packet of the backlog.
-    pub(crate) backlog_ready_at: Time,
-    /// Whether the host had output during a stall.
-    pub(crate) output_pending: bool,
-    /// The local time, which may be ahead of the simulation's.
-    pub(crate) local_time: Time,
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+/// What our endpoint calls an end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// A connection.
+    Connection(ConnectionId),
+    /// A flow of datagrams.
+    Datagrams(FlowId),
 }
 
-impl Host {
-    pub(crate) fn new(
-        endpoint: Endpoint<AnyController, PathId>,
-        config: Config,
-        clock: HostClock,
-        stalling: Option<Stalling>,
-    ) -> Self {
-        Self {
-            endpoint,
-            config,
-            clock,
-            alarms: Alarms::default(),
-            by_name: BTreeMap::new(),
-            datagram_flow: u32::MAX,
-            flow_of: Vec::new(),
-            stalling,
-            receive_backlog: VecDeque::new(),
-            backlog_ready_at: Time::ZERO,
-            output_pending: false,
-            local_time: Time::ZERO,
-        }
-    }
+/// What a packet brings to an application.
+#[derive(Debug, Clone, Copy)]
+enum Brought {
+    Stream(End),
+    Datagram(u16),
+}
 
-    /// When the current stall ends; none if the host is not stalled.
-    pub(crate) fn stalled_until(&mut self, now: Time) -> Option<Time> {
-        self.stalling.as_mut()?.until(now)
+/// A host for one scheme: an endpoint with that scheme's settings, and the flow of each of its connections.
+#[derive(Debug)]
+pub struct OurHost {
+    endpoint: Endpoint<AnyController, PathId>,
+    /// Settings of the connections that the host opens.
+    config: Config,
+    /// The clock whose readings are the endpoint's time.
+    clock: HostClock,
+    /// The host's flows that send datagrams or use their shares, by their identifiers in the manager.
+    by_name: BTreeMap<FlowId, u32>,
+    /// A flow of datagrams to or from this host, to which the messages of its Congestion Manager count.
+    datagram_flow: u32,
+    /// The flow of each connection, by the connection's index.
+    flow_of: Vec<u32>,
+    /// The flow of the packet that arrived last, until the host has answered.
+    answering: u32,
+    /// What that packet brought to an application of its flow.
+    brought: Option<Brought>,
+    /// Whether packets may have left since the last message: messages go first, and again at the end.
+    has_sent: bool,
+}
+
+impl OurHost {
+    /// The host of a scheme of `plan` at `node`, which is ours. `number` distinguishes it from the run's other hosts.
+    pub(crate) fn new(plan: &Plan, node: NodeId, scheme: usize, number: u32) -> Self {
+        let sending = plan.schemes[scheme].ours().expect("the world refuses kernel TCP");
+        let clock = plan.nodes[node.0].clock;
+        // The endpoint's time is its clock's: only the jitter of timestamps is left.
+        let timestamps = Clock { jitter: clock.jitter, ..Clock::default() };
+        Self {
+            endpoint: sending.endpoint(plan.seed, number, timestamps),
+            config: sending.config.clone(),
+            clock: HostClock::new(clock),
+            by_name: BTreeMap::new(),
+            datagram_flow: NONE,
+            flow_of: Vec::new(),
+            answering: NONE,
+            brought: None,
+            has_sent: false,
+        }
     }
 
     /// Whether the host has sent or received datagrams.
-    pub(crate) fn has_datagrams(&self) -> bool {
-        self.datagram_flow != u32::MAX
+    fn has_datagrams(&self) -> bool {
+        self.datagram_flow != NONE
     }
 
     /// Whether the manager may have share changes or messages for applications of this host.
-    pub(crate) fn has_watchers(&self) -> bool {
+    fn has_watchers(&self) -> bool {
         self.has_datagrams() || !self.by_name.is_empty()
     }
 
-    /// The next deadline, or the local time if the deadline is before it.
-    pub(crate) fn due(&self) -> Time {
-        self.deadline().max(self.local_time)
-    }
-
-    /// The earliest deadline of the endpoint and of the applications.
-    pub(crate) fn deadline(&self) -> Time {
-        self.clock.reached(self.endpoint.deadline()).min(self.alarms.next())
-    }
-
-    pub(crate) fn flow(&self, connection: ConnectionId) -> u32 {
+    fn flow(&self, connection: ConnectionId) -> u32 {
         self.flow_of[connection.index()]
     }
 
-    pub(crate) fn set_flow(&mut self, connection: ConnectionId, flow: u32) {
+    fn set_flow(&mut self, connection: ConnectionId, flow: u32) {
         if self.flow_of.len() <= connection.index() {
-            self.flow_of.resize(connection.index() + 1, u32::MAX);
+            self.flow_of.resize(connection.index() + 1, NONE);
         }
         self.flow_of[connection.index()] = flow;
+    }
+
+    /// The manager's name of a flow.
+    fn managed(&self, id: Name) -> Option<FlowId> {
+        match id {
+            Name::Connection(connection) => self.endpoint.flow(connection),
+            Name::Datagrams(name) => Some(name),
+        }
+    }
+
+    fn event(&self, event: TransportEvent) -> Event<Name> {
+        match event {
+            TransportEvent::Opened(connection, _) => Event::Opened(self.flow(connection)),
+            TransportEvent::Accepted(connection, _) => Event::Accepted(self.answering, Name::Connection(connection)),
+            TransportEvent::Degraded(connection, why) => {
+                let name = self.endpoint.flow(connection);
+                let controller = name.and_then(|name| self.endpoint.manager().controller(name));
+                let fault = controller.and_then(|it| Fault::of(it, self.config.packet));
+                Event::Degraded(self.flow(connection), why, fault)
+            }
+            TransportEvent::Closed(connection, _, statistics) => {
+                Event::Closed(self.flow(connection), Name::Connection(connection), Box::new(statistics.into()))
+            }
+        }
+    }
+
+    /// The next message of the Congestion Manager, or datagram.
+    fn message(&mut self, pool: &mut Pool) -> Option<InTransit> {
+        let message = self.endpoint.poll_message()?;
+        let known = message.flow.and_then(|name| self.by_name.get(&name));
+        let flow = known.copied().unwrap_or(self.datagram_flow);
+        Some(pool.message(message, flow))
+    }
+}
+
+impl Host for OurHost {
+    type Id = Name;
+    type Address = PathId;
+
+    fn open(&mut self, now: Time, opening: &Opening<PathId>) -> Option<Name> {
+        let local = self.clock.reading(now);
+        let (id, name) = match opening.carrier {
+            Carrier::Stream => {
+                let connection = self.endpoint.open(local, opening.to, &self.config)?;
+                self.set_flow(connection, opening.flow);
+                self.endpoint.share(connection, opening.share);
+                (Name::Connection(connection), self.endpoint.flow(connection))
+            }
+            Carrier::Datagrams(size) => {
+                let name = self.endpoint.open_datagrams(local, opening.to, size.as_u64() as u16, &self.config);
+                self.endpoint.share_datagrams(name, opening.share);
+                self.datagram_flow = opening.flow;
+                self.by_name.insert(name, opening.flow);
+                (Name::Datagrams(name), Some(name))
+            }
+        };
+        if let Some(name) = name.filter(|_| opening.uses_share) {
+            self.by_name.insert(name, opening.flow);
+            self.endpoint.watch(local, name, Thresholds::default());
+        }
+        Some(id)
+    }
+
+    fn expect(&mut self, opening: &Opening<PathId>) {
+        if let Carrier::Datagrams(_) = opening.carrier {
+            self.datagram_flow = opening.flow;
+        }
+    }
+
+    fn write(&mut self, now: Time, id: Name, bytes: u64) {
+        if let Name::Connection(connection) = id {
+            self.endpoint.write(self.clock.reading(now), connection, bytes);
+        }
+    }
+
+    fn finish(&mut self, now: Time, id: Name) {
+        if let Name::Connection(connection) = id {
+            self.endpoint.finish(self.clock.reading(now), connection);
+        }
+    }
+
+    fn stop(&mut self, now: Time, id: Name) {
+        let local = self.clock.reading(now);
+        match id {
+            Name::Connection(connection) => self.endpoint.finish_early(local, connection),
+            Name::Datagrams(name) => {
+                self.endpoint.close_datagrams(local, name);
+                self.by_name.remove(&name);
+            }
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, now: Time, id: Name, read: Bytes) -> Option<(Bytes, bool)> {
+        let Name::Connection(id) = id else { return None };
+        let connection = self.endpoint.connection(id)?;
+        let (total, ended) = (Bytes::new(connection.arrived()), connection.is_received());
+        if total > read {
+            self.endpoint.consume(self.clock.reading(now), id, (total - read).as_u64());
+        }
+        Some((total, ended))
+    }
+
+    fn queue_datagrams(&mut self, now: Time, id: Name, count: u64) {
+        if let Name::Datagrams(name) = id {
+            self.endpoint.queue_datagrams(self.clock.reading(now), name, count);
+        }
+    }
+
+    fn send_datagram(&mut self, now: Time, id: Name) {
+        if let Name::Datagrams(name) = id {
+            self.endpoint.send_datagram_now(self.clock.reading(now), name);
+        }
+    }
+
+    fn path(&self, now: Time, id: Name) -> Path {
+        let name = self.managed(id);
+        name.map_or_else(Path::default, |name| path_of(self.clock.reading(now), name, &self.endpoint))
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<Event<Name>> {
+        if let Some(event) = self.endpoint.poll_event() {
+            return Some(self.event(event));
+        }
+        if let Some(brought) = self.brought.take() {
+            return Some(match brought {
+                Brought::Stream(end) => Event::Readable(self.answering, end),
+                Brought::Datagram(bytes) => Event::Datagram(self.answering, Bytes::new(bytes.into())),
+            });
+        }
+        while let Some(change) = self.has_watchers().then(|| self.endpoint.poll_change()).flatten() {
+            if let Some(&flow) = self.by_name.get(&change.flow) {
+                let path = Path { share: change.share, smoothed_rtt: change.smoothed_rtt };
+                return Some(Event::ShareChanged(flow, path));
+            }
+        }
+        None
+    }
+
+    fn pace(&self, id: Name) -> Option<Pace> {
+        self.endpoint.manager().controller(self.managed(id)?).map(Pace::of)
+    }
+
+    fn sent(&self, id: Name) -> Option<Sent> {
+        match id {
+            Name::Connection(connection) => Some(self.endpoint.connection(connection)?.statistics().into()),
+            Name::Datagrams(name) => Some(Sent { packets: self.endpoint.datagrams_sent(name), ..Sent::default() }),
+        }
+    }
+}
+
+impl PacketHost for OurHost {
+    type Packet = InTransit;
+    type Shared = Pool;
+
+    #[inline]
+    fn receive(&mut self, now: Time, mut packet: InTransit, pool: &mut Pool) {
+        let (from, payload) = (reverse(packet.path), packet.payload());
+        self.answering = packet.flow;
+        let local = self.clock.reading(now);
+        if packet.write_header(&mut pool.header) {
+            self.endpoint.receive(local, from, &pool.header, packet.ecn(), local);
+            if packet.has_stream() {
+                let end = if is_forward(packet.path) { End::Receiver } else { End::Sender };
+                self.brought = Some(Brought::Stream(end));
+            }
+        } else {
+            let delivered = match &packet.take_content() {
+                Content::Message(message) => {
+                    self.endpoint.receive_message(local, from, message, payload, packet.ecn()).is_some()
+                }
+                Content::Bare => true,
+            };
+            self.brought = delivered.then_some(Brought::Datagram(payload as u16));
+        }
+        pool.recycle(packet);
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, pool: &mut Pool) -> Option<InTransit> {
+        if !self.has_sent && self.has_watchers() {
+            if let Some(message) = self.message(pool) {
+                return Some(message);
+            }
+        }
+        self.has_sent = true;
+        if let Some(envelope) = &self.endpoint.write_next(self.clock.reading(now), &mut pool.header) {
+            // The first packet of an accepted connection answers the Syn that created it.
+            if pool.header.kind == Kind::SynAck && self.answering != NONE {
+                self.set_flow(envelope.connection, self.answering);
+            }
+            return Some(pool.packet(envelope, self.flow(envelope.connection)));
+        }
+        if let Some(message) = self.has_datagrams().then(|| self.message(pool)).flatten() {
+            return Some(message);
+        }
+        (self.has_sent, self.answering) = (false, NONE);
+        None
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.clock.reached(self.endpoint.deadline())
+    }
+
+    fn on_deadline(&mut self, now: Time) {
+        self.endpoint.on_deadline(self.clock.reading(now));
     }
 }

@@ -10,14 +10,16 @@
 
 use rampmeter_island::{Egress, Ingress};
 use rampmeter_router::Parcel;
+use rampmeter_run::{Entry, Hop, Network, Routed};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
 use crate::agenda::Actor;
+use crate::forwarding::Place;
 use crate::packet::InTransit;
-use crate::paths::{Hop, PathId, Paths, reverse};
-use crate::setup::over;
+use crate::paths::{PathId, Paths, reverse};
 use crate::simulation::Simulation;
+use crate::world::SimulatedHost;
 
 /// The traffic across an island from one border to another.
 #[derive(Debug)]
@@ -34,11 +36,12 @@ pub(crate) struct Aggregate {
 
 impl Aggregate {
     /// The aggregate `n` of the plan.
-    pub(crate) fn new(plan: &Plan, n: usize, paths: &mut Paths) -> Self {
+    pub(crate) fn new(plan: &Plan, n: usize, network: &mut Network<'_, InTransit, Place>, paths: &mut Paths) -> Self {
         let planned = &plan.aggregates[n];
-        let hops = |links: &[LinkId]| links.iter().map(|link| over(plan, *link)).collect();
-        let directions = [(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))];
-        let path = paths.add(directions, [planned.from, planned.to]);
+        let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
+        let ends = [Place::Egress(n as u32), Place::Answered(n as u32)];
+        let directions = [(hops(&planned.way), ends[0]), (hops(&planned.back), ends[1])];
+        let path = paths.add(network, directions, [planned.from, planned.to]);
         let random = Streams::new(plan.seed).stream("island", n as u64);
         Self {
             ingress: Ingress::new(&planned.settings, &planned.router, planned.environment, plan.packet, random),
@@ -73,12 +76,25 @@ impl Aggregate {
     }
 }
 
-impl Simulation<'_> {
+impl<H: SimulatedHost> Simulation<'_, H> {
+    /// Runs an entry of the timetable, if it measures the queues of ingresses.
+    pub(crate) fn run_aggregates(&mut self, now: Time, entry: Entry) {
+        for (n, aggregate) in self.aggregates.iter_mut().enumerate() {
+            match entry {
+                _ if !self.plan.aggregates[n].measured => {}
+                Entry::MeasureFrom => aggregate.ingress.start_measuring(now),
+                Entry::MeasureTo => self.network.outcomes.push(aggregate.outcome(self.plan, n, now)),
+                Entry::Sample => self.network.samples.push(aggregate.sample(n, now)),
+                _ => {}
+            }
+        }
+    }
+
     /// A packet has arrived at the ingress of an island.
     pub(crate) fn enter(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         if packet.is_control() {
-            packet.advance();
-            return self.forward(now, packet);
+            packet.skip(1);
+            return self.forward(now, &mut Some(packet));
         }
         if let Some(dropped) = self.aggregates[aggregate as usize].ingress.offer(now, packet) {
             self.pool.recycle(dropped);
@@ -93,10 +109,11 @@ impl Simulation<'_> {
         if let Some((number, mut inner)) = packet.take_wrapped() {
             let answer = leaving.egress.receive(number, packet.ecn(), &mut inner);
             inner.skip(leaving.hops);
-            let answer = self.pool.answer(answer, flow, path, self.paths.start(path));
+            let mut answer = self.pool.answer(answer, flow, path);
+            answer.depart(self.paths.start(path));
             self.pool.recycle(packet);
-            self.forward(now, answer);
-            self.forward(now, inner);
+            self.forward(now, &mut Some(answer));
+            self.forward(now, &mut Some(inner));
         }
     }
 
@@ -122,10 +139,11 @@ impl Simulation<'_> {
     fn admit(&mut self, now: Time, aggregate: usize) {
         let Aggregate { path, flow, .. } = self.aggregates[aggregate];
         while let Some(leaving) = self.aggregates[aggregate].ingress.poll(now) {
-            let packet = self.pool.wrapped(leaving, flow, path, self.paths.start(path));
-            self.forward(now, packet);
+            let mut packet = self.pool.wrapped(leaving, flow, path);
+            packet.depart(self.paths.start(path));
+            self.forward(now, &mut Some(packet));
         }
-        let actor = self.links.len() + self.hosts.len() + aggregate;
+        let actor = self.plan.links.len() + self.presences.len() + aggregate;
         self.agenda.wake(actor as Actor, self.aggregates[aggregate].ingress.deadline().max(now));
     }
 }

@@ -4,9 +4,9 @@
 //!            plan
 //!             │ setup                      timetable: starts and stops of flows, changes of links, samples
 //!             ▼                                │
-//!   host ──► link ──► link ──► host            │
-//!    │         └── agenda: next wake-up ───────┴──► simulation: the event loop ──► outcome
-//!    └─ endpoint: connections, manager, controllers
+//!   host ──► link ──► link ──► host            │                     timetable, network of links and flows
+//!    │         └── agenda: next wake-up ───────┴──► simulation: the event loop ──► outcome     (`rampmeter-run`)
+//!    └─ endpoint: connections, manager, controllers, or another stack
 //! ```
 //!
 //! Links and hosts are *actors*; each has one wake-up at a time. An endpoint's time is its host's `clock`; everything
@@ -53,21 +53,21 @@
 
 mod agenda;
 mod clock;
-mod flow;
 mod forwarding;
 mod host;
 mod island;
-mod link;
-mod meters;
 mod packet;
 mod paths;
+mod presence;
 mod setup;
 mod simulation;
-mod timetable;
 mod world;
 
+pub use host::{Name, OurHost};
+pub use packet::{InTransit, Pool};
+pub use paths::PathId;
 pub use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary, World, WorldError};
-pub use world::Simulated;
+pub use world::{Simulated, SimulatedHost};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

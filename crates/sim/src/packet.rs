@@ -9,6 +9,7 @@ use std::cell::Cell;
 
 use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
 use rampmeter_router::{Hosts, Parcel, prefetch};
+use rampmeter_run::{HopId, Routed};
 use rampmeter_scenario::NodeId;
 use rampmeter_transport::{Envelope, Message};
 use rampmeter_units::{Bytes, Ecn};
@@ -17,7 +18,7 @@ use rampmeter_wire::{
     cm_encoded_len, encoded_len,
 };
 
-use crate::paths::{HopId, PathId, Start, is_forward};
+use crate::paths::{PathId, Start, is_forward};
 
 /// A packet in the network.
 ///
@@ -25,7 +26,7 @@ use crate::paths::{HopId, PathId, Start, is_forward};
 /// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug, Clone)]
 #[repr(C)]
-pub(crate) struct InTransit {
+pub struct InTransit {
     /// The packet's position on its path.
     hop: HopId,
     /// The packet's path.
@@ -105,21 +106,15 @@ enum Extra {
     Wrapped(u32, InTransit),
     /// An egress's answer.
     Answer(EgressFeedback),
+    /// A UDP datagram of another stack.
+    Foreign(Vec<u8>),
 }
 
 impl InTransit {
-    /// Moves the packet to the next hop of its path.
-    pub(crate) fn advance(&mut self) {
-        self.skip(1);
-    }
-
-    /// Moves the packet forward by `hops` hops.
-    pub(crate) fn skip(&mut self, hops: u32) {
-        self.hop = self.hop.saturating_add(hops);
-    }
-
-    pub(crate) fn hop(&self) -> HopId {
-        self.hop
+    /// Puts the packet at the start of its path.
+    #[inline]
+    pub(crate) fn depart(&mut self, start: Start) {
+        (self.hop, self.source, self.destination) = (start.hop, start.source.into(), start.destination.into());
     }
 
     /// Whether the packet carries stream bytes or the end of the stream.
@@ -185,6 +180,19 @@ impl InTransit {
         }
     }
 
+    /// Takes out a UDP datagram of another stack.
+    pub fn take_foreign(&mut self) -> Option<Vec<u8>> {
+        match self.take_extra() {
+            Extra::Foreign(contents) => Some(contents),
+            _ => None,
+        }
+    }
+
+    /// The path that it takes, and the index of its flow in the plan.
+    pub fn route(&self) -> (PathId, u32) {
+        (self.path, self.flow)
+    }
+
     fn extra(&self) -> Option<&Extra> {
         self.options.as_ref()?.extra.as_deref()
     }
@@ -210,6 +218,18 @@ impl InTransit {
                 other => unreachable!("islands' packets end within them: {other:?}"),
             },
         }
+    }
+}
+
+impl Routed for InTransit {
+    #[inline]
+    fn hop(&self) -> HopId {
+        self.hop
+    }
+
+    #[inline]
+    fn set_hop(&mut self, hop: HopId) {
+        self.hop = hop;
     }
 }
 
@@ -268,23 +288,45 @@ impl Parcel for InTransit {
     }
 }
 
-/// Boxes for reuse.
+/// Memory for packets, which all hosts share.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Options>>);
+pub struct Pool {
+    /// Boxes for reuse.
+    #[allow(clippy::vec_box, reason = "the boxes are what is kept")]
+    boxes: Vec<Box<Options>>,
+    /// The header of the packet that a host sends or receives now. It is in one place, which is in the CPU's cache.
+    pub(crate) header: Packet,
+}
+
+/// A packet that has not departed: no position, no contents.
+const EMPTY: InTransit = InTransit {
+    hop: HopId::MIN,
+    path: 0,
+    options: None,
+    flow: 0,
+    bytes: 0,
+    connection: 0,
+    number: 0,
+    sequence: 0,
+    acknowledgement: 0,
+    window: 0,
+    payload: 0,
+    source: NodeNumber([0; 3]),
+    destination: NodeNumber([0; 3]),
+    body: Cell::new(Body::Bare),
+    ends: 0,
+    ecn: 0,
+};
 
 impl Pool {
-    /// The packet with `header` and `flow`, at the start of its path.
-    pub(crate) fn packet(
-        &mut self,
-        envelope: &Envelope<PathId>,
-        header: &Packet,
-        flow: u32,
-        start: Start,
-    ) -> InTransit {
+    /// The packet with the current header, and `flow`.
+    #[inline]
+    pub(crate) fn packet(&mut self, envelope: &Envelope<PathId>, flow: u32) -> InTransit {
         let Envelope { to: path, ecn, .. } = envelope;
+        let header = &self.header;
         let len = encoded_len(header);
         let options = (len > rampmeter_wire::HEADER_BYTES).then(|| {
-            let mut options = self.0.pop().unwrap_or_default();
+            let mut options = self.boxes.pop().unwrap_or_default();
             options.receipts.copy_from(&header.receipts);
             options.sacks.copy_from(&header.sacks);
             options.feedback = header.feedback;
@@ -292,7 +334,6 @@ impl Pool {
             options
         });
         InTransit {
-            hop: start.hop,
             path: *path,
             options,
             flow,
@@ -303,16 +344,15 @@ impl Pool {
             acknowledgement: header.acknowledgement,
             window: header.window,
             payload: header.payload,
-            source: start.source.into(),
-            destination: start.destination.into(),
             body: Cell::new(Body::Segment(header.kind)),
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
+            ..EMPTY
         }
     }
 
-    /// The packet of `message` and `flow`, at the start of its path.
-    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, start: Start) -> InTransit {
+    /// The packet of `message` and `flow`.
+    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32) -> InTransit {
         let header = message.data().copied();
         let len = message.message.as_ref().map_or(0, cm_encoded_len);
         let body = match (header, &message.message) {
@@ -323,83 +363,60 @@ impl Pool {
         let options =
             message.message.filter(|_| body == Body::Extra).map(|message| self.extra(Extra::Message(message)));
         InTransit {
-            hop: start.hop,
             path: message.to,
             options,
             flow,
             bytes: (len + usize::from(message.payload) + UDP_BYTES) as u32,
             connection: header.map_or(0, |header| header.flow),
-            number: 0,
             sequence: header.map_or(0, |header| header.sequence),
-            acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
-            source: start.source.into(),
-            destination: start.destination.into(),
             body: Cell::new(body),
-            ends: 0,
             ecn: message.ecn.bits(),
+            ..EMPTY
         }
     }
 
-    /// `leaving` in an island's header, on `path` from its `start`; its flow is `flow`.
-    pub(crate) fn wrapped(
-        &mut self,
-        leaving: EnteringPacket<InTransit>,
-        flow: u32,
-        path: PathId,
-        start: Start,
-    ) -> InTransit {
+    /// A UDP datagram of another stack and of `flow`, to this path. `payload` bytes of its `contents` are the
+    /// application's.
+    pub fn foreign(&mut self, flow: u32, path: PathId, contents: Vec<u8>, payload: u16, ecn: Ecn) -> InTransit {
+        let bytes = (contents.len() + UDP_BYTES) as u32;
+        let options = Some(self.extra(Extra::Foreign(contents)));
+        InTransit { path, options, flow, bytes, payload, body: Cell::new(Body::Extra), ecn: ecn.bits(), ..EMPTY }
+    }
+
+    /// `leaving` in an island's header, on `path`; its flow is `flow`.
+    pub(crate) fn wrapped(&mut self, leaving: EnteringPacket<InTransit>, flow: u32, path: PathId) -> InTransit {
         let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Extra::Wrapped(number, inner), flow, path, start);
-        InTransit { bytes, ecn: code.bits(), ..packet }
+        let options = Some(self.extra(Extra::Wrapped(number, inner)));
+        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ecn: code.bits(), ..EMPTY }
     }
 
-    /// An egress's answer for the aggregate `flow`, on `path` from its `start`.
-    pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId, start: Start) -> InTransit {
-        self.island(Extra::Answer(answer), flow, path, start)
-    }
-
-    /// A packet of an island, with the size of an answer.
-    fn island(&mut self, content: Extra, flow: u32, path: PathId, start: Start) -> InTransit {
-        InTransit {
-            hop: start.hop,
-            path,
-            options: Some(self.extra(content)),
-            flow,
-            bytes: EgressFeedback::BYTES as u32,
-            connection: 0,
-            number: 0,
-            sequence: 0,
-            acknowledgement: 0,
-            window: 0,
-            payload: 0,
-            source: start.source.into(),
-            destination: start.destination.into(),
-            body: Cell::new(Body::Extra),
-            ends: 0,
-            ecn: Ecn::NotEct.bits(),
-        }
+    /// An egress's answer for the aggregate `flow`, on `path`.
+    pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId) -> InTransit {
+        let options = Some(self.extra(Extra::Answer(answer)));
+        let bytes = EgressFeedback::BYTES as u32;
+        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ..EMPTY }
     }
 
     /// A box that contains only `content`.
     fn extra(&mut self, content: Extra) -> Box<Options> {
-        let mut options = self.0.pop().unwrap_or_default();
+        let mut options = self.boxes.pop().unwrap_or_default();
         let mut extra = options.extra.take().unwrap_or_default();
         *extra = content;
         *options = Options { extra: Some(extra), ..Options::default() };
         options
     }
 
-    /// Returns the boxes of a packet to the pool.
-    pub(crate) fn recycle(&mut self, mut packet: InTransit) {
+    /// Returns the boxes of a packet that has arrived, or was dropped, to the pool.
+    pub fn recycle(&mut self, mut packet: InTransit) {
         if packet.body.get() == Body::Extra {
             if let Some((_, inner)) = packet.take_wrapped() {
-                self.0.extend(inner.options);
+                self.boxes.extend(inner.options);
             }
         }
-        self.0.extend(packet.options);
+        self.boxes.extend(packet.options);
     }
 }
 
@@ -440,7 +457,9 @@ mod tests {
         let start = Start { hop: HopId::MIN, source: NodeId(0x01_02_03), destination: NodeId(7) };
         for header in [full, plain, asking, full] {
             let envelope = Envelope { to: 0, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
-            let packet = pool.packet(&envelope, &header, 0, start);
+            pool.header = header;
+            let mut packet = pool.packet(&envelope, 0);
+            packet.depart(start);
             let mut arriving = Packet::default();
             assert!(packet.write_header(&mut arriving));
             assert_eq!(arriving, header);
@@ -449,7 +468,7 @@ mod tests {
             assert_eq!(packet.hosts(), Hosts { source: 0x01_02_03, destination: 7 });
             pool.recycle(packet);
         }
-        assert_eq!(pool.0.len(), 1, "one box was reused for all");
+        assert_eq!(pool.boxes.len(), 1, "one box was reused for all");
         assert_eq!((size_of::<InTransit>(), size_of::<Option<InTransit>>()), (56, 56));
     }
 
@@ -457,11 +476,10 @@ mod tests {
     #[test]
     fn consecutive_datagrams_have_consecutive_labels() {
         let mut pool = Pool::default();
-        let start = Start { hop: HopId::MIN, source: NodeId(1), destination: NodeId(2) };
         let flow = Some(endpoint().open_datagrams(Time::ZERO, 0, 100, &Config::default()));
         let mut label = |message: Option<CmMessage>| {
             let message = Message { to: 0, message, payload: 100, ecn: Ecn::Ect1, flow };
-            pool.message(message, 3, start).label()
+            pool.message(message, 3).label()
         };
         let header = CmHeader { kind: CmKind::Data, protocol: 17, sequence: 7, flow: 1 };
         let first = label(Some(CmMessage::Header(header))).unwrap();

@@ -1,8 +1,17 @@
 //! The entry point: runs a plan and returns its outcome.
 
-use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
+use rampmeter_run::PacketHost;
+use rampmeter_scenario::{NodeId, Outcome, Plan, RunProgress, World, WorldError};
 
+use crate::host::OurHost;
+use crate::packet::{InTransit, Pool};
+use crate::paths::PathId;
 use crate::simulation::Simulation;
+
+/// A host whose packets the simulation moves.
+pub trait SimulatedHost: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId> {}
+
+impl<H: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId>> SimulatedHost for H {}
 
 /// The simulated world.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +34,19 @@ impl World for Simulated {
                 advice: "run it with --world emulated".into(),
             });
         }
-        Simulation::new(plan)?.run(reached)
+        self.run_hosts(plan, reached, |node, scheme, number| OurHost::new(plan, node, scheme, number))
+    }
+}
+
+impl Simulated {
+    /// Runs `plan` with hosts of any kind, for example of another stack. `make` creates the host of a scheme at a node;
+    /// hosts are numbered from zero.
+    pub fn run_hosts<H: SimulatedHost>(
+        &self,
+        plan: &Plan,
+        reached: &RunProgress,
+        make: impl FnMut(NodeId, usize, u32) -> H,
+    ) -> Result<Outcome, WorldError> {
+        Simulation::new(plan, make)?.run(reached)
     }
 }

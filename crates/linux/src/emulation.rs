@@ -1,27 +1,20 @@
-//! The plan's network: links, paths and meters. It owns no clock and no device.
+//! The plan's network behind two devices. It owns no clock and no device.
 //!
-//! Calls of [`Network::run`] are always slightly late. Inside the network each event is processed at its due time, in
+//! Calls of [`Emulation::run`] are always slightly late. Inside the network each event is processed at its due time, in
 //! order, as in the simulator. So delays of the machine do not add up along a path, and rates, queues and meters are
 //! exact on a busy machine too.
 
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use rampmeter_manager::Timers;
-use rampmeter_router::{AnyRouter, Link};
-use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, NodeId, Plan, WorldError};
+use rampmeter_run::{Entry, Hop, HopId, Network, Routed, Step, Timetable};
+use rampmeter_scenario::{LinkOutcome, LinkSample, NodeId, Plan, WorldError};
 use rampmeter_units::Time;
 
 use crate::datagram::Datagram;
 use crate::sides::{Side, Sides};
-
-type RealLink = Link<Datagram, AnyRouter<Datagram>>;
-
-#[derive(Debug, Clone, Copy)]
-enum Hop {
-    Link(u32),
-    Out(Side),
-}
 
 /// A packet that has reached the end of its path.
 #[derive(Debug)]
@@ -33,65 +26,51 @@ pub(crate) struct Exit {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Measurements {
+pub(crate) struct Measured {
     pub(crate) links: Vec<LinkOutcome>,
     pub(crate) samples: Vec<LinkSample>,
     /// Packets with payload that reached the end of their paths.
     pub(crate) data_packets: u64,
 }
 
-pub(crate) struct Network<'a> {
-    plan: &'a Plan,
-    links: Vec<RealLink>,
+pub(crate) struct Emulation<'a> {
+    network: Network<'a, Datagram, Side>,
     /// The next event of each link.
     timers: Timers,
-    /// All paths from end to end, one after the other: the next hop is the next entry.
-    hops: Vec<Hop>,
-    /// The index of the first hop of the path between two addresses.
-    paths: HashMap<(Ipv4Addr, Ipv4Addr), u32>,
-    actions: VecDeque<(Time, LinkAction)>,
-    measured: Vec<LinkId>,
+    timetable: Timetable,
+    /// The first hop of the path between two addresses.
+    paths: HashMap<(Ipv4Addr, Ipv4Addr), HopId>,
     exits: VecDeque<Exit>,
     /// Buffers for reuse.
     buffers: Vec<Vec<u8>>,
-    pub(crate) measurements: Measurements,
+    data_packets: u64,
 }
 
-impl<'a> Network<'a> {
+impl<'a> Emulation<'a> {
     /// The plan's network, with paths between the ends of its flows and between the hosts `between`.
     pub(crate) fn new(plan: &'a Plan, sides: &Sides, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
-        let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
-        let mut network = Self {
-            links: plan.make_links(),
+        let (mut network, mut paths) = (Network::new(plan), HashMap::new());
+        let ends = between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to)));
+        for (from, to) in ends.flat_map(|(from, to)| [(from, to), (to, from)]) {
+            if let MapEntry::Vacant(path) = paths.entry((sides.address(from), sides.address(to))) {
+                let links = plan.path(from, to)?.into_iter().map(|link| Hop::Link(link.0 as u32));
+                path.insert(network.add_path(links.chain([Hop::Out(sides.side(to))])));
+            }
+        }
+        let mut emulation = Self {
+            network,
             timers: Timers::default(),
-            hops: Vec::new(),
-            paths: HashMap::new(),
-            actions: actions(plan).into(),
-            measured: measured.map(|(link, _)| LinkId(link)).collect(),
+            timetable: Timetable::new(plan, |entry| !matches!(entry, Entry::Start(_) | Entry::Stop(_))),
+            paths,
             exits: VecDeque::new(),
             buffers: Vec::new(),
-            measurements: Measurements::default(),
-            plan,
+            data_packets: 0,
         };
-        for (from, to) in between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to))) {
-            network.add_path(sides, from, to)?;
-            network.add_path(sides, to, from)?;
-        }
         // Starts the timers of routers.
-        for link in 0..network.links.len() {
-            network.arm(link as u32);
+        for link in 0..plan.links.len() {
+            emulation.arm(link as u32);
         }
-        Ok(network)
-    }
-
-    fn add_path(&mut self, sides: &Sides, from: NodeId, to: NodeId) -> Result<(), WorldError> {
-        let ends = (sides.address(from), sides.address(to));
-        if !self.paths.contains_key(&ends) {
-            self.paths.insert(ends, self.hops.len() as u32);
-            self.hops.extend(self.plan.path(from, to)?.into_iter().map(|link| Hop::Link(link.0 as u32)));
-            self.hops.push(Hop::Out(sides.side(to)));
-        }
-        Ok(())
+        Ok(emulation)
     }
 
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
@@ -111,8 +90,8 @@ impl<'a> Network<'a> {
         match Datagram::new(bytes) {
             Ok(mut packet) => match self.paths.get(&(packet.source(), packet.destination())) {
                 Some(&first_hop) => {
-                    packet.hop = first_hop;
-                    self.forward(now, packet);
+                    packet.set_hop(first_hop);
+                    self.forward(now, &mut Some(packet));
                 }
                 None => self.recycle(packet.into_bytes()),
             },
@@ -122,21 +101,16 @@ impl<'a> Network<'a> {
 
     /// The time of the next event; [`Time::MAX`] for never.
     pub(crate) fn next_event(&self) -> Time {
-        self.timers.next().min(self.next_action())
-    }
-
-    fn next_action(&self) -> Time {
-        self.actions.front().map_or(Time::MAX, |(at, _)| *at)
+        self.timers.next().min(self.timetable.next())
     }
 
     /// Processes all events that are due up to `now`, each at its due time.
     pub(crate) fn run(&mut self, now: Time) {
         while self.next_event() <= now {
             let at = self.next_event();
-            if self.next_action() <= at {
-                if let Some((at, action)) = self.actions.pop_front() {
-                    self.run_action(at, action);
-                }
+            if let Some((at, entry)) = self.timetable.due(at) {
+                let changed = self.network.run(at, entry);
+                changed.into_iter().for_each(|link| self.arm(link));
             } else if let Some(link) = self.timers.due(at) {
                 self.wake(at, link);
             }
@@ -148,83 +122,33 @@ impl<'a> Network<'a> {
     }
 
     fn wake(&mut self, now: Time, link: u32) {
-        self.links[link as usize].advance(now);
-        while let Some(mut packet) = self.links[link as usize].arrive(now) {
-            packet.hop += 1;
-            self.forward(now, packet);
+        self.network.advance(now, link);
+        let mut packet = None;
+        while self.network.leave(now, link, &mut packet).is_some() {
+            self.forward(now, &mut packet);
         }
         self.arm(link);
     }
 
-    fn forward(&mut self, now: Time, packet: Datagram) {
-        match self.hops[packet.hop as usize] {
-            Hop::Link(link) => {
-                if let Some(dropped) = self.links[link as usize].offer(now, packet) {
-                    self.recycle(dropped.into_bytes());
-                }
-                self.arm(link);
+    fn forward(&mut self, now: Time, packet: &mut Option<Datagram>) {
+        match (self.network.forward(now, packet), packet.take()) {
+            (Step::On(link), _) => self.arm(link),
+            (Step::Out(due, side), Some(packet)) => {
+                self.data_packets += u64::from(packet.has_payload());
+                self.exits.push_back(Exit { due, side, packet });
             }
-            Hop::Out(side) => {
-                self.measurements.data_packets += u64::from(packet.has_payload());
-                self.exits.push_back(Exit { due: now, side, packet });
-            }
+            (_, packet) => packet.into_iter().for_each(|packet| self.recycle(packet.into_bytes())),
         }
     }
 
     fn arm(&mut self, link: u32) {
-        let next = self.links[link as usize].next_event();
-        if next < Time::MAX {
-            self.timers.arm(link, next);
-        }
+        self.timers.arm(link, self.network.next_event(link));
     }
 
-    fn run_action(&mut self, now: Time, action: LinkAction) {
-        match action {
-            LinkAction::Change { link, change } => {
-                self.plan.links[link].changes[change].make(now, &mut self.links[link]);
-                self.arm(link as u32);
-            }
-            LinkAction::MeasureFrom => {
-                for id in &self.measured {
-                    let link = &mut self.links[id.0];
-                    link.advance(now);
-                    link.start_measuring(now, true);
-                }
-            }
-            LinkAction::Sample => {
-                for &id in &self.measured {
-                    self.measurements.samples.push(LinkSample::of(id, &mut self.links[id.0], now));
-                }
-            }
-            LinkAction::MeasureTo => {
-                for &id in &self.measured {
-                    self.measurements.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
-                }
-            }
-        }
+    pub(crate) fn finish(self) -> Measured {
+        let Self { network, data_packets, .. } = self;
+        Measured { links: network.outcomes, samples: network.samples, data_packets }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum LinkAction {
-    Change { link: usize, change: usize },
-    MeasureFrom,
-    Sample,
-    MeasureTo,
-}
-
-/// The planned changes and measurements of links by time. At the same time changes come first and the end of the
-/// measurement last.
-fn actions(plan: &Plan) -> Vec<(Time, LinkAction)> {
-    let end = Time::ZERO + plan.duration;
-    let mut actions = vec![(Time::ZERO + plan.warmup, LinkAction::MeasureFrom), (end, LinkAction::MeasureTo)];
-    for (link, planned) in plan.links.iter().enumerate() {
-        actions
-            .extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, LinkAction::Change { link, change: n })));
-    }
-    actions.extend(plan.samples().map(|at| (at, LinkAction::Sample)));
-    actions.sort();
-    actions
 }
 
 #[cfg(test)]
@@ -292,7 +216,7 @@ pub(crate) mod tests {
     fn a_late_caller_delays_only_the_exit() {
         let plan = plan();
         let sides = Sides::of(&plan, None).unwrap();
-        let mut network = Network::new(&plan, &sides, None).unwrap();
+        let mut network = Emulation::new(&plan, &sides, None).unwrap();
         let payload = (1000 - HEADER_BYTES - UDP_BYTES) as u16;
         let (from, to) = (sides.address(NodeId(0)), sides.address(NodeId(2)));
         for _ in 0..3 {
@@ -302,10 +226,9 @@ pub(crate) mod tests {
         network.run(ms(1500));
         let exits: Vec<_> = std::iter::from_fn(|| network.exit()).map(|exit| (exit.due, exit.side)).collect();
         assert_eq!(exits, [6, 7, 8].map(|at| (ms(at), Side::B)));
-        let measurements = network.measurements;
-        assert_eq!(measurements.data_packets, 3);
-        assert_eq!(measurements.links.len(), 1);
-        assert!((measurements.links[0].utilization - 0.003).abs() < 1e-9);
-        assert!((measurements.links[0].queue.mean_packets - 0.003).abs() < 1e-9);
+        let measured = network.finish();
+        assert_eq!((measured.data_packets, measured.links.len()), (3, 1));
+        assert!((measured.links[0].utilization - 0.003).abs() < 1e-9);
+        assert!((measured.links[0].queue.mean_packets - 0.003).abs() < 1e-9);
     }
 }

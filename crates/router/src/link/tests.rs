@@ -11,7 +11,7 @@ use crate::loss::Loss;
 use crate::router::Discipline;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
 use crate::transit::trim;
-use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Parcel, PlainLink, Registry, Router};
+use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Offered, Parcel, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
 fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
@@ -31,7 +31,7 @@ fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
 }
 
-fn drain(link: &mut Link<TestParcel, DropTail<TestParcel>>) -> Vec<(Time, u64)> {
+fn drain<R: Router<TestParcel>>(link: &mut Link<TestParcel, R>) -> Vec<(Time, u64)> {
     let mut arrivals = Vec::new();
     while link.next_event() < Time::MAX {
         let now = link.next_event();
@@ -50,7 +50,7 @@ fn ecn_codes_are_kept_or_all_set_to_one() {
         link.set_ecn(passage);
         let mut packet = TestParcel::new(0, 1000);
         packet.set_ecn(Ecn::Ect1);
-        assert_eq!(link.offer(at, packet), None);
+        assert_eq!(link.offer(at, &mut Some(packet), Time::ZERO), Offered::Queued);
         let now = link.next_event();
         link.advance(now);
         link.arrive(now).unwrap().ecn()
@@ -74,9 +74,9 @@ fn ecn_codes_are_kept_or_all_set_to_one() {
 fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
     let mut link = link(Loss::default());
     for flow in 0..3 {
-        assert_eq!(link.offer(ms(0), TestParcel::new(flow, 1000)), None);
+        assert_eq!(link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO), Offered::Queued);
     }
-    assert_eq!(link.router().backlog().packets, 2);
+    assert_eq!(link.router().unwrap().backlog().packets, 2);
     assert_eq!(drain(&mut link), vec![(ms(11), 0), (ms(12), 1), (ms(13), 2)]);
     assert_eq!(link.counts().transmitted_bytes, Bytes::new(3000));
 }
@@ -85,7 +85,7 @@ fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
 fn a_packet_takes_one_event_queued_or_not() {
     let mut link = link(Loss::default());
     for flow in 0..3 {
-        link.offer(ms(5), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(5), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     for arrival in [16, 17, 18].map(ms) {
         assert_eq!(link.next_event(), arrival);
@@ -99,8 +99,8 @@ fn a_packet_takes_one_event_queued_or_not() {
 fn a_packet_offered_finds_the_queue_advanced_to_now() {
     let mut link = link(Loss::default());
     for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
-        link.offer(ms(n), TestParcel::new(1, 1000));
-        assert_eq!(link.router().backlog().packets, waiting);
+        let _ = link.offer(ms(n), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
+        assert_eq!(link.router().unwrap().backlog().packets, waiting);
     }
 }
 
@@ -108,7 +108,7 @@ fn a_packet_offered_finds_the_queue_advanced_to_now() {
 fn a_link_that_is_measured_counts_packets_by_their_kind() {
     let mut link = link(Loss::default());
     for bytes in [1000, 1000, 40, 1000, 40] {
-        link.offer(ms(0), TestParcel::new(1, bytes));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(1, bytes)), Time::ZERO);
     }
     drain(&mut link);
     let counts = link.counts();
@@ -130,7 +130,7 @@ fn the_waits_in_any_queue_add_up_to_its_length_over_time() {
             let bytes = if n % 3 == 0 { 200 } else { 1000 };
             let mut packet = TestParcel::new(n % 2, bytes);
             packet.set_ecn(if n % 2 == 0 { Ecn::Ect0 } else { Ecn::Ect1 });
-            assert_eq!(link.offer(ms(n / 4), packet), None, "{name}");
+            assert_eq!(link.offer(ms(n / 4), &mut Some(packet), Time::ZERO), Offered::Queued, "{name}");
         }
         let end = ms(100);
         link.advance(end);
@@ -146,7 +146,7 @@ fn a_fair_queue_measures_the_wait_of_each_packet() {
     let mut link = behind("fair-queueing", "");
     link.start_measuring(ms(0), true);
     for flow in [0, 0, 0, 0, 0, 1] {
-        link.offer(ms(0), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     link.advance(ms(20));
     let waits = link.waits().unwrap();
@@ -154,59 +154,60 @@ fn a_fair_queue_measures_the_wait_of_each_packet() {
     assert!((waits.p99_s - 0.005).abs() < 0.0002, "{waits:?}");
 }
 
+/// A link that is settled foresees what the same link would do, and hands out packets early where it may.
 #[test]
-fn a_plain_link_delivers_when_a_link_with_a_queue_does() {
-    let packet = TestParcel::new(1, 1000);
-    let mut queueing = link(Loss::default());
-    let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-    let mut plain = PlainLink::new(&config);
-    // Two packets at once: the second one is a packet time later.
-    for (now, arrival) in [(0, 11), (1, 12), (5, 16), (5, 17)] {
-        let at = plain.carry(ms(now), packet.bytes);
-        assert_eq!(at, ms(arrival));
-        plain.put(at, packet);
-        queueing.offer(ms(now), packet);
-    }
-    for (at, flow) in drain(&mut queueing) {
-        assert_eq!(plain.next_event(), at);
-        assert_eq!(plain.arrive(at).map(|packet| packet.flow), Some(flow));
-    }
-    assert!(plain.is_empty());
-}
-
-#[test]
-fn a_link_foresees_what_its_queue_would_do() {
+fn a_settled_link_delivers_the_same_packets_at_the_same_times() {
     let mut random = Stream::from_seed(4);
-    let limited = |packets, bytes: Option<u64>| Config { packets, bytes: bytes.map(Bytes::new) };
-    for config in [limited(None, None), limited(Some(3), None), limited(None, Some(2500))] {
-        let limited_link = || {
-            let router = DropTail::new(&config, ENVIRONMENT, Stream::from_seed(1));
-            let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-            Link::new(config, router, Stream::from_seed(2))
-        };
-        let (mut foreseeing, mut queueing) = (limited_link(), limited_link());
-        foreseeing.foresee(&config);
-        let mut now = ms(0);
+    for (limits, is_measured) in [("", false), ("", true), ("packets = 3", true), ("bytes = '2500 B'", false)] {
+        let (mut settled, mut queueing) =
+            (behind("drop-tail", limits).settle(is_measured), behind("drop-tail", limits));
+        assert!(settled.is_steady() && !queueing.is_steady());
+        assert_eq!(settled.is_plain(), limits.is_empty() && !is_measured);
+        let (mut early, mut now) = (Vec::new(), ms(0));
         for n in 0..1000 {
             if n == 100 {
-                foreseeing.start_measuring(now, true);
+                settled.start_measuring(now, true);
                 queueing.start_measuring(now, true);
             }
             let packet = TestParcel::new(n, 100 + random.below(1500));
-            let foreseen = foreseeing.schedule(now, &packet);
-            if let Some(at) = foreseen {
-                foreseeing.put(at, packet);
-            }
-            assert_eq!(queueing.offer(now, packet).is_none(), foreseen.is_some());
-            assert_eq!(foreseeing.backlog(), queueing.backlog());
+            let before = if n < 500 { now + Duration::from_millis(random.below(20)) } else { Time::ZERO };
+            let is_dropped = match settled.offer(now, &mut Some(packet), before) {
+                Offered::Arrives(at) => {
+                    assert!(at < before && early.last().is_none_or(|(last, _)| *last <= at));
+                    early.push((at, packet.flow));
+                    false
+                }
+                offered => offered != Offered::Queued,
+            };
+            assert_eq!(queueing.offer(now, &mut Some(packet), Time::ZERO) != Offered::Queued, is_dropped);
+            assert!(settled.is_plain() || settled.backlog() == queueing.backlog());
             now += Duration::from_micros(100 * random.below(20));
         }
-        assert_eq!(drain(&mut foreseeing), drain(&mut queueing));
-        foreseeing.advance(ms(9000));
-        let measured = |link: &Link<_, _>| (link.counts(), link.queue().unwrap().summary(ms(9000)), link.waits());
-        assert_eq!(measured(&foreseeing), measured(&queueing));
-        let has_drops = config != Config::default();
-        assert_eq!(foreseeing.counts().dropped > 0, has_drops);
+        assert!((1..500).contains(&early.len()), "{}", early.len());
+        early.extend(drain(&mut settled));
+        early.sort_by_key(|(at, _)| *at);
+        assert_eq!(early, drain(&mut queueing));
+        let end = ms(9000);
+        settled.advance(end);
+        let measured = |link: &Link<_, _>| (link.counts(), link.queue().map(|queue| queue.summary(end)), link.waits());
+        assert!(settled.is_plain() || measured(&settled) == measured(&queueing), "{limits}");
+        assert_eq!(queueing.counts().dropped > 0, !limits.is_empty());
+    }
+}
+
+#[test]
+fn a_link_that_changes_packets_or_times_settles_with_its_queue() {
+    let reordering = Disorder { duplication: 0.1, ..Disorder::default() };
+    let trace = Capacity::Trace(Arc::new(Trace::parse("3\n").unwrap()));
+    let link = || behind("drop-tail", "");
+    let (mut recoded, mut disordered, mut varying) = (link(), link(), link());
+    recoded.set_ecn(EcnPassage::MarksLost);
+    disordered.set_disorder(reordering, |_| Stream::from_seed(1));
+    varying.set_capacity(&trace, LinkStreams::from_seeds(3, 3));
+    for (link, is_steady) in [(recoded, true), (disordered, false), (varying, false), (behind("codel", ""), true)] {
+        let mut link = link.settle(false);
+        assert_eq!((link.is_plain(), link.is_steady()), (false, is_steady), "{link:?}");
+        assert_eq!(link.offer(ms(0), &mut Some(TestParcel::new(1, 1000)), Time::MAX), Offered::Queued);
     }
 }
 
@@ -225,7 +226,7 @@ fn the_memory_of_a_burst_is_returned() {
 fn a_late_caller_does_not_slow_the_link() {
     let mut link = link(Loss::default());
     for flow in 0..3 {
-        link.offer(ms(0), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     let late = ms(1) + Duration::from_micros(300);
     link.advance(late);
@@ -241,9 +242,9 @@ fn a_late_caller_does_not_slow_the_link() {
 #[test]
 fn a_shorter_route_lets_packets_overtake() {
     let mut link = link(Loss::default());
-    link.offer(ms(0), TestParcel::new(1, 1000));
+    let _ = link.offer(ms(0), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
     link.set_delay(Duration::from_millis(2));
-    link.offer(ms(1), TestParcel::new(2, 1000));
+    let _ = link.offer(ms(1), &mut Some(TestParcel::new(2, 1000)), Time::ZERO);
     assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
 }
 
@@ -255,7 +256,7 @@ fn a_link_with_jitter_loses_nothing_and_reorders() {
         Stream::from_seed(purpose.len() as u64)
     });
     for flow in 0..1000 {
-        link.offer(ms(flow), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(flow), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     let arrivals = drain(&mut link);
     assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
@@ -270,10 +271,10 @@ fn a_link_with_jitter_loses_nothing_and_reorders() {
 #[test]
 fn utilization_counts_each_rate_for_as_long_as_it_held() {
     let mut link = link(Loss::default());
-    link.offer(ms(0), TestParcel::new(1, 1000));
+    let _ = link.offer(ms(0), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
     link.start_measuring(ms(1), false);
     link.set_rate(ms(3), Rate::from_bps(16_000_000));
-    link.offer(ms(4), TestParcel::new(1, 1000));
+    let _ = link.offer(ms(4), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
     // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was sent before the measurement.
     assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
 }
@@ -283,7 +284,7 @@ fn random_loss_has_its_rate() {
     for loss in [Loss { per_packet: 0.1, ..Loss::default() }, Loss { per_bit: 1.317e-5, ..Loss::default() }] {
         let mut link = link(loss);
         for n in 0..20_000 {
-            link.offer(ms(n), TestParcel::new(1, 1000));
+            let _ = link.offer(ms(n), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
         }
         let arrived = drain(&mut link).len();
         assert!((17_700..18_300).contains(&arrived), "{arrived}");
@@ -311,15 +312,15 @@ fn the_bytes_of_an_opportunity_have_its_delay() {
     let first = capacity.opportunities(LinkStreams::from_seeds(3, 3)).unwrap().next();
     assert!(first.delay > Duration::ZERO);
     let mut link = varying(&capacity);
-    link.offer(ms(0), TestParcel::new(0, 1000));
+    let _ = link.offer(ms(0), &mut Some(TestParcel::new(0, 1000)), Time::ZERO);
     assert_eq!(drain(&mut link), [(first.at + first.delay, 0)]);
 }
 
 #[test]
 fn a_new_rate_waits_for_the_last_opportunity_of_a_packet() {
     let mut link = traced("10\n20\n");
-    link.offer(ms(5), TestParcel::new(0, 3000));
-    link.offer(ms(5), TestParcel::new(1, 1000));
+    let _ = link.offer(ms(5), &mut Some(TestParcel::new(0, 3000)), Time::ZERO);
+    let _ = link.offer(ms(5), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
     link.advance(ms(12));
     link.set_rate(ms(12), ENVIRONMENT.rate);
     assert_eq!(drain(&mut link), [(ms(20), 0), (ms(21), 1)]);
@@ -329,9 +330,9 @@ fn a_new_rate_waits_for_the_last_opportunity_of_a_packet() {
 fn packets_leave_at_the_opportunities_of_a_trace() {
     let mut link = traced("3\n5\n5\n9\n");
     for flow in 0..5 {
-        link.offer(ms(0), TestParcel::new(flow, 1500));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1500)), Time::ZERO);
     }
-    assert_eq!(link.router().backlog().packets, 5);
+    assert_eq!(link.router().unwrap().backlog().packets, 5);
     assert_eq!(drain(&mut link), [(ms(3), 0), (ms(5), 1), (ms(5), 2), (ms(9), 3), (ms(12), 4)]);
 }
 
@@ -339,7 +340,7 @@ fn packets_leave_at_the_opportunities_of_a_trace() {
 fn small_packets_share_an_opportunity_large_ones_use_several() {
     let mut link = traced("2\n4\n6\n8\n");
     for (flow, bytes) in [500, 600, 1000, 2000, 100].into_iter().enumerate() {
-        link.offer(ms(0), TestParcel::new(flow as u64, bytes));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow as u64, bytes)), Time::ZERO);
     }
     // 1500 bytes each: 500 + 600 + 400 | 600 + 900 | 1100 + 100
     assert_eq!(drain(&mut link), [(ms(2), 0), (ms(2), 1), (ms(4), 2), (ms(6), 3), (ms(6), 4)]);
@@ -348,30 +349,30 @@ fn small_packets_share_an_opportunity_large_ones_use_several() {
 #[test]
 fn opportunities_that_find_the_queue_empty_are_lost() {
     let mut link = traced("2\n4\n6\n8\n");
-    link.offer(ms(0), TestParcel::new(0, 100));
+    let _ = link.offer(ms(0), &mut Some(TestParcel::new(0, 100)), Time::ZERO);
     link.advance(ms(2));
     assert!(link.arrive(ms(2)).is_some());
-    link.offer(ms(2), TestParcel::new(1, 100));
+    let _ = link.offer(ms(2), &mut Some(TestParcel::new(1, 100)), Time::ZERO);
     assert_eq!(drain(&mut link), [(ms(4), 1)]);
-    link.offer(ms(6), TestParcel::new(2, 1500));
+    let _ = link.offer(ms(6), &mut Some(TestParcel::new(2, 1500)), Time::ZERO);
     assert_eq!(drain(&mut link), [(ms(8), 2)]);
 }
 
 #[test]
 fn the_head_of_the_queue_waits_in_the_queue_for_its_opportunity() {
     let mut link = traced("10\n");
-    link.offer(ms(1), TestParcel::new(0, 100));
+    let _ = link.offer(ms(1), &mut Some(TestParcel::new(0, 100)), Time::ZERO);
     link.advance(ms(9));
-    assert_eq!(link.router().backlog().packets, 1);
+    assert_eq!(link.router().unwrap().backlog().packets, 1);
     link.advance(ms(10));
-    assert_eq!(link.router().backlog().packets, 0);
+    assert_eq!(link.router().unwrap().backlog().packets, 0);
 }
 
 #[test]
 fn utilization_of_a_trace_counts_its_opportunities() {
     let mut link = traced("2\n4\n6\n8\n");
     link.start_measuring(ms(5), false);
-    link.offer(ms(5), TestParcel::new(0, 1500));
+    let _ = link.offer(ms(5), &mut Some(TestParcel::new(0, 1500)), Time::ZERO);
     link.advance(ms(12));
     // At 6, 8, 10 and 12 ms.
     assert_eq!(link.utilization(ms(12)), 0.25);
@@ -386,7 +387,7 @@ fn a_shaped_link_queues_what_exceeds_its_burst() {
     let mut link = link(Loss::default());
     link.set_capacity(&capacity, LinkStreams::from_seeds(3, 3));
     for flow in 0..6 {
-        link.offer(ms(0), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     assert_eq!(link.rate(), mean);
     let micros = |at: Time| at.as_nanos() / 1000 - 10_000;
@@ -398,17 +399,17 @@ fn a_shaped_link_queues_what_exceeds_its_burst() {
 fn packets_wait_out_an_outage() {
     let mut link = link(Loss::default());
     for flow in 0..3 {
-        link.offer(ms(0), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     // Half of the first packet has left. It leaves completely, the others wait.
     let half = ms(0) + Duration::from_micros(500);
     link.set_rate(half, Rate::ZERO);
     link.start_measuring(half, false);
-    link.offer(ms(40), TestParcel::new(3, 1000));
+    let _ = link.offer(ms(40), &mut Some(TestParcel::new(3, 1000)), Time::ZERO);
     assert_eq!(link.next_event(), ms(11));
     link.advance(ms(11));
     assert_eq!(link.arrive(ms(11)).map(|packet| packet.flow), Some(0));
-    assert_eq!((link.next_event(), link.router().backlog().packets), (Time::MAX, 3));
+    assert_eq!((link.next_event(), link.router().unwrap().backlog().packets), (Time::MAX, 3));
     link.advance(ms(50));
     link.set_rate(ms(50), ENVIRONMENT.rate);
     assert_eq!(drain(&mut link), [(ms(61), 1), (ms(62), 2), (ms(63), 3)]);
@@ -419,7 +420,7 @@ fn packets_wait_out_an_outage() {
 fn an_outage_shorter_than_a_packet_delays_nothing() {
     let mut link = link(Loss::default());
     for flow in 0..2 {
-        link.offer(ms(0), TestParcel::new(flow, 1000));
+        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
     }
     for (micros, rate) in [(100, Rate::ZERO), (200, Rate::ZERO), (300, ENVIRONMENT.rate)] {
         link.set_rate(ms(0) + Duration::from_micros(micros), rate);
@@ -444,7 +445,7 @@ fn every_router_survives_an_outage() {
                 arrived[n as usize / 3000] += 1;
             }
             if n % 2 == 0 {
-                link.offer(now, TestParcel::new(n % 7, 1000).capable());
+                let _ = link.offer(now, &mut Some(TestParcel::new(n % 7, 1000).capable()), Time::ZERO);
             }
         }
         let [before, during, after] = arrived;

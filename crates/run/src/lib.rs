@@ -1,0 +1,27 @@
+//! What every world does with a plan, without clocks, sockets and buffers.
+//!
+//! ```text
+//!                      plan
+//!        ┌──────────────┼───────────────┐
+//!    Timetable        Network         Flows ──── applications (`workload`)
+//!    what is due      links, paths,     │
+//!    and when         their meters    Host port: our endpoint, the kernel's sockets, another stack
+//!        └──────────────┼───────────────┘
+//!                     world: the time, and what moves packets between hosts and network
+//! ```
+//!
+//! A world gives the time with every call. It runs the entries of the [`Timetable`] when they are due, moves packets
+//! through the [`Network`] and tells [`Flows`] when a [`Host`] may have events. So a meter or a workload works in every
+//! world.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod flows;
+mod host;
+mod network;
+mod timetable;
+
+pub use flows::{FlowResults, Flows, Site};
+pub use host::{Event, Host, Opening, Pace, PacketHost, Sent};
+pub use network::{Hop, HopId, Network, Routed, Step};
+pub use timetable::{Entry, Timetable};

@@ -1,0 +1,174 @@
+//! A host of another stack behind the host port: packets of its own format, a clock of its own, no controller of ours.
+
+mod common;
+
+use std::collections::VecDeque;
+
+use common::Dumbbell;
+use rampmeter_run::{Event, Host, Opening, Pace, PacketHost, Sent};
+use rampmeter_scenario::{FlowOutcome, Outcome, Plan, RunProgress};
+use rampmeter_sim::{InTransit, PathId, Pool, Simulated};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+use rampmeter_workload::{End, Path};
+
+/// What it sends at, in datagrams of [`SIZE`] bytes of UDP payload, of which eight are its header.
+const RATE: Rate = Rate::from_bps(4_000_000);
+const SIZE: usize = 1000;
+const DATA: u64 = SIZE as u64 - 8;
+
+/// Sends a flow's stream at a constant rate, and repeats nothing. Its header is the offset of the data. The peer answers
+/// the first packet; then the flow is open.
+#[derive(Debug, Default)]
+struct ConstantRate {
+    flow: u32,
+    path: PathId,
+    is_open: bool,
+    written: u64,
+    sent: u64,
+    packets: u64,
+    next: Option<Time>,
+    arrived: u64,
+    answer: Option<PathId>,
+    events: VecDeque<Event<u32>>,
+}
+
+impl Host for ConstantRate {
+    type Id = u32;
+    type Address = PathId;
+
+    fn open(&mut self, now: Time, opening: &Opening<PathId>) -> Option<u32> {
+        (self.flow, self.path, self.next) = (opening.flow, opening.to, Some(now));
+        Some(opening.flow)
+    }
+
+    fn write(&mut self, _: Time, _: u32, bytes: u64) {
+        self.written += bytes;
+    }
+
+    fn finish(&mut self, _: Time, _: u32) {}
+
+    fn stop(&mut self, _: Time, _: u32) {
+        self.written = self.sent;
+    }
+
+    fn read(&mut self, _: Time, _: u32, _: Bytes) -> Option<(Bytes, bool)> {
+        Some((Bytes::new(self.arrived), false))
+    }
+
+    fn path(&self, _: Time, _: u32) -> Path {
+        Path::default()
+    }
+
+    fn poll_event(&mut self) -> Option<Event<u32>> {
+        self.events.pop_front()
+    }
+
+    fn pace(&self, _: u32) -> Option<Pace> {
+        Some(Pace { window: None, rate: Some(RATE) })
+    }
+
+    fn sent(&self, _: u32) -> Option<Sent> {
+        Some(Sent { packets: self.packets, ..Sent::default() })
+    }
+}
+
+impl PacketHost for ConstantRate {
+    type Packet = InTransit;
+    type Shared = Pool;
+
+    fn receive(&mut self, _: Time, mut packet: InTransit, pool: &mut Pool) {
+        let (path, flow) = packet.route();
+        let contents = packet.take_foreign().expect("its own packets only");
+        pool.recycle(packet);
+        if contents.is_empty() {
+            self.is_open = true;
+            self.events.push_back(Event::Opened(flow));
+            return;
+        }
+        let offset = u64::from_be_bytes(contents[..8].try_into().unwrap());
+        if offset == 0 {
+            self.answer = Some(path ^ 1);
+            self.flow = flow;
+            self.events.push_back(Event::Accepted(flow, flow));
+        }
+        self.arrived += (contents.len() as u64) - 8;
+        self.events.push_back(Event::Readable(flow, End::Receiver));
+    }
+
+    fn transmit(&mut self, now: Time, pool: &mut Pool) -> Option<InTransit> {
+        if let Some(path) = self.answer.take() {
+            return Some(pool.foreign(self.flow, path, Vec::new(), 0, Ecn::NotEct));
+        }
+        let next = self.next.filter(|next| *next <= now)?;
+        let data = DATA.min(self.written - self.sent);
+        if data == 0 {
+            self.next = None;
+            return None;
+        }
+        let mut contents = self.sent.to_be_bytes().to_vec();
+        contents.resize(8 + data as usize, 0);
+        (self.sent, self.packets) = (self.sent + data, self.packets + 1);
+        self.next = Some(next + RATE.time_to_send(Bytes::new(SIZE as u64)));
+        Some(pool.foreign(self.flow, self.path, contents, data as u16, Ecn::NotEct))
+    }
+
+    fn deadline(&self) -> Time {
+        self.next.unwrap_or(Time::MAX)
+    }
+
+    fn on_deadline(&mut self, _: Time) {}
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let hosts = |_, _, _| ConstantRate::default();
+    Simulated.run_hosts(plan, &RunProgress::default(), hosts).unwrap()
+}
+
+/// A transfer of `size` over a bottleneck of this rate.
+fn transfer(bottleneck: &'static str) -> (Plan, FlowOutcome, Outcome) {
+    let traffic = r#"size = "992 kB", arrivals = { count = 1 }"#;
+    let plan = Dumbbell { bottleneck, traffic, drain: "10 s", ..Dumbbell::default() }.plan();
+    let outcome = run(&plan);
+    (plan, outcome.flows[0], outcome)
+}
+
+#[test]
+fn a_constant_rate_sender_takes_the_time_of_its_packets() {
+    let (_, flow, outcome) =
+        transfer(r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 20 }"#);
+    assert_eq!((flow.delivered, flow.sent_packets, outcome.data_packets), (Bytes::new(992_000), 1000, 1000));
+    // 999 gaps of 2 ms; the last packet takes 10 ms, and 1028 bytes at 8 Mb/s.
+    let expected = Duration::from_millis(1998 + 10) + Duration::from_micros(1028);
+    assert_eq!(flow.fct, Some(expected));
+}
+
+#[test]
+fn a_bottleneck_of_half_the_rate_drops_half_of_the_packets() {
+    let (plan, flow, outcome) =
+        transfer(r#"rate = "2 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 20 }"#);
+    assert_eq!(flow.fct, None, "it repeats nothing");
+    let share = flow.delivered.as_f64() / 992_000.0;
+    // Of 1028 bytes a packet; the queue of 20 packets is emptied after the last.
+    assert!((share - (1000.0 / 1028.0 / 2.0 + 0.02)).abs() < 0.005, "{share}");
+    let counts = outcome.links[0].counts;
+    assert_eq!(counts.offered_data, 1000);
+    assert_eq!(Bytes::new((1000 - counts.dropped) * DATA), flow.delivered);
+    assert_eq!(run(&plan), outcome, "the same plan gives the same outcome");
+}
+
+#[test]
+fn a_foreign_flow_is_measured_and_stopped_like_any_other() {
+    let plan = Dumbbell {
+        duration: "4 s",
+        warmup: "1 s",
+        bottleneck: r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "codel" }"#,
+        traffic: r#"arrivals = { count = 1 }, duration = "3 s""#,
+        more: "[meters]\nseries = \"1 s\"",
+        ..Dumbbell::default()
+    }
+    .plan();
+    let outcome = run(&plan);
+    let measured = outcome.flows[0].delivered_measured.as_f64();
+    assert!((measured / (2.0 * 500.0 * DATA as f64) - 1.0).abs() < 0.01, "two seconds at 500 packets: {measured}");
+    assert_eq!(outcome.series.flows.last().map(|sample| sample.rate), Some(Some(RATE)));
+}
