@@ -110,7 +110,9 @@ impl<'a> Emulation<'a> {
             let at = self.next_event();
             if let Some((at, entry)) = self.timetable.due(at) {
                 let changed = self.network.run(at, entry);
-                changed.into_iter().for_each(|link| self.arm(link));
+                if let Some(link) = changed {
+                    self.arm(link);
+                }
             } else if let Some(link) = self.timers.due(at) {
                 self.wake(at, link);
             }

@@ -139,7 +139,7 @@ impl<'a> Kernel<'a> {
     }
 
     fn on_ready(&mut self, word: Word, ready: EpollFlags) -> io::Result<()> {
-        if word & 3 == 0 {
+        if word.trailing_zeros() >= 2 {
             return self.accept((word >> 2) as usize);
         }
         let (flow, end) = flow_end(word);

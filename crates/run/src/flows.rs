@@ -91,7 +91,7 @@ pub struct Flows<'a, H: Host> {
     plan: &'a Plan,
     /// The hosts.
     pub sites: Vec<Site<H>>,
-    flows: Vec<Flow<H::Id>>,
+    all: Vec<Flow<H::Id>>,
     pending: usize,
     is_over: bool,
     samples: Vec<FlowSample>,
@@ -119,12 +119,12 @@ impl<'a, H: Host> Flows<'a, H> {
                 report: None,
             }
         };
-        let flows: Vec<_> = (0..plan.flows.len()).map(flow).collect();
+        let all: Vec<_> = (0..plan.flows.len()).map(flow).collect();
         Self {
             plan,
             sites: hosts.into_iter().map(|host| Site { host, alarms: Alarms::default() }).collect(),
-            pending: flows.iter().filter(|flow| flow.pending).count(),
-            flows,
+            pending: all.iter().filter(|flow| flow.pending).count(),
+            all,
             is_over: false,
             samples: Vec::new(),
             degraded: Vec::new(),
@@ -144,7 +144,7 @@ impl<'a, H: Host> Flows<'a, H> {
 
     /// The place of a flow's host in the list.
     pub fn place(&self, flow: u32, end: End) -> u32 {
-        self.flows[flow as usize].ends[end as usize].host
+        self.all[flow as usize].ends[end as usize].host
     }
 
     fn host(&mut self, flow: u32, end: End) -> &mut H {
@@ -165,7 +165,7 @@ impl<'a, H: Host> Flows<'a, H> {
         let opening = Opening { flow, to, carrier, share: self.plan.share(planned), uses_share };
         self.host(flow, End::Receiver).expect(&opening);
         let id = self.host(flow, End::Sender).open(now, &opening);
-        let starting = &mut self.flows[flow as usize];
+        let starting = &mut self.all[flow as usize];
         starting.start = Some(now);
         let sender = &mut starting.ends[End::Sender as usize];
         sender.id = id;
@@ -178,7 +178,7 @@ impl<'a, H: Host> Flows<'a, H> {
 
     /// Stops a flow's application.
     pub fn stop(&mut self, now: Time, flow: u32) {
-        let stopping = &mut self.flows[flow as usize];
+        let stopping = &mut self.all[flow as usize];
         stopping.report(now);
         stopping.application.on_stop(now);
         for (end, of) in End::ALL.into_iter().zip(&stopping.ends) {
@@ -215,7 +215,7 @@ impl<'a, H: Host> Flows<'a, H> {
     fn on_alarms(&mut self, now: Time, place: u32) {
         while let Some(key) = self.sites[place as usize].alarms.due(now) {
             let (flow, end) = (key >> 1, End::ALL[(key & 1) as usize]);
-            let reply = self.flows[flow as usize].application.on_deadline(now, end);
+            let reply = self.all[flow as usize].application.on_deadline(now, end);
             self.carry_out(now, flow, end, reply);
         }
     }
@@ -225,16 +225,16 @@ impl<'a, H: Host> Flows<'a, H> {
             Event::Readable(flow, end) => self.read(now, flow, end),
             Event::Opened(flow) => {
                 let traffic = &self.plan.traffic[self.plan.flows[flow as usize].traffic];
-                let id = self.flows[flow as usize].ends[End::Sender as usize].id;
+                let id = self.all[flow as usize].ends[End::Sender as usize].id;
                 let id = id.filter(|_| traffic.workload.uses_share());
                 let path = id.map(|id| self.sites[place as usize].host.path(now, id));
                 self.notify(now, flow, End::Sender, &Happened::Opened(path.unwrap_or_default()));
             }
             Event::Accepted(flow, id) => {
-                self.flows[flow as usize].ends[End::Receiver as usize].id = Some(id);
+                self.all[flow as usize].ends[End::Receiver as usize].id = Some(id);
                 self.notify(now, flow, End::Receiver, &Happened::Opened(Path::default()));
             }
-            Event::Datagram(flow, bytes) => self.flows[flow as usize].ends[End::Receiver as usize].read += bytes,
+            Event::Datagram(flow, bytes) => self.all[flow as usize].ends[End::Receiver as usize].read += bytes,
             Event::ShareChanged(flow, path) => self.notify(now, flow, End::Sender, &Happened::ShareChanged(path)),
             Event::Degraded(flow, why, fault) => {
                 let flow = flow as usize;
@@ -243,7 +243,7 @@ impl<'a, H: Host> Flows<'a, H> {
                 self.failure = self.failure.take().or(failure);
             }
             Event::Closed(flow, id, sent) => {
-                let closing = &mut self.flows[flow as usize];
+                let closing = &mut self.all[flow as usize];
                 let sender = &closing.ends[End::Sender as usize];
                 if sender.host == place && sender.id == Some(id) {
                     closing.sent = *sent;
@@ -255,7 +255,7 @@ impl<'a, H: Host> Flows<'a, H> {
 
     /// The application at one end reads the stream bytes that have arrived.
     fn read(&mut self, now: Time, flow: u32, end: End) {
-        let this = &mut self.flows[flow as usize].ends[end as usize];
+        let this = &mut self.all[flow as usize].ends[end as usize];
         let Some(id) = this.id else { return };
         let host = &mut self.sites[this.host as usize].host;
         let Some((total, ended)) = host.read(now, id, this.read) else { return };
@@ -266,7 +266,7 @@ impl<'a, H: Host> Flows<'a, H> {
     /// Reports an event to a flow's application.
     #[inline]
     fn notify(&mut self, now: Time, flow: u32, end: End, event: &Happened) {
-        let reply = self.flows[flow as usize].application.on_event(now, end, event);
+        let reply = self.all[flow as usize].application.on_event(now, end, event);
         self.carry_out(now, flow, end, reply);
     }
 
@@ -277,13 +277,13 @@ impl<'a, H: Host> Flows<'a, H> {
         if reply != Reply::NONE {
             self.act(now, flow, end, reply);
         }
-        let acting = &self.flows[flow as usize];
+        let acting = &self.all[flow as usize];
         let alarms = &mut self.sites[acting.ends[end as usize].host as usize].alarms;
         alarms.set(alarm(flow, end), acting.application.deadline(end));
     }
 
     fn act(&mut self, now: Time, flow: u32, end: End, reply: Reply) {
-        let acting = &mut self.flows[flow as usize];
+        let acting = &mut self.all[flow as usize];
         let this = &acting.ends[end as usize];
         let host = &mut self.sites[this.host as usize].host;
         if let Some(id) = this.id {
@@ -308,13 +308,13 @@ impl<'a, H: Host> Flows<'a, H> {
 
     /// The run no longer waits for a flow.
     fn complete(&mut self, flow: u32) {
-        self.pending -= usize::from(std::mem::take(&mut self.flows[flow as usize].pending));
+        self.pending -= usize::from(std::mem::take(&mut self.all[flow as usize].pending));
     }
 
     /// Runs an entry of the timetable, if it measures flows.
     pub fn run(&mut self, now: Time, entry: Entry) {
         match entry {
-            Entry::MeasureFrom => self.flows.iter_mut().for_each(|flow| flow.before = flow.delivered()),
+            Entry::MeasureFrom => self.all.iter_mut().for_each(|flow| flow.before = flow.delivered()),
             Entry::MeasureTo => self.measure_to(now),
             Entry::Sample => self.sample(now),
             Entry::Change(..) | Entry::Start(_) | Entry::Stop(_) => {}
@@ -323,14 +323,14 @@ impl<'a, H: Host> Flows<'a, H> {
 
     fn measure_to(&mut self, now: Time) {
         self.is_over = true;
-        for flow in &mut self.flows {
+        for flow in &mut self.all {
             flow.measured = flow.delivered().saturating_sub(flow.before);
             flow.report(now);
         }
     }
 
     fn sample(&mut self, at: Time) {
-        for (index, flow) in self.flows.iter().enumerate() {
+        for (index, flow) in self.all.iter().enumerate() {
             let sender = &flow.ends[End::Sender as usize];
             let measured = self.plan.traffic[self.plan.flows[index].traffic].measured;
             let pace = sender.id.filter(|_| measured).and_then(|id| self.sites[sender.host as usize].host.pace(id));
@@ -364,7 +364,7 @@ impl<'a, H: Host> Flows<'a, H> {
                 report: flow.report.unwrap_or_default(),
             }
         };
-        let flows = std::mem::take(&mut self.flows).into_iter().enumerate().map(outcome).collect();
+        let flows = std::mem::take(&mut self.all).into_iter().enumerate().map(outcome).collect();
         FlowResults { flows, samples: self.samples, degraded: self.degraded }
     }
 }

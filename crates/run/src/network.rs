@@ -164,7 +164,9 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
                 Offered::Queued => return Step::On(link),
                 Offered::Arrives(at) => {
                     now = at;
-                    packet.iter_mut().for_each(|moved| moved.skip(1));
+                    if let Some(moved) = packet {
+                        moved.skip(1);
+                    }
                 }
             }
         }
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_on_ahead_of_time_only_where_hosts_alone_can_notice() {
+    fn packets_go_on_ahead_only_where_hosts_alone_can_notice() {
         let plan = plan();
         let (mut world, _) = World::new(&plan);
         let ahead = |world: &World<'_>| -> Vec<&str> {

@@ -68,7 +68,8 @@ impl Timetable {
 
     /// Takes the next entry that is due by `now`, with its time.
     pub fn due(&mut self, now: Time) -> Option<(Time, Entry)> {
-        self.entries.pop_if(|(at, _)| *at <= now)
+        self.entries.last().filter(|(at, _)| *at <= now)?;
+        self.entries.pop()
     }
 }
 

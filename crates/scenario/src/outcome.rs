@@ -147,7 +147,7 @@ impl LinkOutcome {
             queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
             counts: link.counts(),
             waits: link.waits(),
-            delays: link.router().and_then(|router| router.delays()),
+            delays: link.router().and_then(rampmeter_router::Router::delays),
         }
     }
 }

@@ -299,24 +299,27 @@ pub struct Pool {
 }
 
 /// A packet that has not departed: no position, no contents.
-const EMPTY: InTransit = InTransit {
-    hop: HopId::MIN,
-    path: 0,
-    options: None,
-    flow: 0,
-    bytes: 0,
-    connection: 0,
-    number: 0,
-    sequence: 0,
-    acknowledgement: 0,
-    window: 0,
-    payload: 0,
-    source: NodeNumber([0; 3]),
-    destination: NodeNumber([0; 3]),
-    body: Cell::new(Body::Bare),
-    ends: 0,
-    ecn: 0,
-};
+#[inline]
+const fn empty() -> InTransit {
+    InTransit {
+        hop: HopId::MIN,
+        path: 0,
+        options: None,
+        flow: 0,
+        bytes: 0,
+        connection: 0,
+        number: 0,
+        sequence: 0,
+        acknowledgement: 0,
+        window: 0,
+        payload: 0,
+        source: NodeNumber([0; 3]),
+        destination: NodeNumber([0; 3]),
+        body: Cell::new(Body::Bare),
+        ends: 0,
+        ecn: 0,
+    }
+}
 
 impl Pool {
     /// The packet with the current header, and `flow`.
@@ -347,7 +350,7 @@ impl Pool {
             body: Cell::new(Body::Segment(header.kind)),
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
-            ..EMPTY
+            ..empty()
         }
     }
 
@@ -373,7 +376,7 @@ impl Pool {
             payload: message.payload,
             body: Cell::new(body),
             ecn: message.ecn.bits(),
-            ..EMPTY
+            ..empty()
         }
     }
 
@@ -382,7 +385,7 @@ impl Pool {
     pub fn foreign(&mut self, flow: u32, path: PathId, contents: Vec<u8>, payload: u16, ecn: Ecn) -> InTransit {
         let bytes = (contents.len() + UDP_BYTES) as u32;
         let options = Some(self.extra(Extra::Foreign(contents)));
-        InTransit { path, options, flow, bytes, payload, body: Cell::new(Body::Extra), ecn: ecn.bits(), ..EMPTY }
+        InTransit { path, options, flow, bytes, payload, body: Cell::new(Body::Extra), ecn: ecn.bits(), ..empty() }
     }
 
     /// `leaving` in an island's header, on `path`; its flow is `flow`.
@@ -390,14 +393,14 @@ impl Pool {
         let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
         let options = Some(self.extra(Extra::Wrapped(number, inner)));
-        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ecn: code.bits(), ..EMPTY }
+        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ecn: code.bits(), ..empty() }
     }
 
     /// An egress's answer for the aggregate `flow`, on `path`.
     pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId) -> InTransit {
         let options = Some(self.extra(Extra::Answer(answer)));
         let bytes = EgressFeedback::BYTES as u32;
-        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ..EMPTY }
+        InTransit { path, options, flow, bytes, body: Cell::new(Body::Extra), ..empty() }
     }
 
     /// A box that contains only `content`.

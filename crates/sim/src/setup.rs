@@ -32,7 +32,9 @@ impl<'a, H: SimulatedHost> Simulation<'a, H> {
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(aggregate).collect();
         let nodes = hosts.nodes();
         let mut at_node = vec![0; plan.nodes.len()];
-        nodes.iter().for_each(|node| at_node[node.0] += 1);
+        for node in &nodes {
+            at_node[node.0] += 1;
+        }
         // Other hosts at the node would share the host's links.
         let may_be_ahead = |NodeId(node): NodeId| at_node[node] == 1 && plan.nodes[node].stalls.is_none();
         network.look_ahead(|place| matches!(place, Place::Host(host) if may_be_ahead(nodes[host as usize])));
