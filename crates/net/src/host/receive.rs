@@ -9,7 +9,7 @@ use rampmeter_wire::{CM_VERSION, Kind, Packet, cm_decode, decode, decode_first};
 use super::{BATCHES_A_RUN, Event, Host};
 use crate::clock::Clock;
 use crate::peer::Peer;
-use crate::socket::ReceiveBatch;
+use crate::socket::{Datagram, ReceiveBatch};
 
 impl<C: Controller> Host<C> {
     /// Receives packets. True if there may be more.
@@ -28,7 +28,7 @@ impl<C: Controller> Host<C> {
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 for bytes in packets {
                     self.received_bytes += bytes.len() as u64;
-                    self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
+                    self.on_datagram(now, &datagram, arrived_at, bytes);
                 }
                 self.acknowledge(now);
                 if self.outgoing.is_full() {
@@ -43,7 +43,8 @@ impl<C: Controller> Host<C> {
         true
     }
 
-    fn on_datagram(&mut self, now: Time, from: SocketAddr, ecn: Ecn, arrived_at: Time, bytes: &mut [u8]) {
+    fn on_datagram(&mut self, now: Time, datagram: &Datagram, arrived_at: Time, bytes: &mut [u8]) {
+        let (from, ecn) = (datagram.from, datagram.ecn);
         let Some(sessions) = &mut self.sessions else {
             return self.on_clear_datagram(now, from, ecn, arrived_at, bytes);
         };
@@ -51,6 +52,7 @@ impl<C: Controller> Host<C> {
         let address = opened.as_ref().and_then(|opened| sessions.first_address(opened.session));
         self.on_session_events(now);
         let (Some(opened), Some(address)) = (opened, address) else { return };
+        self.socket.on_authentic(from, datagram.to);
         let peer = Peer::session(opened.session, address);
         let mut rest = &bytes[opened.bytes];
         while let Ok((packet, payload, others)) = decode_first(rest) {

@@ -51,12 +51,22 @@ pub struct Socket {
     inner: UdpSocket,
     /// Whether the kernel and the interface separate the packets of a buffer.
     segments: bool,
-    /// The local addresses that peers have last sent to: answers come from there. Only of a socket that is bound to all
+    /// The local addresses that peers have sent to: answers come from there. Only of a socket that is bound to all
     /// addresses.
-    asked: Option<RefCell<BTreeMap<SocketAddr, IpAddr>>>,
+    asked: Option<RefCell<BTreeMap<SocketAddr, Asked>>>,
 }
 
-/// The maximum number of peers whose local addresses are known. Beyond it, all are discarded until their next packets.
+/// The local address that a peer has sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    address: IpAddr,
+    /// The packet was opened with the peer's keys. Packets that were not do not change the address: anybody can write
+    /// the peer's address on them.
+    is_authentic: bool,
+}
+
+/// The maximum number of peers whose local addresses are known. Beyond it, those without an authentic packet are
+/// discarded until their next packets.
 const MAX_ASKED: usize = 1 << 16;
 
 /// Packets to send, oldest first.
@@ -168,6 +178,8 @@ struct Arrival {
 /// The metadata of a received packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram {
+    /// The local address that it was sent to, if the socket is bound to all.
+    pub(crate) to: Option<IpAddr>,
     pub(crate) from: SocketAddr,
     pub(crate) ecn: Ecn,
     /// The kernel's receive timestamp, in nanoseconds on the wall clock.
@@ -315,7 +327,7 @@ impl Socket {
             first += packets;
             let bytes = &batch.bytes[head.start..batch.packets[first - 1].end];
             let name_len = addresses[count].write(head.to);
-            let from = self.asked.as_ref().and_then(|asked| asked.borrow().get(&head.to).copied());
+            let from = self.asked.as_ref().and_then(|asked| asked.borrow().get(&head.to).map(|asked| asked.address));
             let control_len = controls[count].write(head.to, head.ecn, segment, from);
             buffers[count] = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             ends[count] = first;
@@ -372,20 +384,36 @@ impl Socket {
                 continue; // larger than the packets of any connection
             }
             let Received { ecn, stamp, segment, to } = controls[index].read(&message.msg_hdr);
-            if let (Some(asked), Some(to)) = (&self.asked, to) {
-                let mut asked = asked.borrow_mut();
-                if asked.get(&from) != Some(&to) {
-                    if asked.len() >= MAX_ASKED {
-                        asked.clear();
-                    }
-                    asked.insert(from, to);
-                }
+            if let Some(address) = to {
+                self.answer_from(from, Asked { address, is_authentic: false });
             }
             let len = message.msg_len as usize;
             let segment = segment.unwrap_or(len).max(1);
-            batch.arrivals.push(Arrival { datagram: Datagram { from, ecn, stamp }, index, len, segment });
+            batch.arrivals.push(Arrival { datagram: Datagram { from, to, ecn, stamp }, index, len, segment });
         }
         Ok(got as usize == BUFFERS)
+    }
+
+    /// A packet of `peer` to the local address `to` was opened with the peer's keys.
+    pub(crate) fn on_authentic(&self, peer: SocketAddr, to: Option<IpAddr>) {
+        if let Some(address) = to {
+            self.answer_from(peer, Asked { address, is_authentic: true });
+        }
+    }
+
+    fn answer_from(&self, peer: SocketAddr, now: Asked) {
+        let Some(all) = &self.asked else { return };
+        let mut all = all.borrow_mut();
+        let before = all.get(&peer);
+        if before == Some(&now) || before.is_some_and(|before| before.is_authentic && !now.is_authentic) {
+            return;
+        }
+        if all.len() >= MAX_ASKED {
+            all.retain(|_, asked| asked.is_authentic);
+        }
+        if all.len() < MAX_ASKED {
+            all.insert(peer, now);
+        }
     }
 }
 

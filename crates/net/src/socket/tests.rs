@@ -209,3 +209,33 @@ fn answers_come_from_the_address_that_was_asked() {
         }
     }
 }
+
+#[test]
+fn a_forged_source_does_not_change_where_answers_come_from() {
+    let mut server = Socket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+    let port = server.local_address().unwrap().port();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+    let mut answered_from = |to: &str, is_authentic: bool| {
+        client.send_to(b"question", (to, port)).unwrap();
+        let question = loop {
+            if let Some(question) = receive_all(&server).pop() {
+                break question;
+            }
+        };
+        if is_authentic {
+            server.on_authentic(question.1.from, question.1.to);
+        }
+        let mut out = SendBatch::default();
+        out.push(Ecn::Ect0, |bytes| {
+            bytes.extend(b"answer");
+            Some(question.1.from)
+        });
+        assert!(matches!(server.send(&mut out), SendResult::Done));
+        client.recv_from(&mut [0; 100]).unwrap().1.ip().to_string()
+    };
+    assert_eq!(["127.0.0.2", "127.0.0.3"].map(|to| answered_from(to, false)), ["127.0.0.2", "127.0.0.3"]);
+    assert_eq!(answered_from("127.0.0.4", true), "127.0.0.4");
+    assert_eq!(answered_from("127.0.0.5", false), "127.0.0.4", "anybody may have sent it");
+    assert_eq!(answered_from("127.0.0.6", true), "127.0.0.6");
+}

@@ -101,7 +101,8 @@ impl Sessions {
         let Stage::Open(sealer, opener) = &mut session.stage else { return };
         let Some(mut asked) = session.renewal.asked.take() else { return };
         if asked.0.read(message).is_none() {
-            return; // the responder of an authentic packet writes none
+            session.renewal.asked = Some(asked); // forged by somebody who has the session's keys: wait for the peer's
+            return;
         }
         let (own, peers) = asked.0.keys();
         sealer.renew(Key::new(sealer.suite(), &own));
