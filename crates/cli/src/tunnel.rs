@@ -247,7 +247,7 @@ async fn serve(
     print_refused_threads(server.refused_threads());
     let (address, key) = (server.address(), server.key());
     println!("tunnel on {address}");
-    println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address));
+    println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address, &args.name));
     let rules = server.rules();
     let reload = move || {
         let read = authorized(&path).map_err(Failure::from).and_then(|keys| Ok((keys, allowed(&patterns)?)));

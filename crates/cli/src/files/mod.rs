@@ -47,10 +47,15 @@ pub(crate) fn key_file(given: Option<&PathBuf>) -> Result<PathBuf, KeyError> {
     given.map_or_else(keys::default_key, |path| Ok(path.clone()))
 }
 
-/// How a server that listens on `address` is reached: by a name that only its operator knows, if it listens on all
+/// How a server that listens on `address` is reached: by the first of its `names`, which it demands from clients; without
+/// names, by one that only its operator knows, if it listens on all
 /// addresses.
-pub(crate) fn reached_at(address: SocketAddr) -> String {
-    if address.ip().is_unspecified() { format!("HOST:{}", address.port()) } else { address.to_string() }
+pub(crate) fn reached_at(address: SocketAddr, names: &[String]) -> String {
+    match names.first() {
+        Some(name) => name.clone(),
+        None if address.ip().is_unspecified() => format!("HOST:{}", address.port()),
+        None => address.to_string(),
+    }
 }
 
 /// HOST:PORT. The host's name is looked up when the command begins: a failure of that is none of the command line.
@@ -88,8 +93,10 @@ mod tests {
 
     #[test]
     fn a_server_on_all_addresses_is_reached_by_its_name() {
-        let at = |text: &str| reached_at(text.parse().unwrap());
+        let at = |text: &str| reached_at(text.parse().unwrap(), &[]);
         assert_eq!(["0.0.0.0:7267", "[::]:7267", "10.0.0.1:7"].map(at), ["HOST:7267", "HOST:7267", "10.0.0.1:7"]);
+        let names = ["files.example.org:7267".to_owned()];
+        assert_eq!(reached_at("0.0.0.0:7267".parse().unwrap(), &names), names[0]);
     }
 
     #[test]

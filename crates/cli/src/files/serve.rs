@@ -159,7 +159,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     }
     let (address, key) = (server.address(), server.key());
     println!("serving {} on {address} with {}", args.directory.display(), args.controller);
-    let address = reached_at(address);
+    let address = reached_at(address, &args.name);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
     print_refused_threads(server.refused_threads());
     server.run()?;
