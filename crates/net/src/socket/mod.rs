@@ -389,7 +389,7 @@ impl Socket {
             }
             let len = message.msg_len as usize;
             let segment = segment.unwrap_or(len).max(1);
-            batch.arrivals.push(Arrival { datagram: Datagram { from, to, ecn, stamp }, index, len, segment });
+            batch.arrivals.push(Arrival { datagram: Datagram { to, from, ecn, stamp }, index, len, segment });
         }
         Ok(got as usize == BUFFERS)
     }
