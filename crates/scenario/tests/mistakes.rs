@@ -182,6 +182,11 @@ fn every_mistake_names_its_line_and_the_remedy() {
 }
 
 #[test]
+fn web_traffic_has_no_duration() {
+    is_refused("duration = \"3 s\"", "duration = \"3 s\"\nweb = {}", 52, "remove `duration`");
+}
+
+#[test]
 fn settings_beyond_sense_name_their_range() {
     let newreno = "controller = \"newreno\"\nsettings = { initial_window = 1 }";
     for (controller, settings, advice) in [

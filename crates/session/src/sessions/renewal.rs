@@ -1,6 +1,7 @@
-//! Other keys for an open session. Two minutes after the last handshake, if there is something to send, the host that has
-//! opened the session begins another one (Noise's IK) within the session. So a key that leaks, of a session or in what a
-//! stopped process leaves, opens two minutes of packets at most, as with `WireGuard`.
+//! Other keys for an open session. Two minutes after the last handshake, if there is something to send, the host that
+//! has opened the session begins another one (Noise's IK) within the session. So a key that leaks, of a session or in
+//! what a stopped process leaves, opens two minutes of packets, as with `WireGuard`. Unlike there, keys have no maximum
+//! age: while no answer arrives, the old ones go on.
 //!
 //! ```text
 //! initiator   Renewal ──►                                    seals with the new keys ──►
@@ -101,7 +102,7 @@ impl Sessions {
         let Stage::Open(sealer, opener) = &mut session.stage else { return };
         let Some(mut asked) = session.renewal.asked.take() else { return };
         if asked.0.read(message).is_none() {
-            session.renewal.asked = Some(asked); // forged by somebody who has the session's keys: wait for the peer's
+            session.renewal.asked = Some(asked); // somebody who has the session's keys forged it: the peer's may follow
             return;
         }
         let (own, peers) = asked.0.keys();

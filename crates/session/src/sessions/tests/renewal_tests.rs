@@ -62,3 +62,27 @@ fn only_the_key_of_the_session_renews_it() {
     assert_eq!(pair.server.poll_transmit(), None);
     exchange(&mut pair, client, server, &mut 0);
 }
+
+#[test]
+fn a_forged_answer_does_not_end_the_renewal() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    pair.now += Duration::from_secs(130);
+    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
+    while pair.client.poll_transmit().is_some() {} // what asks for other keys is lost
+    assert!(pair.client.slot(client).unwrap().renewal.asked.is_some());
+    let forged = pair
+        .server
+        .slot_mut(server)
+        .unwrap()
+        .seal_frame(Frame::Renewed([0; size_of::<crate::frame::Renewed>()]))
+        .unwrap();
+    assert_eq!(pair.at_client(&forged), None);
+    for _ in 0..3 {
+        pair.now += Duration::from_secs(1);
+        exchange(&mut pair, client, server, &mut 0);
+    }
+    let Stage::Open(sealer, _) = &pair.client.slot(client).unwrap().stage else { panic!("not open") };
+    assert_eq!(sealer.next() >> 22, 1);
+}
