@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Owner, Sharing};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_decode, cm_encode,
     cm_encoded_len,
@@ -133,7 +133,7 @@ struct Host {
     now: Time,
     agent: Agent<u8>,
     manager: Manager<Cm>,
-    random: Stream,
+    random: Random,
     flows: Vec<Flow>,
     peers: Vec<Peer>,
 }
@@ -144,7 +144,7 @@ fuzz_target!(|story: Story| {
         now: Time::from_nanos(1_000_000_000),
         agent: Agent::with_min_timeout(config, Duration::from_millis(story.min_timeout.into())),
         manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() }),
-        random: Stream::from_seed(0),
+        random: Random::from_seed(0),
         flows: Vec::new(),
         peers: (0..PEERS).map(|_| Peer::default()).collect(),
     };
@@ -215,7 +215,7 @@ impl Host {
             }
             Step::Open { to } if self.flows.len() < MAX_FLOWS => {
                 let to = to % PEERS;
-                let make = || Cm::new(&Config::default(), Stream::from_seed(1));
+                let make = || Cm::new(&Config::default(), Random::from_seed(1));
                 let id = self.manager.open(now, Destination(to.into()), make);
                 self.agent.open(now, id, to, PACKET, &mut self.random, &mut self.manager);
                 self.peers[usize::from(to)].known = true;

@@ -18,16 +18,16 @@ use rampmeter_net::ControllerPolicy;
 use rampmeter_transport::{
     Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, Recovery, SendBuffer, State,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Random, Time};
 use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
-type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+type Factory = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;
 
 /// The controllers that clients may choose for their files, and as a server's own one that gets its rate from routers.
 static CONTROLLERS: LazyLock<Vec<Factory>> = LazyLock::new(|| {
     let registry = Registry::default();
     let make_own = registry.factory("fair-share", &toml::Table::new()).expect("it is in the registry");
-    let mut policy = ControllerPolicy::new("fair-share", make_own, &registry, Stream::from_seed(1));
+    let mut policy = ControllerPolicy::new("fair-share", make_own, &registry, Random::from_seed(1));
     let names = registry.list().filter(|(name, _)| policy.select(name).is_ok()).map(|(name, _)| name);
     names.map(|name| registry.factory(name, &toml::Table::new()).expect("it is in the registry")).collect()
 });
@@ -176,11 +176,11 @@ impl Host {
         let mut made = 0;
         let make = move || {
             made += 1;
-            factory(Stream::from_seed(made))
+            factory(Random::from_seed(made))
         };
         Self {
             now: Time::from_nanos(1_000_000_000),
-            endpoint: Endpoint::new(limits, make, Stream::from_seed(0)),
+            endpoint: Endpoint::new(limits, make, Random::from_seed(0)),
             config,
             peers: (0..PEERS).map(|_| Peer::default()).collect(),
             apps: BTreeMap::new(),

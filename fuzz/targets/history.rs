@@ -8,7 +8,7 @@
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use rampmeter_control::{Controller, Path, Registry, Sent};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 
 #[allow(unreachable_pub)]
 #[path = "../../crates/net/src/history/contents.rs"]
@@ -56,7 +56,7 @@ fuzz_target!(|input: Input<'_>| {
 
     let name = if is_paper { "pcp-paper" } else { "pcp" };
     let factory = Registry::default().factory(name, &toml::Table::new()).expect("it is in the registry");
-    let mut controller = factory(Stream::from_seed(1));
+    let mut controller = factory(Random::from_seed(1));
     let mut now = Time::from_nanos(1_000_000_000);
     let micros = |us: u32| Duration::from_micros(us.into());
     let path = Path { idle_for: idle_us.map(micros), ..Path::new(PACKET, micros(rtt_us), Some(history)) };

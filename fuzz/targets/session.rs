@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use rampmeter_session::{Clients, Config, Event, KeyPair, Name, Purpose, Service, SessionId, Sessions, Suite};
-use rampmeter_units::{Duration, Stream, Time};
+use rampmeter_units::{Duration, Random, Time};
 
 const MAX_SESSIONS: usize = 12;
 const MAX_DATAGRAMS: usize = 64;
@@ -62,7 +62,7 @@ struct Story {
 }
 
 fn key(seed: u64) -> KeyPair {
-    KeyPair::generate(&mut Stream::from_seed(seed))
+    KeyPair::generate(&mut Random::from_seed(seed))
 }
 
 fn server(is_listed: bool, seed: u64) -> Sessions {
@@ -70,7 +70,7 @@ fn server(is_listed: bool, seed: u64) -> Sessions {
     let suite = Suite::Aes256Gcm;
     let own = Config::client(key(1), purpose());
     let config = Config { clients, suite, max_sessions: MAX_SESSIONS, max_half_open: 4, ..own };
-    Sessions::new(config, Stream::from_seed(seed))
+    Sessions::new(config, Random::from_seed(seed))
 }
 
 fn purpose() -> Purpose {
@@ -85,7 +85,7 @@ fuzz_target!(|story: Story| {
     let mut now = Time::ZERO;
     let mut restarts = 0;
     let mut hosts =
-        [Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(3)), server(story.is_listed, 4)];
+        [Sessions::new(Config::client(key(2), purpose()), Random::from_seed(3)), server(story.is_listed, 4)];
     let mut names: [Vec<SessionId>; 2] = [Vec::new(), Vec::new()];
     let mut seen: Vec<Vec<u8>> = Vec::new();
     // What each host has sealed and the other one has not opened yet.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use rampmeter_router::Capacity;
 use rampmeter_router::capacity::{LinkStreams, Trace};
-use rampmeter_units::{Duration, Rate, Stream, Time};
+use rampmeter_units::{Duration, Rate, Random, Time};
 
 fuzz_target!(|text: &str| {
     let trace = match Trace::parse(text) {
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
     };
     assert!(trace.period() > Duration::ZERO && trace.mean() < Rate::MAX);
     let opportunities = || {
-        let streams = LinkStreams { shared: Stream::from_seed(1), own: Stream::from_seed(2) };
+        let streams = LinkStreams { shared: Random::from_seed(1), own: Random::from_seed(2) };
         let found = Capacity::Trace(Arc::clone(&trace)).opportunities(streams);
         let mut found = found.expect("a trace has opportunities");
         repeat_with(move || found.next())

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Output};
 use common::{SMALL, Workspace, text};
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, RouterFeedback, Sent};
 use rampmeter_scenario::Registries;
-use rampmeter_units::{Bytes, Rate, Settings, Stream, Time};
+use rampmeter_units::{Bytes, Random, Rate, Settings, Time};
 use serde::Deserialize;
 
 /// What goes wrong once it has got some acknowledgements.
@@ -43,7 +43,7 @@ struct Wrong {
 impl Algorithm for Wrong {
     type Config = Config;
 
-    fn new(config: &Config, _random: Stream) -> Self {
+    fn new(config: &Config, _random: Random) -> Self {
         Self { mistake: config.mistake, packet: Bytes::ZERO, window: 0.0, rate: 1e7, acks: 0 }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Settings, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::History;
@@ -291,7 +291,7 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     const NEEDS_RECEIPTS: Option<&'static str> = None;
 
     /// A controller before [`Controller::on_path`], with its own random stream.
-    fn new(config: &Self::Config, random: Stream) -> Self;
+    fn new(config: &Self::Config, random: Random) -> Self;
 }
 
 #[cfg(test)]

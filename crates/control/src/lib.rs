@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use rampmeter_control::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
-//! use rampmeter_control::units::{Bytes, Duration, Stream, Time};
+//! use rampmeter_control::units::{Bytes, Duration, Random, Time};
 //! use rampmeter_control::{Controller, Path, Registry, newreno};
 //!
 //! #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@
 //!
 //! let registry = Registry::default().add::<Windowed<Gentle>>("gentle", "TCP that reduces its window by a quarter");
 //! let factory = registry.factory("gentle", &"initial_window = 4".parse()?)?;
-//! let mut gentle = factory(Stream::from_seed(1));
+//! let mut gentle = factory(Random::from_seed(1));
 //! gentle.on_path(Time::ZERO, &Path::new(Bytes::new(1500), Duration::from_millis(20), None));
 //! assert_eq!(gentle.window(), Bytes::new(6000));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,64 +39,26 @@
 //! The front page of `rampmeter-sim` simulates it. A controller of another kind implements [`Controller`] directly, as
 //! `examples/my_controller` does.
 //!
-//! To add a controller here, add a file with a type that implements [`Algorithm`], a line in [`registry`] and a row in
+//! `parts` has what several controllers are made of. To add a controller here, add a file in `algorithms` with a type that implements [`Algorithm`], a line in [`registry`] and a row in
 //! `docs/controllers.md`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod check;
+mod algorithms;
 mod controller;
-mod delays;
-mod episode;
 mod fault;
 mod history;
-mod hystart;
-mod line;
-mod marked_share;
-mod pacer;
+mod parts;
 pub mod registry;
-pub mod rules;
-mod search;
-mod slow_start;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod window;
-mod windowed;
 
-pub mod bbr;
-pub mod bbr1;
-pub mod bic;
-pub mod cm;
-pub mod copa;
-pub mod cubic;
-pub mod cubic_2005;
-pub mod dctcp;
-pub mod delivery_rate;
-pub mod fair_share;
-pub mod fast;
-pub mod fixed_rate;
-pub mod hstcp;
-pub mod htcp;
-pub mod ledbat;
-pub mod newreno;
-pub mod pcp;
-pub mod pcp_paper;
-pub mod prague;
-pub mod reno;
-pub mod scalable;
-pub mod scream;
-pub mod stable;
-pub mod vcp;
-pub mod vcp_end_to_end;
-pub mod vcp_plus;
-pub mod vegas;
-pub mod vivace;
-pub mod xcp;
-
+pub use algorithms::*;
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Notice, Path, Sent};
 pub use fault::Fault;
 pub use history::History;
-pub use pacer::Pacer;
+pub use parts::pacer::Pacer;
+pub use parts::{delivery_rate, rules};
 pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 pub use rampmeter_wire::RouterFeedback;

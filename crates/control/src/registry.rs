@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use delegate::delegate;
-use rampmeter_units::{self as units, Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time};
+use rampmeter_units::{self as units, Bytes, Duration, Ecn, Random, Rate, RegistryError, Time};
 
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Notice, Path, Sent};
 
 /// Creates a controller with the given random stream.
-pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+pub type Factory = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;
 
 /// The controllers that a scenario file or the command line can name.
 #[derive(Debug, Clone)]
@@ -168,7 +168,7 @@ mod tests {
         let registry = Registry::default().add::<crate::fixed_rate::FixedRate>("mine", "Mine");
         assert_eq!(["mine", "reno", "renno"].map(|name| registry.has(name)), [true, true, false]);
         let factory = registry.factory("mine", &"rate = '1 Mb/s'".parse().unwrap()).unwrap();
-        assert!(matches!(factory(Stream::from_seed(1)), AnyController::External(_)));
+        assert!(matches!(factory(Random::from_seed(1)), AnyController::External(_)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, MarkCount, Notice, Path, Registry, Sent};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
@@ -183,7 +183,7 @@ fn check_invariants(factory: &Factory, is_pcp: bool) -> Result<(), String> {
     let inputs = (any::<u64>(), 0..86_400_000_000_000_u64, past, events);
     let config = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&inputs, |(seed, time_of_day, past, events)| {
-        let mut controller = factory(Stream::from_seed(seed));
+        let mut controller = factory(Random::from_seed(seed));
         let (mut now, mut number, mut history) = (Time::from_nanos(time_of_day), 0, None);
         controller.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), past));
         for (event, step) in &events {

@@ -14,7 +14,7 @@ use rampmeter_control::fair_share::{Config, FairShare};
 use rampmeter_control::testing::arrived;
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, Registry, Router};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const RATE: Rate = Rate::from_bps(40_000_000);
@@ -87,7 +87,7 @@ struct Network {
 impl Network {
     fn new(transfers: &[(u64, u64)]) -> Self {
         let router = Registry::default().config("fair-share", &toml::Table::new()).unwrap();
-        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
+        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Random::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
         let flow = |&(start, packets): &(u64, u64)| Flow {
             start: ms(start),
@@ -95,10 +95,10 @@ impl Network {
             sent: 0,
             delivered: 0,
             is_open: false,
-            sender: FairShare::new(&Config::default(), Stream::from_seed(1)),
+            sender: FairShare::new(&Config::default(), Random::from_seed(1)),
             finished: None,
         };
-        let link = Link::new(config, router, Stream::from_seed(1));
+        let link = Link::new(config, router, Random::from_seed(1));
         Self { link, flows: transfers.iter().map(flow).collect(), returning: VecDeque::new(), now: Time::ZERO }
     }
 

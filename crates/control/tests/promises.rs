@@ -2,7 +2,7 @@
 
 use rampmeter_control::testing::{PACKET, RTT};
 use rampmeter_control::{AnyController, Controller, Notice, Path, Registry, Sent};
-use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Ecn, Random, Rate, Time};
 
 /// Controllers that space their packets from the first one on.
 const PACED: [&str; 6] = ["bbr", "bbr1", "cm", "fixed-rate", "prague", "vivace"];
@@ -12,7 +12,7 @@ fn all() -> Vec<(String, AnyController)> {
     let registry = Registry::default();
     let start = |name: &str| {
         let settings = if name == "fixed-rate" { "rate = '4 Mb/s'" } else { "" };
-        let mut controller = registry.factory(name, &settings.parse().unwrap()).unwrap()(Stream::from_seed(1));
+        let mut controller = registry.factory(name, &settings.parse().unwrap()).unwrap()(Random::from_seed(1));
         controller.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
         (name.to_owned(), controller)
     };

@@ -16,7 +16,7 @@ use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{
     AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, QueueSummary, Registry,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const RATE: Rate = Rate::from_bps(10_000_000);
@@ -71,7 +71,7 @@ struct Flow {
 
 impl Flow {
     fn new(start: u64, extra_delay: u64, config: &Config) -> Self {
-        let sender = Vcp::new(config, Stream::from_seed(1));
+        let sender = Vcp::new(config, Random::from_seed(1));
         let extra_delay = Duration::from_millis(extra_delay);
         Self { start: second(start), extra_delay, sent: 0, delivered: 0, smoothed_rtt: None, sender }
     }
@@ -108,8 +108,8 @@ impl Network {
     fn new(rate: Rate, settings: &str, flows: Vec<Flow>) -> Self {
         let delay = RTT / 2;
         let router = Registry::default().config("vcp", &settings.parse().unwrap()).unwrap();
-        let router = router.make(Environment { rate, delay }, Stream::from_seed(1));
-        let link = Link::new(LinkConfig { rate, delay, loss: Loss::default() }, router, Stream::from_seed(1));
+        let router = router.make(Environment { rate, delay }, Random::from_seed(1));
+        let link = Link::new(LinkConfig { rate, delay, loss: Loss::default() }, router, Random::from_seed(1));
         let returning = flows.iter().map(|_| VecDeque::new()).collect();
         Self { link, flows, returning, now: Time::ZERO }
     }

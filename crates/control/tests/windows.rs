@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rampmeter_control::testing::{self, PACKET, loss, mark};
 use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Notice, Path, Registry, Sent};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 
 /// The schemes that react once a window of data, with settings for their options.
 const SCHEMES: [(&str, &str); 16] = [
@@ -29,7 +29,7 @@ const SCHEMES: [(&str, &str); 16] = [
 fn started((name, settings): (&str, &str), first: u64) -> AnyController {
     let mut settings: toml::Table = settings.parse().unwrap();
     settings.insert("initial_window".into(), toml::Value::Integer(first as i64));
-    let mut controller = Registry::default().factory(name, &settings).unwrap()(Stream::from_seed(1));
+    let mut controller = Registry::default().factory(name, &settings).unwrap()(Random::from_seed(1));
     controller.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(80), None));
     controller
 }

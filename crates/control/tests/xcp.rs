@@ -13,7 +13,7 @@ use rampmeter_control::testing::arrived;
 use rampmeter_control::xcp::{Config, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Offered, Parcel, Registry, Router};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const RATE: Rate = Rate::from_bps(40_000_000);
@@ -94,16 +94,16 @@ impl Network {
 
     fn paced(flows: &[(u64, u64)], pacing: Pacing) -> Self {
         let router = Registry::default().config("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
-        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
+        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Random::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
         let flow = |&(start, rtt): &(u64, u64)| {
             let rtt = Duration::from_millis(rtt);
-            let mut sender = Xcp::new(&Config { pacing, ..Config::default() }, Stream::from_seed(1));
+            let mut sender = Xcp::new(&Config { pacing, ..Config::default() }, Random::from_seed(1));
             sender.on_path(ms(start), &Path::new(PACKET, rtt, None));
             Flow { start: ms(start), rtt, smoothed_rtt: rtt, sent: 0, delivered: 0, sender }
         };
         Self {
-            link: Link::new(config, router, Stream::from_seed(1)),
+            link: Link::new(config, router, Random::from_seed(1)),
             flows: flows.iter().map(flow).collect(),
             returning: BTreeMap::new(),
             received: 0,

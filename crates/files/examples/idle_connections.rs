@@ -15,7 +15,7 @@ use rampmeter_net::default_transport;
 use rampmeter_net::{Event, EventLoop, Host, Limits, Socket};
 use rampmeter_session::{Config as SessionConfig, KeyPair, Name, PublicKey, Purpose, Sessions};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-use rampmeter_units::{Duration, Stream};
+use rampmeter_units::{Duration, Random};
 
 /// Sessions are opened this many at a time, so that all handshakes get answers.
 const AT_ONCE: usize = 20;
@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let transport = Config { keep_alive: Some(Duration::from_secs(3)), ..default_transport() };
     let factory = Registry::default().factory("newreno", &toml::Table::new())?;
     let settings = EndpointConfig { max_connections: count, ..EndpointConfig::default() };
-    let endpoint = Endpoint::new(settings, move || factory(Stream::from_seed(1)), Stream::from_seed(2));
-    let identity = KeyPair::generate(&mut Stream::from_seed(3));
+    let endpoint = Endpoint::new(settings, move || factory(Random::from_seed(1)), Random::from_seed(2));
+    let identity = KeyPair::generate(&mut Random::from_seed(3));
     let purpose = Purpose { service: rampmeter_files::SERVICE, name: Name::new(&arguments[0]) };
     let sessions = SessionConfig { max_sessions: count, ..SessionConfig::client(identity, purpose) };
-    let sessions = Sessions::new(sessions, Stream::from_seed(4));
+    let sessions = Sessions::new(sessions, Random::from_seed(4));
     let mut net: EventLoop<AnyController> = EventLoop::new(65_535)?;
     let host = net.add(Host::new(endpoint, sessions, Socket::connect(server)?, Limits::default()))?;
 

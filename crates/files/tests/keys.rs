@@ -13,12 +13,12 @@ use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{Access, Comments, ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_testing::{Relay, RelayMode, noise};
-use rampmeter_units::Stream;
+use rampmeter_units::Random;
 
 use crate::common::{TestServer, at_fixed_rate, beside, client, fetch, identity, options};
 
 fn other() -> KeyPair {
-    KeyPair::generate(&mut Stream::from_seed(2))
+    KeyPair::generate(&mut Random::from_seed(2))
 }
 
 fn trusting(trust: Trust, options: GetOptions) -> GetOptions {
@@ -199,7 +199,7 @@ fn a_client_notices_at_once_that_its_server_was_restarted() {
 #[test]
 fn a_key_that_is_revoked_ends_its_own_session_only() {
     let (from, to) = directories(4_000_000);
-    let kept = KeyPair::generate(&mut Stream::from_seed(3));
+    let kept = KeyPair::generate(&mut Random::from_seed(3));
     let access = Access::from(Clients::Listed(BTreeSet::from([other().public(), kept.public()])));
     let server = TestServer::start(from.path(), |options| {
         at_fixed_rate("10 Mb/s")(options);

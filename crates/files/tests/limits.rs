@@ -12,7 +12,7 @@ use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket, default_tran
 use rampmeter_session::{Config as SessionConfig, KeyPair, Name, Purpose, SessionId, Sessions};
 use rampmeter_testing::{Relay, RelayMode, noise};
 use rampmeter_transport::{ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Random, Time};
 
 use crate::common::{TestServer, at_fixed_rate, client, fetch, identity, options};
 
@@ -29,10 +29,10 @@ struct RawClient {
 
 impl RawClient {
     fn new(server: SocketAddr) -> Self {
-        let make = || NewReno::new(&NewRenoConfig::default(), Stream::from_seed(1));
-        let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(2));
-        let own = KeyPair::generate(&mut Stream::from_seed(3));
-        let sessions = Sessions::new(SessionConfig::client(own, purpose()), Stream::from_seed(4));
+        let make = || NewReno::new(&NewRenoConfig::default(), Random::from_seed(1));
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, Random::from_seed(2));
+        let own = KeyPair::generate(&mut Random::from_seed(3));
+        let sessions = Sessions::new(SessionConfig::client(own, purpose()), Random::from_seed(4));
         let mut net = EventLoop::new(1500).unwrap();
         let mut host = Host::new(endpoint, sessions, Socket::connect(server).unwrap(), Limits::default());
         let session = host.connect(net.now(), server, Some(identity().public())).unwrap();
@@ -300,8 +300,8 @@ fn a_retry_resumes_after_a_restart() {
 fn flood(server: SocketAddr, stop: &AtomicBool) -> usize {
     let socket = UdpSocket::bind("127.9.9.9:0").unwrap();
     socket.set_nonblocking(true).unwrap();
-    let own = KeyPair::generate(&mut Stream::from_seed(5));
-    let mut sessions = Sessions::new(SessionConfig::client(own, purpose()), Stream::from_seed(6));
+    let own = KeyPair::generate(&mut Random::from_seed(5));
+    let mut sessions = Sessions::new(SessionConfig::client(own, purpose()), Random::from_seed(6));
     let (began, mut opened, mut sent) = (Instant::now(), Vec::new(), 0);
     while !stop.load(Ordering::Relaxed) {
         let now = Time::from_nanos(began.elapsed().as_nanos() as u64);

@@ -13,7 +13,7 @@ use rampmeter_control::vcp::{Config, Vcp};
 use rampmeter_control::{Algorithm, Arrival, LossKind};
 use rampmeter_manager::{Destination, FlowId, Manager, Sharing, Update, UpdateLoss};
 use rampmeter_router::{AnyConfig, AnyRouter, Backlog, Counts, Environment, Parcel, QueueSummary, Router, Verdict};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_wire::{RouterFeedback, unwrap, wrap};
 
 use crate::{EgressFeedback, HEADER_BYTES, Watch};
@@ -72,7 +72,7 @@ pub struct Ingress<P> {
 impl<P: Parcel + Send> Ingress<P> {
     /// An ingress with VCP's settings and its own queue, which is configured for a link like `environment`. `packet` is
     /// the maximum size of packets.
-    pub fn new(config: &Config, queue: &AnyConfig, environment: Environment, packet: Bytes, random: Stream) -> Self {
+    pub fn new(config: &Config, queue: &AnyConfig, environment: Environment, packet: Bytes, random: Random) -> Self {
         let mut manager = Manager::new(Sharing::default());
         let flow = manager.open(Time::ZERO, Destination(0), || Vcp::new(config, random.clone()));
         let packet = packet + Bytes::new(HEADER_BYTES);

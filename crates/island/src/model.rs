@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use rampmeter_control::Settings;
 use rampmeter_control::vcp::Config;
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::{Egress, EgressFeedback, HEADER_BYTES, Ingress};
@@ -115,18 +115,18 @@ impl Island {
     pub(crate) fn new(rate: Rate, weights: &[f64], loss: Loss, propagate_overload: bool) -> Self {
         let environment = Environment { rate, delay: DELAY };
         let limit = rate.bytes_in(Duration::from_millis(100)).as_u64() / 1000;
-        let core = router("vcp", &format!("packets = {limit}")).make(environment, Stream::from_seed(1));
+        let core = router("vcp", &format!("packets = {limit}")).make(environment, Random::from_seed(1));
         let aggregate = |&weight: &f64| {
             let config = Config { weight, ..Config::default() };
             config.check().unwrap();
             let queue = router("drop-tail", "packets = 50");
-            let ingress = Ingress::new(&config, &queue, environment, PACKET, Stream::from_seed(2));
+            let ingress = Ingress::new(&config, &queue, environment, PACKET, Random::from_seed(2));
             Aggregate { ingress, egress: Egress::new(propagate_overload), is_greedy: true, created: 0, out: Vec::new() }
         };
         Self {
             now: Time::ZERO,
             aggregates: weights.iter().map(aggregate).collect(),
-            link: Link::new(LinkConfig { rate, delay: DELAY, loss }, core, Stream::from_seed(3)),
+            link: Link::new(LinkConfig { rate, delay: DELAY, loss }, core, Random::from_seed(3)),
             answers: VecDeque::new(),
             lose_answers: 0,
         }

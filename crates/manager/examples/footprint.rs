@@ -9,7 +9,7 @@ use std::time::Instant;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Report, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 struct Counting;
@@ -42,7 +42,7 @@ fn host(flows: u32, destinations: u32) -> (Manager<Cm>, Vec<FlowId>) {
     let mut manager = Manager::new(sharing);
     let open = |n: u32| {
         let make =
-            || Cm::new(&Config { initial_window: 1 << 20, shape: false, ..Config::default() }, Stream::from_seed(1));
+            || Cm::new(&Config { initial_window: 1 << 20, shape: false, ..Config::default() }, Random::from_seed(1));
         let flow = manager.open(Time::ZERO, Destination((n % destinations).into()), make);
         manager.on_path(Time::ZERO, flow, PACKET, Duration::from_millis(20), RouterFeedback::None);
         manager.request(Time::ZERO, flow, false);

@@ -103,7 +103,7 @@ impl<C: Controller> Manager<C> {
 mod tests {
     use rampmeter_control::Algorithm;
     use rampmeter_control::newreno::{Config, NewReno};
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
     use crate::{Destination, Grouping, MacroflowChoice, Sharing};
@@ -111,7 +111,7 @@ mod tests {
     /// Shares are compared only where a flow watches, also after it has moved or closed.
     #[test]
     fn a_macroflow_knows_how_many_of_its_flows_watch() {
-        let make = || NewReno::new(&Config::default(), Stream::from_seed(1));
+        let make = || NewReno::new(&Config::default(), Random::from_seed(1));
         let mut manager = Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() });
         let [stays, moves, closes] = [0; 3].map(|_| manager.open(Time::ZERO, Destination(1), make));
         for flow in [stays, moves, closes] {

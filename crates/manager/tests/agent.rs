@@ -7,7 +7,7 @@ use rampmeter_control::{Ack, Controller, Departure, Loss, LossKind, Notice, Path
 use rampmeter_manager::{
     Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Owner, Presence, Sharing,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 
 const PAYLOAD: usize = 1000;
@@ -87,7 +87,7 @@ impl Sender {
 
     fn open(&mut self, now: Time, to: u32) -> FlowId {
         let flow = self.manager.open(now, Destination(to.into()), Recorder::default);
-        self.agent.open(now, flow, to, PACKET, &mut Stream::from_seed(to.into()), &mut self.manager);
+        self.agent.open(now, flow, to, PACKET, &mut Random::from_seed(to.into()), &mut self.manager);
         flow
     }
 

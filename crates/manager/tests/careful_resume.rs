@@ -6,7 +6,7 @@ use rampmeter_control::copa::Copa;
 use rampmeter_control::newreno::NewReno;
 use rampmeter_control::{Algorithm, Arrival, LossKind};
 use rampmeter_manager::{Destination, FlowId, LossMode, Manager, Report, Sharing, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -18,7 +18,7 @@ fn manager<C: Algorithm>(careful_resume: Option<Duration>) -> Manager<C> {
 }
 
 fn make<C: Algorithm>() -> C {
-    C::new(&C::Config::default(), Stream::from_seed(1))
+    C::new(&C::Config::default(), Random::from_seed(1))
 }
 
 /// The packet `number` arrives, and reveals `loss`.

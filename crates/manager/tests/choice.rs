@@ -9,7 +9,7 @@ use rampmeter_manager::{
     Destination, FlowId, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager, Report, Scheduling, Sharing,
     Update, UpdateLoss,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1250);
@@ -25,7 +25,7 @@ fn shared() -> Manager<NewReno> {
 }
 
 fn newreno() -> NewReno {
-    NewReno::new(&Config::default(), Stream::from_seed(1))
+    NewReno::new(&Config::default(), Random::from_seed(1))
 }
 
 fn open(manager: &mut Manager<NewReno>, to: Destination) -> FlowId {

@@ -3,7 +3,7 @@
 use rampmeter_control::newreno::{Config, NewReno};
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -44,7 +44,7 @@ struct Test<C> {
 
 impl Test<NewReno> {
     fn new(first_windows: usize, flows: u32) -> Self {
-        Self::with(first_windows, flows, || NewReno::new(&Config::default(), Stream::from_seed(1)))
+        Self::with(first_windows, flows, || NewReno::new(&Config::default(), Random::from_seed(1)))
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Agent, AgentConfig, Delivery, Destination, FlowId, Grouping, Manager, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Streams, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Streams, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count};
 
 const PAYLOAD: usize = 1000;
@@ -40,7 +40,7 @@ struct Network {
     /// The bottleneck: its rate, the longest time that a packet may wait there, and the time at which it is free.
     link: (Rate, Duration),
     free_at: Time,
-    random: Stream,
+    random: Random,
     /// Sorted by time: arrival, whether to the receiver, message, payload.
     in_transit: Vec<(Time, bool, CmMessage, usize, Ecn)>,
     sender: Agent<u8>,
@@ -76,7 +76,7 @@ impl Network {
     }
 
     fn open(&mut self) -> FlowId {
-        let flow = self.manager.open(self.now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+        let flow = self.manager.open(self.now, Destination(1), || Cm::new(&Config::default(), Random::from_seed(1)));
         self.sender.open(self.now, flow, 1, PACKET, &mut self.random, &mut self.manager);
         self.flows.push(flow);
         flow
@@ -324,7 +324,7 @@ fn closing_a_flow_does_not_affect_the_next_with_its_number() {
     network.sender.send(network.now, closed, 17, PAYLOAD, &mut network.manager);
     network.sender.close(closed);
     network.manager.close(network.now, closed);
-    let next = network.manager.open(network.now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+    let next = network.manager.open(network.now, Destination(1), || Cm::new(&Config::default(), Random::from_seed(1)));
     assert_eq!(next, closed);
     network.manager.notify(network.now, next, Bytes::new(500));
     network.run(ms(5000), false);
@@ -406,7 +406,7 @@ fn untrusted_peers_change_nothing() {
     network.run(ms(1000), true);
     let window = network.window();
     let kinds = [CmKind::Syn, CmKind::SynAck, CmKind::Reset, CmKind::Probe, CmKind::Data];
-    let mut random = Stream::from_seed(3);
+    let mut random = Random::from_seed(3);
     let mut unused = manager();
     for round in 0..10_000u32 {
         let sequence = random.below(1 << 32) as u32;

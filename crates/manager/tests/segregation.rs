@@ -3,7 +3,7 @@
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Destination, FlowId, Grouping, LossMode, Manager, Report, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -18,7 +18,7 @@ const BAD: (u64, u64) = (10, 3);
 struct Host {
     manager: Manager<Cm>,
     now: Time,
-    random: Stream,
+    random: Random,
     flows: Vec<FlowId>,
 }
 
@@ -34,7 +34,7 @@ impl Host {
         for &flow in &flows {
             manager.on_path(Time::ZERO, flow, PACKET, RTT, RouterFeedback::None);
         }
-        Self { manager, now: Time::ZERO, random: Stream::from_seed(1), flows }
+        Self { manager, now: Time::ZERO, random: Random::from_seed(1), flows }
     }
 
     /// One round trip: the packets of each flow, and how many of them are lost.
@@ -86,7 +86,7 @@ impl Host {
 }
 
 fn cm() -> Cm {
-    Cm::new(&Config::default(), Stream::from_seed(1))
+    Cm::new(&Config::default(), Random::from_seed(1))
 }
 
 #[test]

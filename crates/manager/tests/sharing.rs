@@ -6,7 +6,7 @@ use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History,
 use rampmeter_manager::{
     Destination, FlowId, Grant, Grouping, Manager, Scheduling, ServiceCurve, Share, Sharing, Update, UpdateLoss,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1250);
@@ -18,7 +18,7 @@ fn by(grouping: Grouping) -> Sharing {
 }
 
 fn newreno() -> NewReno {
-    NewReno::new(&Config::default(), Stream::from_seed(1))
+    NewReno::new(&Config::default(), Random::from_seed(1))
 }
 
 fn open(manager: &mut Manager<NewReno>, destination: Destination) -> FlowId {

@@ -3,7 +3,7 @@
 use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config, NewReno};
 use rampmeter_manager::{Destination, Grouping, Manager, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -17,7 +17,7 @@ fn a_turn_is_what_the_macroflow_sends_in_that_time() {
         let (grouping, scheduling) = (Grouping::PerDestination, Scheduling::RoundRobin);
         let mut manager = Manager::new(Sharing { grouping, scheduling, turn, ..Sharing::default() });
         let flows = [0; 2].map(|_| {
-            let make = || NewReno::new(&Config::default(), Stream::from_seed(1));
+            let make = || NewReno::new(&Config::default(), Random::from_seed(1));
             manager.open(Time::ZERO, Destination(1), make)
         });
         for flow in flows {

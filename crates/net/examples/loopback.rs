@@ -11,7 +11,7 @@ use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, Statistics};
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 
 type AnyError = Box<dyn Error>;
 
@@ -75,12 +75,12 @@ fn transfer(
     let mut net: EventLoop<AnyController> = EventLoop::new(packet as usize)?;
     let registry = Registry::default().factory("newreno", &toml::Table::new())?;
     let accept = EndpointConfig { accept: Some(transport.clone()), ..EndpointConfig::default() };
-    let listener = Endpoint::new(accept, move || registry(Stream::from_seed(1)), Stream::from_seed(2));
+    let listener = Endpoint::new(accept, move || registry(Random::from_seed(1)), Random::from_seed(2));
     let socket = Socket::bind("127.0.0.1:0".parse()?)?;
     let address = socket.local_address()?;
     let to = net.add(Host::in_clear(listener, socket, Limits::default()))?;
 
-    let sender = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(3));
+    let sender = Endpoint::new(EndpointConfig::default(), make, Random::from_seed(3));
     let mut host = Host::in_clear(sender, Socket::connect(address)?, Limits::default());
     let started_at = net.now();
     let connection = host.open_in_clear(started_at, address, &transport).ok_or("no room")?;
@@ -152,7 +152,7 @@ fn pacing(rate: &str, len: u64) -> Result<(), AnyError> {
     let config = FixedConfig { rate: rate.parse()? };
     let (gap, logged) = (config.rate.time_to_send(Bytes::new(1250)), Arc::clone(&log));
     let make = move || {
-        let inner = FixedRate::new(&config, Stream::from_seed(4));
+        let inner = FixedRate::new(&config, Random::from_seed(4));
         AnyController::External(Box::new(Recorder { inner, log: Arc::clone(&logged) }))
     };
     let before = cpu()?;
@@ -181,7 +181,7 @@ fn cpu() -> Result<std::time::Duration, AnyError> {
 fn goodput(packet: u64, len: u64) -> Result<(), AnyError> {
     let factory = Registry::default().factory("newreno", &toml::Table::new())?;
     let before = cpu()?;
-    let (time, statistics) = transfer(len, packet, move || factory(Stream::from_seed(5)))?;
+    let (time, statistics) = transfer(len, packet, move || factory(Random::from_seed(5)))?;
     let seconds = time.as_secs_f64();
     let busy = cpu()?.as_secs_f64() - before.as_secs_f64();
     println!(

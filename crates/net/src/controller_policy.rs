@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_units::Stream;
+use rampmeter_units::Random;
 
 /// Why a client does not get a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum NotLent {
 const LENT: [&str; 9] = ["bbr", "cm", "cubic", "hstcp", "ledbat", "newreno", "pcp", "reno", "vegas"];
 
 /// Makes controllers.
-pub type MakeController = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+pub type MakeController = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;
 
 /// Makes the controllers for what a server sends.
 pub struct ControllerPolicy {
@@ -44,7 +44,7 @@ pub struct ControllerPolicy {
     own: String,
     make_own: MakeController,
     registry: Registry,
-    random: Stream,
+    random: Random,
 }
 
 impl std::fmt::Debug for ControllerPolicy {
@@ -55,7 +55,7 @@ impl std::fmt::Debug for ControllerPolicy {
 
 impl ControllerPolicy {
     /// Of a server with its `own` controller.
-    pub fn new(own: &str, make_own: MakeController, registry: &Registry, random: Stream) -> Self {
+    pub fn new(own: &str, make_own: MakeController, registry: &Registry, random: Random) -> Self {
         Self { own: own.to_owned(), make_own, registry: registry.clone(), random }
     }
 
@@ -66,7 +66,7 @@ impl ControllerPolicy {
 
     /// A controller called `name`.
     pub fn select(&mut self, name: &str) -> Result<AnyController, NotLent> {
-        let seed = Stream::from_seed(self.random.below(u64::MAX));
+        let seed = Random::from_seed(self.random.below(u64::MAX));
         if name == self.own {
             return Ok((self.make_own)(seed));
         }
@@ -90,7 +90,7 @@ mod tests {
 
     fn policy(registry: &Registry, own: &str, settings: &str) -> ControllerPolicy {
         let make_own = registry.factory(own, &settings.parse().unwrap()).unwrap();
-        ControllerPolicy::new(own, make_own, registry, Stream::from_seed(1))
+        ControllerPolicy::new(own, make_own, registry, Random::from_seed(1))
     }
 
     #[test]

@@ -316,7 +316,7 @@ mod tests {
     fn a_known_server_has_its_last_key() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/known_servers");
-        let keys = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+        let keys = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Random::from_seed(seed)).public());
         assert_eq!(known_server(&path, "a:1").unwrap(), None);
         remember_server(&path, "a:1", keys[0]).unwrap();
         remember_server(&path, "b:1", keys[1]).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     fn authorized_keys_have_comments() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
-        let key = KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1)).public();
+        let key = KeyPair::generate(&mut rampmeter_units::Random::from_seed(1)).public();
         fs::write(&path, format!("# people\n{key} a laptop\n")).unwrap();
         assert_eq!(read_authorized_keys(&path).unwrap(), BTreeMap::from([(key, "a laptop".to_owned())]));
     }

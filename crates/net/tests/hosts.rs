@@ -9,7 +9,7 @@ use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Depa
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Name, Purpose, Service, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Kind, Packet, Receipt, cm_encode, decode, encode};
 
 /// The round-trip time that [`Recorder`] controllers assume.
@@ -46,14 +46,14 @@ impl<C: Controller> Controller for Recorder<C> {
 
 fn newreno() -> impl FnMut() -> AnyController + Send {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-    move || factory(Stream::from_seed(1))
+    move || factory(Random::from_seed(1))
 }
 
 fn listen(net: &mut EventLoop<AnyController>, config: &Config) -> (HostId, std::net::SocketAddr) {
     let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_address().unwrap();
-    let endpoint = Endpoint::new(accept, newreno(), Stream::from_seed(2));
+    let endpoint = Endpoint::new(accept, newreno(), Random::from_seed(2));
     (net.add(Host::in_clear(endpoint, socket, Limits::default())).unwrap(), address)
 }
 
@@ -70,7 +70,7 @@ fn sink(net: &mut EventLoop<AnyController>, host: HostId, id: ConnectionId, byte
 /// The arrivals reported to a fixed-rate controller for `bytes` bytes sent with `code`.
 fn arrivals(bytes: usize, rate: &str, code: Ecn) -> Vec<Arrival> {
     let rate = rate.parse().unwrap();
-    arrivals_with(move || FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3)), bytes, code)
+    arrivals_with(move || FixedRate::new(&FixedConfig { rate }, Random::from_seed(3)), bytes, code)
 }
 
 /// The arrivals reported to the controller that `make` makes.
@@ -84,7 +84,7 @@ where
     let log = Arc::new(Mutex::new(Vec::new()));
     let logged = Arc::clone(&log);
     let make = move || AnyController::External(Box::new(Recorder(make(), Arc::clone(&logged))));
-    let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
+    let endpoint = Endpoint::new(EndpointConfig::default(), make, Random::from_seed(4));
     let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
     let id = host.open_in_clear(net.now(), address, &config).unwrap();
     assert_eq!(host.write(net.now(), id, &vec![7; bytes]), bytes);
@@ -140,7 +140,7 @@ fn stable_tcp_sends_by_its_clamped_exponential_timer() {
     // packets and sends them together with the next ones: a long gap counts as 3, and the number of zero gaps is not
     // tested.
     let config = StableConfig { gain: 1e-6, initial_window: 10.0, soft_start_marks: 0, ..StableConfig::default() };
-    let make = move || Stable::new(&config, Stream::from_seed(3));
+    let make = move || Stable::new(&config, Random::from_seed(3));
     let arrivals = arrivals_with(make, 480_000, Ecn::Ect0);
     let gap = |pair: &[Arrival]| pair[1].received_at.since(pair[0].received_at).as_secs_f64() / 0.010;
     let mut gaps: Vec<f64> = arrivals.windows(2).map(|pair| gap(pair).min(3.0)).collect();
@@ -175,7 +175,7 @@ fn one_loop_drives_many_hosts() {
     let (listener, address) = listen(&mut net, &config);
     let mut open = BTreeMap::new();
     for n in 0..100u8 {
-        let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(n.into()));
+        let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Random::from_seed(n.into()));
         let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
         let id = host.open_in_clear(net.now(), address, &config).unwrap();
         host.write(net.now(), id, &vec![n; 20_000]);
@@ -219,7 +219,7 @@ fn a_connection_survives_a_receiver_that_reads_slowly() {
     };
     let mut net = EventLoop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
-    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(5));
+    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Random::from_seed(5));
     let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
     let id = host.open_in_clear(net.now(), address, &config).unwrap();
     host.write(net.now(), id, &vec![1; 50_000]);
@@ -316,13 +316,13 @@ fn a_server_answers_no_messages_of_a_congestion_manager() {
     }
     assert!(socket.recv_from(&mut [0; 100]).is_ok(), "the message is valid");
 
-    let own = KeyPair::generate(&mut Stream::from_seed(3));
+    let own = KeyPair::generate(&mut Random::from_seed(3));
     let config = SessionConfig {
         clients: Clients::Anyone,
         ..SessionConfig::client(own, Purpose { service: Service(1), name: Name::new("") })
     };
-    let sessions = Sessions::new(config, Stream::from_seed(4));
-    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(2));
+    let sessions = Sessions::new(config, Random::from_seed(4));
+    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Random::from_seed(2));
     let sealed = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     socket.send_to(&syn, sealed.local_address().unwrap()).unwrap();
     net.add(Host::new(endpoint, sessions, sealed, Limits::default())).unwrap();

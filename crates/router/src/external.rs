@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use delegate::delegate;
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::{Backlog, ClassDelays, Discipline, Environment, Hosts, Parcel, Router, Tally, Verdict};
@@ -102,7 +102,7 @@ impl<P: Parcel + Send> Router<P> for External<P> {
 
 /// Makes routers of another crate from settings that were read and checked.
 #[derive(Clone)]
-pub struct ExternalConfig(Arc<dyn Fn(Environment, Stream) -> Box<dyn Router + Send> + Send + Sync>);
+pub struct ExternalConfig(Arc<dyn Fn(Environment, Random) -> Box<dyn Router + Send> + Send + Sync>);
 
 impl Debug for ExternalConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,7 +115,7 @@ impl ExternalConfig {
         Self(Arc::new(move |environment, random| Box::new(R::new(&config, environment, random))))
     }
 
-    pub(crate) fn make<P>(&self, environment: Environment, random: Stream) -> External<P> {
+    pub(crate) fn make<P>(&self, environment: Environment, random: Random) -> External<P> {
         External { router: (self.0)(environment, random), packets: PhantomData }
     }
 }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn an_external_router_does_what_a_built_in_one_does() {
         let config = crate::codel::Config::default();
-        let mut own: Codel<TestParcel> = Codel::new(&config, ENVIRONMENT, Stream::from_seed(1));
-        let mut external = ExternalConfig::new::<Codel<AnyPacket>>(config).make(ENVIRONMENT, Stream::from_seed(1));
+        let mut own: Codel<TestParcel> = Codel::new(&config, ENVIRONMENT, Random::from_seed(1));
+        let mut external = ExternalConfig::new::<Codel<AnyPacket>>(config).make(ENVIRONMENT, Random::from_seed(1));
         // Two packets come for each that leaves, so that CoDel drops and marks.
         for n in 0..2000 {
             let now = Time::from_nanos(n * 1_000_000);

@@ -3,7 +3,7 @@
 //! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch.
 
 use delegate::delegate;
-use rampmeter_units::{self as units, Duration, Rate, RegistryError, Stream, Time};
+use rampmeter_units::{self as units, Duration, Random, Rate, RegistryError, Time};
 
 use crate::external::{External, ExternalConfig};
 use crate::{Backlog, ClassDelays, Discipline, Environment, Parcel, Router, Tally, Verdict};
@@ -67,7 +67,7 @@ macro_rules! routers {
             }
 
             /// Makes a router for a link with `environment`.
-            pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
+            pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Random) -> AnyRouter<P> {
                 match self {
                     $(Self::$variant(config) => {
                         let router: crate::$module::$variant<P> = Discipline::new(config, environment, random);
@@ -163,7 +163,7 @@ mod tests {
         for (name, _) in registry.list() {
             let settings = if name == "policer" { "rate = '1 Mb/s'" } else { "" };
             let config = registry.config(name, &settings.parse().unwrap()).unwrap();
-            let mut router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Stream::from_seed(1));
+            let mut router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Random::from_seed(1));
             router.measure_delays();
             assert_eq!(router.delays().is_some(), name == "dualpi2", "{name}");
         }

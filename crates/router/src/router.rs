@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time, exact};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Settings, Time, exact};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +162,7 @@ pub trait Discipline<P: Parcel = AnyPacket>: Router<P> + Sized + Send {
     type Config: Settings + Default;
 
     /// An empty router that feeds the link in `environment`, with a random stream of its own.
-    fn new(config: &Self::Config, environment: Environment, random: Stream) -> Self;
+    fn new(config: &Self::Config, environment: Environment, random: Random) -> Self;
 }
 
 #[cfg(test)]

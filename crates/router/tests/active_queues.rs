@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry, Router, Verdict};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
@@ -66,7 +66,7 @@ impl Parcel for Packet {
 
 fn router(name: &str, settings: &str) -> AnyRouter<Packet> {
     let config = Registry::default().config(name, &settings.parse().unwrap()).unwrap();
-    config.make(Environment { rate: RATE, delay: DELAY }, Stream::from_seed(1))
+    config.make(Environment { rate: RATE, delay: DELAY }, Random::from_seed(1))
 }
 
 /// The next step, after some nanoseconds: a packet arrives, or one may leave.
@@ -148,7 +148,7 @@ struct Outcome {
 
 fn overload(name: &str) -> Outcome {
     let config = LinkConfig { rate: RATE, delay: DELAY, loss: Loss::default() };
-    let mut link = Link::new(config, router(name, ""), Stream::from_seed(2));
+    let mut link = Link::new(config, router(name, ""), Random::from_seed(2));
     let base_delay = DELAY + RATE.time_to_send(Bytes::new(1000));
     let mut waits = Vec::new();
     for number in 0..44_000 {

@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 use rampmeter_router::{AnyRouter, Environment, Hosts, Parcel, Registry, Router, Verdict};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 const QUANTUM: u64 = 1514;
@@ -53,7 +53,7 @@ impl Parcel for Packet {
 fn router(isolation: &str) -> AnyRouter<Packet> {
     let settings = format!("isolation = \"{isolation}\"\nflows = 8192");
     let config = Registry::default().config("fq-codel", &settings.parse().unwrap()).unwrap();
-    config.make(Environment { rate: Rate::MAX, delay: Duration::ZERO }, Stream::from_seed(1))
+    config.make(Environment { rate: Rate::MAX, delay: Duration::ZERO }, Random::from_seed(1))
 }
 
 /// The bytes that each flow of each host sends of `total`, if all of them always have packets.

@@ -7,7 +7,7 @@ use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
 use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Streams, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
 use serde::{Deserialize, Serialize};
 
@@ -166,7 +166,7 @@ impl Plan {
 }
 
 /// The random stream of the application of the flow with this index in [`Plan::flows`].
-pub(crate) fn of_application(streams: Streams, flow: usize) -> Stream {
+pub(crate) fn of_application(streams: Streams, flow: usize) -> Random {
     streams.stream("application", flow as u64)
 }
 

@@ -4,7 +4,7 @@
 //! between two points the logarithm of the size is uniform. Homa's are quantiles of the authors' tables
 //! (PlatformLab/HomaModule, `util/dist.cc`); their means are within a tenth of the tables'.
 
-use rampmeter_units::{Bytes, Stream};
+use rampmeter_units::{Bytes, Random};
 
 /// A distribution of sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,7 +106,7 @@ const DATA_MINING: &[(f64, f64)] = &[
 ];
 
 impl Distribution {
-    pub(crate) fn draw(self, random: &mut Stream) -> Bytes {
+    pub(crate) fn draw(self, random: &mut Random) -> Bytes {
         self.quantile(random.uniform())
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn draws_have_the_mean() {
-        let (distribution, mut random) = (named("hadoop"), Stream::from_seed(1));
+        let (distribution, mut random) = (named("hadoop"), Random::from_seed(1));
         let drawn = (0..200_000).map(|_| distribution.draw(&mut random).as_f64()).sum::<f64>() / 200_000.0;
         let mean = distribution.mean(Bytes::as_f64);
         assert!((drawn / mean - 1.0).abs() < 0.02, "{drawn} {mean}");

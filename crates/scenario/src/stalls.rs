@@ -2,7 +2,7 @@
 //! stall are received at its end, with that time as their arrival, and packets that are due leave late. The stalls of
 //! simulated hosts are random, with given means, so that their effect on controllers can be measured.
 
-use rampmeter_units::{Duration, Stream, Time};
+use rampmeter_units::{Duration, Random, Time};
 
 /// The stalls of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +17,14 @@ pub struct Stalls {
 #[derive(Debug, Clone)]
 pub struct Stalling {
     stalls: Stalls,
-    random: Stream,
+    random: Random,
     start: Time,
     end: Time,
 }
 
 impl Stalling {
     /// A host that has not stalled yet.
-    pub fn new(stalls: Stalls, random: Stream) -> Self {
+    pub fn new(stalls: Stalls, random: Random) -> Self {
         Self { stalls, random, start: Time::ZERO, end: Time::ZERO }
     }
 
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn stalls_have_the_given_frequency_and_length() {
         let stalls = Stalls { every: Duration::from_millis(9), duration: Duration::from_millis(1) };
-        let mut stalling = Stalling::new(stalls, Stream::from_seed(1));
+        let mut stalling = Stalling::new(stalls, Random::from_seed(1));
         let (mut stalled, mut ends) = (0, std::collections::BTreeSet::new());
         for tick in 0..1_000_000 {
             let now = Time::from_nanos(tick * 100_000);

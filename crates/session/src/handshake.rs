@@ -188,13 +188,13 @@ impl Random for OneDraw {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
     use crate::purpose::{Name, Service};
 
-    fn pairs() -> (KeyPair, KeyPair, Stream) {
-        let mut random = Stream::from_seed(5);
+    fn pairs() -> (KeyPair, KeyPair, Random) {
+        let mut random = Random::from_seed(5);
         (KeyPair::generate(&mut random), KeyPair::generate(&mut random), random)
     }
 

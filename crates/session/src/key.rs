@@ -100,13 +100,13 @@ impl KeyPair {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
 
     #[test]
     fn the_text_of_a_key_reads_as_the_key() {
-        let pair = KeyPair::generate(&mut Stream::from_seed(1));
+        let pair = KeyPair::generate(&mut Random::from_seed(1));
         assert_eq!(pair.public().to_string().len(), 43);
         assert_eq!(pair.public().to_string().parse(), Ok(pair.public()));
         let again = KeyPair::from_secret_text(&pair.secret_text()).unwrap();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_secret_key_is_overwritten() {
-        let pair = KeyPair::generate(&mut Stream::from_seed(1));
+        let pair = KeyPair::generate(&mut Random::from_seed(1));
         let mut place = Box::new(std::mem::ManuallyDrop::new(pair));
         assert_ne!(*place.secret, [0; KEY]);
         // The box keeps the memory of what ends here.
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_secret_key_is_not_printed() {
-        let pair = KeyPair::generate(&mut Stream::from_seed(1));
+        let pair = KeyPair::generate(&mut Random::from_seed(1));
         assert!(!format!("{pair:?}").contains(&*pair.secret_text()));
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn are_equal(a: &Token, b: &Token) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
 
@@ -131,11 +131,11 @@ mod tests {
     const NANOSECOND: Duration = Duration::from_nanos(1);
 
     /// A host that makes cookies, and its randomness.
-    struct Checker(Stateless, Stream);
+    struct Checker(Stateless, Random);
 
     impl Checker {
         fn new() -> Self {
-            let mut random = Stream::from_seed(3);
+            let mut random = Random::from_seed(3);
             Self(Stateless::new(&KeyPair::generate(&mut random), Service(1), 7267, &mut random), random)
         }
 
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_restarted_host_has_the_same_reset_tokens() {
-        let mut random = Stream::from_seed(3);
+        let mut random = Random::from_seed(3);
         let own = KeyPair::generate(&mut random);
         let other = KeyPair::generate(&mut random);
         let mut token =

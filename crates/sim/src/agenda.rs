@@ -99,7 +99,7 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn it_behaves_like_a_linear_search() {
-        let mut random = Stream::from_seed(3);
+        let mut random = Random::from_seed(3);
         let mut agenda = Agenda::new(40);
         let mut list = vec![Time::MAX; 40];
         let mut now = Time::ZERO;

@@ -427,13 +427,13 @@ impl Pool {
 mod tests {
     use rampmeter_control::{Controller, Registry};
     use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-    use rampmeter_units::{Stream, Time};
+    use rampmeter_units::{Random, Time};
 
     use super::*;
 
     fn endpoint() -> Endpoint<impl Controller, PathId> {
         let reno = Registry::default().factory("reno", &toml::Table::new()).unwrap();
-        Endpoint::new(EndpointConfig::default(), move || reno(Stream::from_seed(1)), Stream::from_seed(1))
+        Endpoint::new(EndpointConfig::default(), move || reno(Random::from_seed(1)), Random::from_seed(1))
     }
 
     #[test]

@@ -63,7 +63,7 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{Grouping, Scheduling, Sharing};
 use rampmeter_session::Service;
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-use rampmeter_units::{Duration, Stream as Random};
+use rampmeter_units::{Duration, Random};
 use tokio::sync::watch;
 
 pub use client::{Client, ClientOptions};

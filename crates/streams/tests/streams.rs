@@ -11,7 +11,7 @@ use rampmeter_net::{ContactError, Trust};
 use rampmeter_session::{Clients, KeyPair};
 use rampmeter_streams::{Client, ClientOptions, Server, ServerOptions, Stream, StreamError};
 use rampmeter_testing::{Relay, RelayMode, noise};
-use rampmeter_units::Stream as Random;
+use rampmeter_units::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::time::timeout;
 

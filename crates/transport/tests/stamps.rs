@@ -3,7 +3,7 @@
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_wire::{MAX_RECEIPTS, Packet};
 
 type Host = Endpoint<AnyController, u32>;
@@ -18,7 +18,7 @@ const READ_DELAY: Duration = Duration::from_millis(3);
 fn host(accept: Option<Config>, seed: u64) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let config = EndpointConfig { accept, ..EndpointConfig::default() };
-    Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(seed))
+    Endpoint::new(config, move || factory(Random::from_seed(1)), Random::from_seed(seed))
 }
 
 /// Carries all packets of `from` to `to`. Returns the time at which they are read.

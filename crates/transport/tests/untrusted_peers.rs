@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback, encoded_len};
 
 type Host = Endpoint<AnyController, u32>;
@@ -18,7 +18,7 @@ const MAX_HALF_OPEN: usize = 8;
 fn host(accept: Option<Config>, seed: u64) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let config = EndpointConfig { accept, max_half_open: MAX_HALF_OPEN, ..EndpointConfig::default() };
-    Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(seed))
+    Endpoint::new(config, move || factory(Random::from_seed(1)), Random::from_seed(seed))
 }
 
 fn sent(host: &mut Host, now: Time) -> Vec<(u32, Packet)> {
@@ -280,7 +280,7 @@ fn a_vanished_peer_times_out_after_the_last_probe() {
 fn events_that_nobody_reads_are_bounded() {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let config = EndpointConfig { accept: Some(Config::default()), max_connections: 4, ..EndpointConfig::default() };
-    let mut server: Host = Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(1));
+    let mut server: Host = Endpoint::new(config, move || factory(Random::from_seed(1)), Random::from_seed(1));
     let now = Time::ZERO;
     let mut open_and_reset = |number| {
         server.receive(now, CLIENT, &syn(number), Ecn::NotEct, now);

@@ -16,7 +16,7 @@ use rampmeter_control::AnyController;
 use rampmeter_net::{Access, ContactError, ControllerPolicy, NotLent, fresh_seed};
 use rampmeter_session::PublicKey;
 use rampmeter_streams::{Server, ServerOptions, Session, Stream};
-use rampmeter_units::Stream as Random;
+use rampmeter_units::Random;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -21,7 +21,7 @@ pub use ecn::Ecn;
 pub use load::{LoadCodes, LoadRegion};
 pub use names::{Known, nearest};
 pub use quantity::BadQuantity;
-pub use random::{Stream, Streams};
+pub use random::{Random, Streams};
 pub use rate::Rate;
 pub use registry::{Registry, RegistryError, Settings};
 pub use time::{Duration, Time};

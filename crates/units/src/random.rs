@@ -14,9 +14,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// One stream of random numbers from xoshiro256++. The generator is named, unlike "the standard generator", so that its
 /// draws never change between library versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream(Xoshiro256PlusPlus);
+pub struct Random(Xoshiro256PlusPlus);
 
-impl Stream {
+impl Random {
     /// A stream with its own seed, for tests and examples.
     pub fn from_seed(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
@@ -62,7 +62,7 @@ impl Stream {
     }
 }
 
-impl RngCore for Stream {
+impl RngCore for Random {
     fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
     }
@@ -89,14 +89,14 @@ impl Streams {
     }
 
     /// The `index`-th stream for `purpose`.
-    pub fn stream(&self, purpose: &str, index: u64) -> Stream {
+    pub fn stream(&self, purpose: &str, index: u64) -> Random {
         // FNV-1a over seed, purpose and index; xoshiro's own seeding (splitmix64) then spreads it over 256 bits.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let bytes = self.seed.to_le_bytes().into_iter().chain(purpose.bytes()).chain(index.to_le_bytes());
         for byte in bytes {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        Stream::from_seed(hash)
+        Random::from_seed(hash)
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn distributions_have_their_means() {
-        let mut stream = Stream::from_seed(7);
+        let mut stream = Random::from_seed(7);
         let n = 200_000;
         let mean = |draw: &mut dyn FnMut() -> f64| (0..n).map(|_| draw()).sum::<f64>() / f64::from(n);
         assert!((mean(&mut || stream.exponential(3.0)) - 3.0).abs() < 0.05);

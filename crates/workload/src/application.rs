@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Rate, Settings, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Settings, Time};
 use serde::{Deserialize, Serialize};
 
 /// An end of a flow.
@@ -162,11 +162,11 @@ pub trait Workload: Application + Sized + Send + 'static {
     }
 
     /// The size of the transfer that [`Workload::new`] draws from the same `random`.
-    fn draw_transfer(_config: &Self::Config, _random: Stream) -> Option<Bytes> {
+    fn draw_transfer(_config: &Self::Config, _random: Random) -> Option<Bytes> {
         None
     }
 
     /// Creates the application of a flow that transfers `size`, if that is known at the start. All its random draws are
     /// from `random`, which no other flow uses.
-    fn new(config: &Self::Config, size: Option<Bytes>, random: Stream) -> Self;
+    fn new(config: &Self::Config, size: Option<Bytes>, random: Random) -> Self;
 }

@@ -5,7 +5,7 @@
 //! datagrams   1 kB each, size / encoding apart    sent by its own timer, not by the controller's grants
 //! ```
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use serde::Deserialize;
 
 use crate::datagrams::check_size;
@@ -55,7 +55,7 @@ impl Workload for LayeredAudio {
         Carrier::Datagrams(config.datagrams)
     }
 
-    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Random) -> Self {
         Self {
             config: config.clone(),
             current: 0,
@@ -178,7 +178,7 @@ mod tests {
     fn started(encodings: &[u64], first: u64) -> LayeredAudio {
         let encodings = encodings.iter().copied().map(kbps).collect();
         let mut audio =
-            LayeredAudio::new(&Config { datagrams: Bytes::new(1000), encodings }, None, Stream::from_seed(1));
+            LayeredAudio::new(&Config { datagrams: Bytes::new(1000), encodings }, None, Random::from_seed(1));
         assert_eq!(audio.on_start(at(0), share(first)), Reply::NONE);
         audio
     }

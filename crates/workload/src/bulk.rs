@@ -1,6 +1,6 @@
 //! Bulk data: a long-lived flow that always has more to send, until it is stopped.
 
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Random, Time};
 
 pub use crate::transfer::Config;
 use crate::{Application, End, Event, Path, Reply, Workload, transfer};
@@ -15,7 +15,7 @@ pub struct Bulk;
 impl Workload for Bulk {
     type Config = Config;
 
-    fn new(_: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(_: &Config, _: Option<Bytes>, _: Random) -> Self {
         Self
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Random, Time};
 use serde::Deserialize;
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload, bulk, ensure};
@@ -44,7 +44,7 @@ impl Workload for Datagrams {
         Carrier::Datagrams(config.datagrams)
     }
 
-    fn new(_: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(_: &Config, _: Option<Bytes>, _: Random) -> Self {
         Self
     }
 }

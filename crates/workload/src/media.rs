@@ -12,7 +12,7 @@
 //! The default deadline is that of ITU-T G.114 for conversations, 150 ms from end to end.
 //! *Not modelled*: key frames, whose sizes differ, and encoders that skip frames or change their rate.
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
@@ -82,7 +82,7 @@ pub struct Media {
 impl Workload for Media {
     type Config = Config;
 
-    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Random) -> Self {
         Self { config: config.clone(), ..Self::default() }
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     fn media() -> Media {
         let config = Config { rate: Rate::from_bps(400_000), frames: 50, deadline: Duration::from_millis(100) };
         config.check().unwrap();
-        Media::new(&config, None, Stream::from_seed(1))
+        Media::new(&config, None, Random::from_seed(1))
     }
 
     fn read(media: &mut Media, at: u64, total: u64) {

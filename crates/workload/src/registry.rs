@@ -1,7 +1,7 @@
 //! The workloads by name, and one type that holds any application without dynamic dispatch.
 
 use delegate::delegate;
-use rampmeter_units::{Bytes, RegistryError, Stream, Time, settings};
+use rampmeter_units::{Bytes, Random, RegistryError, Time, settings};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 
@@ -49,7 +49,7 @@ macro_rules! workloads {
             }
 
             /// An application for a flow that transfers `size`, if that is known, with the flow's random stream.
-            pub fn make(&self, size: Option<Bytes>, random: Stream) -> AnyApplication {
+            pub fn make(&self, size: Option<Bytes>, random: Random) -> AnyApplication {
                 match self {
                     $(Self::$variant(config) => {
                         let application: crate::$module::$variant = Workload::new(config, size, random);
@@ -66,7 +66,7 @@ macro_rules! workloads {
             }
 
             /// The size of the transfer of the flow with this random stream ([`Workload::draw_transfer`]).
-            pub fn draw_transfer(&self, random: Stream) -> Option<Bytes> {
+            pub fn draw_transfer(&self, random: Random) -> Option<Bytes> {
                 match self {
                     $(Self::$variant(config) => <crate::$module::$variant as Workload>::draw_transfer(config, random),)*
                 }

@@ -5,7 +5,7 @@
 //! the largest with   size / share + srtt <= within,   else the smallest
 //! ```
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use serde::Deserialize;
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload, ensure, levels, transfer};
@@ -40,7 +40,7 @@ impl Workload for Representations {
     const NEEDS_MANAGER: Option<&'static str> = Some("chooses representations");
     const USES_SHARE: bool = true;
 
-    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Random) -> Self {
         Self { config: config.clone(), chosen: Bytes::MAX }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     fn the_choice_is_made_when_the_connection_opens() {
         let config =
             Config { representations: [20_000, 60_000].map(Bytes::new).into(), within: Duration::from_secs(1) };
-        let mut object = Representations::new(&config, None, Stream::from_seed(1));
+        let mut object = Representations::new(&config, None, Random::from_seed(1));
         assert_eq!(object.on_start(Time::ZERO, Path::default()), Reply::NONE);
         let path = Path { share: Rate::from_bps(1_000_000), smoothed_rtt: Duration::from_millis(100) };
         let reply = object.on_event(Time::ZERO, End::Sender, &Event::Opened(path));

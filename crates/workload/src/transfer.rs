@@ -1,7 +1,7 @@
 //! A transfer: the response to one request, which the flow's handshake represents, of a size that is known at the
 //! start. The sender writes all data and ends its stream; the receiver ends its own stream when it has all data.
 
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Random, Time};
 use serde::Deserialize;
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload};
@@ -22,7 +22,7 @@ pub struct Transfer {
 impl Workload for Transfer {
     type Config = Config;
 
-    fn new(_: &Config, size: Option<Bytes>, _: Stream) -> Self {
+    fn new(_: &Config, size: Option<Bytes>, _: Random) -> Self {
         Self { size: size.unwrap_or_default() }
     }
 }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_transfer_is_complete_with_its_last_byte() {
-        let mut transfer = Transfer::new(&Config::default(), Some(Bytes::new(3000)), Stream::from_seed(1));
+        let mut transfer = Transfer::new(&Config::default(), Some(Bytes::new(3000)), Random::from_seed(1));
         assert_eq!(transfer.on_start(Time::ZERO, Path::default()), Reply { finish: true, ..Reply::write(3000) });
         let read = |total, ended| Event::Read { total: Bytes::new(total), ended };
         for (total, ended, complete) in [(1000, false, false), (3000, false, true), (3000, true, true)] {

@@ -20,7 +20,7 @@
 //! *Deviations*: segments have a constant bitrate. One segment is buffered before playback resumes, which the paper
 //! leaves open. Values that the paper gives in seconds of its buffer of 240 s scale with the buffer.
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
@@ -121,7 +121,7 @@ pub struct Video {
 impl Workload for Video {
     type Config = Config;
 
-    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Random) -> Self {
         let (reservoir, cushion) = config.map();
         Self { config: config.clone(), reservoir, cushion, ..Self::default() }
     }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_rung_changes_if_the_map_passes_another() {
-        let mut video = Video::new(&config(), None, Stream::from_seed(1));
+        let mut video = Video::new(&config(), None, Random::from_seed(1));
         for (level, before, after) in [
             (10, 4, 0), // the reservoir
             (19, 0, 0), // f = 1.9 Mb/s is below 2
@@ -321,7 +321,7 @@ mod tests {
 
     /// Runs a player whose segments arrive `took(bytes)` seconds after their requests, up to `end`.
     fn play(config: &Config, end: f64, took: impl Fn(f64) -> f64) -> (Video, u64) {
-        let mut video = Video::new(config, None, Stream::from_seed(1));
+        let mut video = Video::new(config, None, Random::from_seed(1));
         let _ = video.on_start(at(0.0), Path::default());
         let mut reply = video.on_event(at(0.0), End::Receiver, &Event::Opened(Path::default()));
         let (mut now, mut requested, mut sent) = (0.0, 0, 0);

@@ -23,7 +23,7 @@
 //!
 //! *Not modelled*: several servers, several connections to a server, time to compute, caches.
 
-use rampmeter_units::{Bytes, Stream, Time};
+use rampmeter_units::{Bytes, Random, Time};
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
@@ -91,8 +91,8 @@ struct Object {
 struct Page(Vec<Object>);
 
 impl Page {
-    fn draw(config: &Config, mut random: Stream) -> Self {
-        let size = |random: &mut Stream, median: Bytes| {
+    fn draw(config: &Config, mut random: Random) -> Self {
+        let size = |random: &mut Random, median: Bytes| {
             random.lognormal(median.as_f64(), SIZE_SIGMA).clamp(SIZES.0, SIZES.1).round() as u32
         };
         let count = random.lognormal(config.objects as f64, OBJECTS_SIGMA).round().min(MAX_OBJECTS) as u16;
@@ -138,11 +138,11 @@ impl Workload for Web {
         Some(Bytes::new(bytes as u64))
     }
 
-    fn draw_transfer(config: &Config, random: Stream) -> Option<Bytes> {
+    fn draw_transfer(config: &Config, random: Random) -> Option<Bytes> {
         Some(Page::draw(config, random).weight())
     }
 
-    fn new(config: &Config, _: Option<Bytes>, random: Stream) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, random: Random) -> Self {
         Self { page: Page::draw(config, random), ..Self::default() }
     }
 }
@@ -241,7 +241,7 @@ mod tests {
     fn objects_come_after_those_that_name_them_within_the_depth() {
         for (depth, seed) in [(1, 1), (2, 2), (4, 3)] {
             let config = Config { depth, objects: 300, ..Config::default() };
-            let Page(objects) = Page::draw(&config, Stream::from_seed(seed));
+            let Page(objects) = Page::draw(&config, Random::from_seed(seed));
             let mut levels = vec![0];
             for (index, object) in objects.iter().enumerate().skip(1) {
                 assert!(usize::from(object.parent) < index);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn the_median_page_has_the_weight_of_the_almanac() {
         let config = Config::default();
-        let pages: Vec<_> = (0..20_000).map(|seed| Page::draw(&config, Stream::from_seed(seed))).collect();
+        let pages: Vec<_> = (0..20_000).map(|seed| Page::draw(&config, Random::from_seed(seed))).collect();
         let quantile = |share: f64, value: &dyn Fn(&Page) -> f64| {
             let mut values: Vec<_> = pages.iter().map(value).collect();
             values.sort_by(f64::total_cmp);
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn the_weight_is_that_of_the_page_that_is_loaded() {
         let config = Config::default();
-        let web = Web::new(&config, None, Stream::from_seed(9));
-        assert_eq!(Web::draw_transfer(&config, Stream::from_seed(9)), Some(web.page.weight()));
+        let web = Web::new(&config, None, Random::from_seed(9));
+        assert_eq!(Web::draw_transfer(&config, Random::from_seed(9)), Some(web.page.weight()));
     }
 
     #[test]

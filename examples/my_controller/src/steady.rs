@@ -12,7 +12,7 @@
 //! All flows of a queue measure `d > T` at the same time, so the queue drains and new flows can measure the minimum
 //! delay.
 
-use rampmeter_control::units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_control::units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, RouterFeedback, Sent, Settings};
 use serde::Deserialize;
 
@@ -57,7 +57,7 @@ impl Steady {
 impl Algorithm for Steady {
     type Config = Config;
 
-    fn new(config: &Config, _random: Stream) -> Self {
+    fn new(config: &Config, _random: Random) -> Self {
         Self { target: config.target, packet: Bytes::ZERO, window: 0.0, starting: true, last_sent: 0, cut_at: 0 }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_router::units::{Bytes, Duration, Stream, Time};
+use rampmeter_router::units::{Bytes, Duration, Random, Time};
 use rampmeter_router::{AnyPacket, Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ pub struct Step {
 impl Discipline for Step {
     type Config = Config;
 
-    fn new(config: &Config, _link: Environment, _random: Stream) -> Self {
+    fn new(config: &Config, _link: Environment, _random: Random) -> Self {
         Self { config: config.clone(), queue: VecDeque::new(), bytes: Bytes::ZERO, tally: Tally::default() }
     }
 }

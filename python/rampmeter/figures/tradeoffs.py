@@ -15,7 +15,7 @@ from rampmeter.figures.traces import values
 from rampmeter.running import Run
 
 DEFAULTS = {"target": 3.0, "first_window": 10.0, "delay_gain": 0.15, "ceiling": 3.3}
-"""The default values of the varied settings, as in `crates/control/src/pcp/config.rs`."""
+"""The default values of the varied settings, as in `crates/control/src/algorithms/pcp/config.rs`."""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     let path = client.query(flow)?;
     let clock = Clock::start();
     let began = clock.now();
-    let mut audio = LayeredAudio::new(&config, None, rampmeter_units::Stream::from_seed(0));
+    let mut audio = LayeredAudio::new(&config, None, rampmeter_units::Random::from_seed(0));
     let _ = audio.on_start(began, path_of(&path));
     let mut stream = Stream {
         client,

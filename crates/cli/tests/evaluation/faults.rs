@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use rampmeter_control::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
-use rampmeter_control::units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_control::units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, newreno};
 use rampmeter_scenario::Registries;
 
@@ -58,7 +58,7 @@ struct Faulty<F: Fault> {
 impl<F: Fault> Algorithm for Faulty<F> {
     type Config = newreno::Config;
 
-    fn new(config: &newreno::Config, random: Stream) -> Self {
+    fn new(config: &newreno::Config, random: Random) -> Self {
         Self { inner: newreno::NewReno::new(config, random), highest: 0, fault: PhantomData }
     }
 }

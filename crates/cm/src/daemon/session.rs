@@ -151,7 +151,7 @@ mod tests {
 
     fn hosted(carriage: Carriage) -> (Host, Session, Memory) {
         let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-        let random = Box::new(rampmeter_units::Stream::from_seed(1));
+        let random = Box::new(rampmeter_units::Random::from_seed(1));
         let protocol = Protocol { carriage, ..Protocol::default() };
         let host = Host::new(factory, Sharing::default(), Limits::default(), &protocol, random);
         let (socket, _) = UnixStream::pair().unwrap();

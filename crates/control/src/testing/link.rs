@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 
 use super::{PACKET, arrived, loss};
 use crate::{Ack, Algorithm, Arrival, Loss, LossKind, Notice, Path, Sent};
@@ -62,7 +62,7 @@ pub struct Link<S> {
 impl<S: Algorithm> Link<S> {
     /// A flow on a link of `rate`, with a round-trip time of `rtt` and a buffer of as many bandwidth-delay products.
     pub fn new(config: &S::Config, rate: Rate, rtt: Duration, buffer: f64) -> Self {
-        let mut sender = S::new(config, Stream::from_seed(1));
+        let mut sender = S::new(config, Random::from_seed(1));
         sender.on_path(Time::ZERO, &Path::new(PACKET, rtt, None));
         Self {
             sender,

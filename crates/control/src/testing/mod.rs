@@ -2,7 +2,7 @@
 
 pub mod link;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::{Ack, Algorithm, Arrival, Departure, History, Loss, LossKind, MarkCount, Path, Sent};
@@ -67,7 +67,7 @@ pub struct World<S> {
 impl<S: Algorithm> World<S> {
     /// A sender with the settings `config` that starts with `history`.
     pub fn with(config: &S::Config, history: Option<History>) -> Self {
-        let mut sender = S::new(config, Stream::from_seed(1));
+        let mut sender = S::new(config, Random::from_seed(1));
         sender.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
         Self { sender, now: Time::ZERO, next: 0 }
     }

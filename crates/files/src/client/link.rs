@@ -9,7 +9,7 @@ use rampmeter_net::{
 };
 use rampmeter_session::{Config as SessionConfig, Denial, Goodbye, PublicKey, SessionId, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
-use rampmeter_units::{Duration, Stream, Time};
+use rampmeter_units::{Duration, Random, Time};
 
 use super::ClientOptions;
 use crate::SERVICE;
@@ -71,7 +71,7 @@ impl<'a> Link<'a> {
         address: SocketAddr,
     ) -> Result<Self, NetError> {
         let factory = options.registry.factory(DEFAULT_CONTROLLER, &toml::Table::new())?;
-        let make = move || factory(Stream::from_seed(fresh_seed()));
+        let make = move || factory(Random::from_seed(fresh_seed()));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
         let socket = Socket::connect(address).map_err(|reason| ContactError::reach(address, reason))?;
         let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };

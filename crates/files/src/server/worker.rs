@@ -13,7 +13,7 @@ use rampmeter_net::{
 };
 use rampmeter_session::{Member, Name, PublicKey, Purpose, SessionId, Sessions};
 use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
-use rampmeter_units::{Duration, Stream, Time};
+use rampmeter_units::{Duration, Random, Time};
 
 use super::common::Common;
 use super::lane::{Context, Lane, Next, REQUEST_WINDOW, Stage};
@@ -76,7 +76,7 @@ impl Worker {
         histories: &[(Destination, History)],
     ) -> Result<Self, NetError> {
         let options = &common.options;
-        let random = Stream::from_seed(fresh_seed());
+        let random = Random::from_seed(fresh_seed());
         let policy = ControllerPolicy::new(&options.controller, Arc::clone(make), &options.registry, random);
         let mut net = EventLoop::with_clock(clock, max_datagram(&options.transport))?;
         let host = new_host(&common, socket, member, make, histories);
@@ -351,8 +351,8 @@ fn new_host(
         max_half_open,
         ..EndpointConfig::default()
     };
-    let (make, mut seeds) = (Arc::clone(make), Stream::from_seed(fresh_seed()));
-    let mut endpoint = Endpoint::new(config, move || make(Stream::from_seed(seeds.below(u64::MAX))), os_random());
+    let (make, mut seeds) = (Arc::clone(make), Random::from_seed(fresh_seed()));
+    let mut endpoint = Endpoint::new(config, move || make(Random::from_seed(seeds.below(u64::MAX))), os_random());
     for &(destination, history) in histories {
         endpoint.import_history(destination, history);
     }

@@ -82,7 +82,7 @@ pub fn beside(address: SocketAddr) -> SocketAddr {
 
 /// The key of all test servers.
 pub fn identity() -> KeyPair {
-    KeyPair::generate(&mut rampmeter_units::Stream::from_seed(1))
+    KeyPair::generate(&mut rampmeter_units::Random::from_seed(1))
 }
 
 pub fn options(address: SocketAddr, name: &str, out: &Path) -> GetOptions {

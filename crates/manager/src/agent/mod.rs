@@ -450,7 +450,7 @@ fn enqueue<A>(waiting: &mut VecDeque<(A, CmMessage)>, to: A, message: CmMessage)
 mod tests {
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
-    use rampmeter_units::Stream;
+    use rampmeter_units::Random;
 
     use super::*;
     use crate::{Destination, Sharing};
@@ -459,8 +459,8 @@ mod tests {
     fn names_begin_again_without_those_in_use() {
         let (mut agent, mut manager) = (Agent::new(AgentConfig::default()), Manager::new(Sharing::default()));
         let mut open = |agent: &mut Agent<u8>| {
-            let flow = manager.open(Time::ZERO, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
-            agent.open(Time::ZERO, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), &mut manager);
+            let flow = manager.open(Time::ZERO, Destination(1), || Cm::new(&Config::default(), Random::from_seed(1)));
+            agent.open(Time::ZERO, flow, 1, Bytes::new(1000), &mut Random::from_seed(2), &mut manager);
             agent.name(flow).unwrap()
         };
         assert_eq!([0, 1].map(|_| open(&mut agent)), [0, 1]);

@@ -177,7 +177,7 @@ mod tests {
 
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
-    use rampmeter_units::{Duration, Stream};
+    use rampmeter_units::{Duration, Random};
     use rampmeter_wire::{CmKind, CmMessage, Count};
 
     use super::*;
@@ -212,8 +212,8 @@ mod tests {
 
     /// Opens another flow.
     fn open(agent: &mut Agent<u8>, manager: &mut Manager<Cm>, now: Time) -> FlowId {
-        let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
-        agent.open(now, flow, 1, Bytes::new(1000), &mut Stream::from_seed(2), manager);
+        let flow = manager.open(now, Destination(1), || Cm::new(&Config::default(), Random::from_seed(1)));
+        agent.open(now, flow, 1, Bytes::new(1000), &mut Random::from_seed(2), manager);
         agent.use_own_socket(flow, Owner::default());
         flow
     }

@@ -5,7 +5,7 @@ pub(crate) mod recorder;
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub(crate) const PACKET: Bytes = Bytes::new(1000);
@@ -17,7 +17,7 @@ pub(crate) fn at(ms: u64) -> Time {
 }
 
 pub(crate) fn cm() -> Cm {
-    Cm::new(&Config { initial_window: 4, ..Config::default() }, Stream::from_seed(1))
+    Cm::new(&Config { initial_window: 4, ..Config::default() }, Random::from_seed(1))
 }
 
 pub(crate) fn manager() -> Manager<Cm> {

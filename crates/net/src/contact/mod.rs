@@ -220,7 +220,7 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:7267".parse().unwrap();
         let system = |code| io::Error::from_raw_os_error(code);
         let keys = [1, 2]
-            .map(|seed| rampmeter_session::KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+            .map(|seed| rampmeter_session::KeyPair::generate(&mut rampmeter_units::Random::from_seed(seed)).public());
         let changed = |origin| {
             let [got, expected] = keys;
             ContactError::KeyChanged(Box::new(KeyChanged { server: "a:1".into(), got, expected, origin }))

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_changed_key_names_the_file_and_the_line() {
-        let [old, new] = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+        let [old, new] = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Random::from_seed(seed)).public());
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("known_servers");
         std::fs::write(&path, format!("# servers\nb:1 {new}\na:1 {old}\n")).unwrap();
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn two_different_keys_of_a_server_are_refused() {
-        let [one, two] = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+        let [one, two] = [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Random::from_seed(seed)).public());
         let server = ServerAddress::read(&format!("a:1?key={one}")).unwrap();
         assert!(Trusted::new(&server, &Trust::Key(one), None).is_ok());
         let error = Trusted::new(&server, &Trust::Key(two), None).unwrap_err();
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_new_server_cannot_change_its_key_in_a_later_attempt() {
         let [first, second] =
-            [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Stream::from_seed(seed)).public());
+            [1, 2].map(|seed| KeyPair::generate(&mut rampmeter_units::Random::from_seed(seed)).public());
         let directory = tempfile::tempdir().unwrap();
         let trust = Trust::KnownServers(directory.path().join("known_servers"));
         let trusted = Trusted::new(&ServerAddress::read("a:1").unwrap(), &trust, None).unwrap();

@@ -4,8 +4,8 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::{LinkConfig, Offered};
 use crate::Parcel;
-use crate::transit::Transit;
-use crate::transmitter::Transmitter;
+use crate::link::transit::Transit;
+use crate::link::transmitter::Transmitter;
 
 /// A link without a queue.
 #[derive(Debug)]

@@ -13,20 +13,32 @@
 //! [settled](Link::settle) then also takes a shorter way. Without limits, an access link for example is a *plain* link,
 //! which is only a [`Line`]. A drop-tail queue is one of [`Departures`].
 
+pub mod capacity;
+pub(crate) mod counts;
+pub(crate) mod delays;
+mod departures;
+pub(crate) mod disorder;
 mod line;
+pub(crate) mod loss;
+pub(crate) mod meter;
+pub(crate) mod prefetch;
 mod queue;
+pub(crate) mod schedule;
 #[cfg(test)]
 mod tests;
+mod transit;
+pub(crate) mod transmitter;
+mod waits;
 
 use line::Line;
 use queue::Queue;
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 
 use crate::capacity::{Capacity, LinkStreams};
-use crate::departures::Departures;
-use crate::disorder::Disorder;
-use crate::loss::Loss;
-use crate::transmitter::Transmitter;
+use crate::link::departures::Departures;
+use crate::link::disorder::Disorder;
+use crate::link::loss::Loss;
+use crate::link::transmitter::Transmitter;
 use crate::{AnyRouter, Backlog, Counts, DelaySummary, Parcel, QueueMeter, Router};
 
 /// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
@@ -87,7 +99,7 @@ pub struct Link<P, R> {
 
 impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// A link fed by `router`; `random` decides the random losses.
-    pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
+    pub fn new(config: LinkConfig, router: R, random: Random) -> Self {
         let queue = Queue::new(router, config.loss, random);
         Self { line: Line::new(&config), queue: Some(Box::new(queue)) }
     }
@@ -147,7 +159,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Gives the link, before its first packet, the bursts in time of the link whose random losses `random` decides: the
     /// other direction of the same wire.
-    pub fn share_bursts(&mut self, random: Stream) {
+    pub fn share_bursts(&mut self, random: Random) {
         if let Some(losses) = self.queue.as_mut().and_then(|queue| queue.loss.as_mut()) {
             losses.share_bursts(random);
         }
@@ -165,7 +177,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     }
 
     /// Sets what the link does to the order and the number of packets; `stream` gives the random stream of a purpose.
-    pub fn set_disorder(&mut self, disorder: Disorder, stream: impl FnMut(&str) -> Stream) {
+    pub fn set_disorder(&mut self, disorder: Disorder, stream: impl FnMut(&str) -> Random) {
         if let Some(queue) = &mut self.queue {
             queue.set_disorder(disorder, stream);
         }

@@ -2,15 +2,15 @@
 
 use std::marker::PhantomData;
 
-use rampmeter_units::{Bytes, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Random, Rate, Time};
 
 use super::line::Line;
 use super::{EcnPassage, Offered};
-use crate::departures::Departures;
-use crate::disorder::{Disorder, Disordering};
-use crate::loss::{Loss, Losses};
-use crate::transmitter::Transmitter;
-use crate::waits::Waits;
+use crate::link::departures::Departures;
+use crate::link::disorder::{Disorder, Disordering};
+use crate::link::loss::{Loss, Losses};
+use crate::link::transmitter::Transmitter;
+use crate::link::waits::Waits;
 use crate::{Backlog, Counts, Parcel, QueueMeter, Router, Verdict};
 
 /// The counts at the start of the measurement, and the link's capacity since.
@@ -54,7 +54,7 @@ pub(super) struct Queue<P, R> {
 }
 
 impl<P: Parcel, R: Router<P>> Queue<P, R> {
-    pub(super) fn new(router: R, loss: Loss, random: Stream) -> Self {
+    pub(super) fn new(router: R, loss: Loss, random: Random) -> Self {
         Self {
             next_tick: router.next_tick(),
             router,
@@ -249,7 +249,7 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
         self.next_tick = self.router.next_tick();
     }
 
-    pub(super) fn set_disorder(&mut self, disorder: Disorder, stream: impl FnMut(&str) -> Stream) {
+    pub(super) fn set_disorder(&mut self, disorder: Disorder, stream: impl FnMut(&str) -> Random) {
         self.disorder = (disorder != Disorder::default()).then(|| Box::new(Disordering::new(disorder, stream)));
     }
 

@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 
 use crate::capacity::{Capacity, LinkStreams, Trace, models, token_bucket};
-use crate::disorder::Jitter;
 use crate::drop_tail::{Config, DropTail};
-use crate::loss::Loss;
+use crate::link::disorder::Jitter;
+use crate::link::loss::Loss;
+use crate::link::transit::trim;
 use crate::router::Discipline;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
-use crate::transit::trim;
 use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Offered, Parcel, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
 fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
-    let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
+    let router = DropTail::new(&Config::default(), ENVIRONMENT, Random::from_seed(1));
     let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss };
-    Link::new(config, router, Stream::from_seed(2))
+    Link::new(config, router, Random::from_seed(2))
 }
 
 /// The same link behind any router.
 fn behind(name: &str, settings: &str) -> Link<TestParcel, AnyRouter<TestParcel>> {
     let router = Registry::default().config(name, &settings.parse().unwrap()).unwrap();
     let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss: Loss::default() };
-    Link::new(config, router.make(ENVIRONMENT, Stream::from_seed(1)), Stream::from_seed(2))
+    Link::new(config, router.make(ENVIRONMENT, Random::from_seed(1)), Random::from_seed(2))
 }
 
 fn ms(n: u64) -> Time {
@@ -157,7 +157,7 @@ fn a_fair_queue_measures_the_wait_of_each_packet() {
 /// A link that is settled foresees what the same link would do, and hands out packets early where it may.
 #[test]
 fn a_settled_link_delivers_the_same_packets_at_the_same_times() {
-    let mut random = Stream::from_seed(4);
+    let mut random = Random::from_seed(4);
     for (limits, is_measured) in [("", false), ("", true), ("packets = 3", true), ("bytes = '2500 B'", false)] {
         let (mut settled, mut queueing) =
             (behind("drop-tail", limits).settle(is_measured), behind("drop-tail", limits));
@@ -202,7 +202,7 @@ fn a_link_that_changes_packets_or_times_settles_with_its_queue() {
     let link = || behind("drop-tail", "");
     let (mut recoded, mut disordered, mut varying) = (link(), link(), link());
     recoded.set_ecn(EcnPassage::MarksLost);
-    disordered.set_disorder(reordering, |_| Stream::from_seed(1));
+    disordered.set_disorder(reordering, |_| Random::from_seed(1));
     varying.set_capacity(&trace, LinkStreams::from_seeds(3, 3));
     for (link, is_steady) in [(recoded, true), (disordered, false), (varying, false), (behind("codel", ""), true)] {
         let mut link = link.settle(false);
@@ -253,7 +253,7 @@ fn a_link_with_jitter_loses_nothing_and_reorders() {
     let mut link = link(Loss::default());
     let jitter = Jitter { max: Duration::from_millis(5), in_order: false };
     link.set_disorder(Disorder { jitter, duplication: 0.1, ..Disorder::default() }, |purpose| {
-        Stream::from_seed(purpose.len() as u64)
+        Random::from_seed(purpose.len() as u64)
     });
     for flow in 0..1000 {
         let _ = link.offer(ms(flow), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
@@ -300,8 +300,8 @@ fn traced(trace: &str) -> Link<TestParcel, DropTail<TestParcel>> {
 /// A link with this capacity and no propagation delay.
 fn varying(capacity: &Capacity) -> Link<TestParcel, DropTail<TestParcel>> {
     let config = LinkConfig { rate: capacity.mean(), delay: Duration::ZERO, loss: Loss::default() };
-    let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
-    let mut link = Link::new(config, router, Stream::from_seed(2));
+    let router = DropTail::new(&Config::default(), ENVIRONMENT, Random::from_seed(1));
+    let mut link = Link::new(config, router, Random::from_seed(2));
     link.set_capacity(capacity, LinkStreams::from_seeds(3, 3));
     link
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use rampmeter_router::{Burst, BurstLength, Disorder, EcnPassage, Jitter, Loss, Reordering};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Duration, Ecn, Random, Rate, Time};
 
 use super::{File, RateSpec, no_duplicates};
 use crate::document::{Item, Lines, Place, Section, Settings};
@@ -355,7 +355,7 @@ impl ClockSpec {
     }
 
     /// The clock of the host with these random numbers.
-    pub(crate) fn of_host(self, mut random: Stream) -> Clock {
+    pub(crate) fn of_host(self, mut random: Random) -> Clock {
         Clock { offset: self.common.offset + self.max_offset.scale(random.uniform()), ..self.common }
     }
 }

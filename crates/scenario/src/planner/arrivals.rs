@@ -3,7 +3,7 @@
 //! Arrivals, sizes and pairs are drawn from separate streams, one each per kind of traffic. So every scheme gets the
 //! same flows, and traffic added at the end of a file does not change the flows of the traffic above it.
 
-use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
+use rampmeter_units::{Bytes, Duration, Random, Streams, Time};
 
 use super::Network;
 use crate::error::Result;
@@ -52,7 +52,7 @@ pub(super) fn flows(
 }
 
 /// The start times of the flows of `traffic`; `None` if there are too many.
-fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
+fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Random) -> Option<Vec<Time>> {
     let end = Time::ZERO + file.duration;
     let mut starts = Vec::new();
     match &traffic.arrivals {
@@ -107,7 +107,7 @@ impl ArrivalRate {
 
 impl Size {
     /// The size of the next flow; `None` if its application draws it.
-    fn draw(self, payload: Bytes, random: &mut Stream) -> Option<Bytes> {
+    fn draw(self, payload: Bytes, random: &mut Random) -> Option<Bytes> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
             Self::Packets(packets) => Some(payload * packets),
@@ -141,11 +141,11 @@ struct Pairing<'n> {
     /// Take the pairs in turn; otherwise at random.
     in_turn: bool,
     count: usize,
-    random: Stream,
+    random: Random,
 }
 
 impl<'n> Pairing<'n> {
-    fn new(traffic: &TrafficSpec, network: &'n Network, random: Stream) -> Self {
+    fn new(traffic: &TrafficSpec, network: &'n Network, random: Random) -> Self {
         let in_turn = matches!(traffic.arrivals, Arrivals::Group { .. });
         let (from, to) = (&network.groups[&traffic.from], &network.groups[&traffic.to]);
         Self { from, to, pairs: traffic.pairs, in_turn, count: 0, random }

@@ -14,7 +14,7 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
     CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{UDP_BYTES, decode_first, encode};
 
 /// What the channel does to packets, in each direction.
@@ -54,7 +54,7 @@ pub(crate) struct Pair {
     /// From now on all packets are lost.
     pub(crate) dead: bool,
     pub(crate) passed: u64,
-    random: Stream,
+    random: Random,
     in_flight: BTreeMap<(Time, u64), (usize, Vec<u8>, Ecn)>,
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses the packet.
@@ -87,11 +87,11 @@ impl Pair {
             let mut made = 0;
             let make = move || {
                 made += 1;
-                factory(Stream::from_seed(seed ^ salt ^ made))
+                factory(Random::from_seed(seed ^ salt ^ made))
             };
             let config = EndpointConfig { accept, ..EndpointConfig::default() };
             End {
-                endpoint: Endpoint::new(config, make, Stream::from_seed(seed ^ salt)),
+                endpoint: Endpoint::new(config, make, Random::from_seed(seed ^ salt)),
                 connection: None,
                 to_send: SendBuffer::default(),
                 received: ReceiveBuffer::default(),
@@ -108,7 +108,7 @@ impl Pair {
             faults: Faults::default(),
             dead: false,
             passed: 0,
-            random: Stream::from_seed(seed),
+            random: Random::from_seed(seed),
             in_flight: BTreeMap::new(),
             sequence: 0,
             filter: Box::new(|_, _| true),
@@ -270,7 +270,7 @@ pub(crate) fn run_together(pairs: &mut [Pair], limit: Duration) -> bool {
 
 /// The controller called `name`.
 pub(crate) fn controller(name: &str, seed: u64) -> AnyController {
-    Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
+    Registry::default().factory(name, &toml::Table::new()).unwrap()(Random::from_seed(seed))
 }
 
 /// Bytes that differ between positions, so that misplaced bytes are detected.

@@ -13,7 +13,7 @@ use rampmeter_streams::{ClientOptions, ServerOptions};
 use rampmeter_tunnel::{
     Allow, Event, Forward, OnEvent, TunnelClient, TunnelError, TunnelOptions, TunnelServer, TunnelServerOptions,
 };
-use rampmeter_units::Stream as Random;
+use rampmeter_units::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

@@ -22,7 +22,7 @@ use rampmeter_manager::{
     Agent, AgentConfig, Destination, FlowId, Grant, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager,
     Owner, Report, Share, Sharing, Thresholds, Timers,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rand::RngCore;
 
 use self::own_socket::OWN_HEADERS;
@@ -435,7 +435,7 @@ fn is_one_host(ip: IpAddr) -> bool {
 /// A new controller with its own random stream.
 fn make(factory: &Factory, seeds: &mut u64) -> AnyController {
     *seeds += 1;
-    factory(Stream::from_seed(*seeds))
+    factory(Random::from_seed(*seeds))
 }
 
 impl std::fmt::Debug for Host {

@@ -8,7 +8,7 @@ fn pair_of_two() -> (Pair, Sessions) {
     let mut pair = pair(Clients::Anyone);
     let mut members = Member::group(2)
         .into_iter()
-        .map(|member| Sessions::of_member(member, server_config(Clients::Anyone), Stream::from_seed(11)));
+        .map(|member| Sessions::of_member(member, server_config(Clients::Anyone), Random::from_seed(11)));
     pair.server = members.next().unwrap();
     (pair, members.next().unwrap())
 }
@@ -57,7 +57,7 @@ fn one_member_only_resets_a_session_from_before_a_restart() {
             let sealed = [&sealed_header(id, 0)[..], &[0; 100]].concat();
             let resets = Member::group(members).into_iter().map(|member| {
                 let config = server_config(Clients::Anyone);
-                let mut sessions = Sessions::of_member(member, config, Stream::from_seed(1));
+                let mut sessions = Sessions::of_member(member, config, Random::from_seed(1));
                 plain(&mut sessions, Time::ZERO, "10.0.0.2:1".parse().unwrap(), &sealed);
                 sessions.poll_transmit().is_some()
             });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rampmeter_units::Stream;
+use rampmeter_units::Random;
 
 use super::*;
 use crate::purpose::Service;
@@ -24,7 +24,7 @@ struct Pair {
 }
 
 fn key(seed: u64) -> KeyPair {
-    KeyPair::generate(&mut Stream::from_seed(seed))
+    KeyPair::generate(&mut Random::from_seed(seed))
 }
 
 fn purpose() -> Purpose {
@@ -43,12 +43,12 @@ fn server_config(clients: Clients) -> Config {
 }
 
 fn server(clients: Clients) -> Sessions {
-    Sessions::new(server_config(clients), Stream::from_seed(11))
+    Sessions::new(server_config(clients), Random::from_seed(11))
 }
 
 fn pair(clients: Clients) -> Pair {
     Pair {
-        client: Sessions::new(Config::client(key(2), purpose()), Stream::from_seed(12)),
+        client: Sessions::new(Config::client(key(2), purpose()), Random::from_seed(12)),
         server: server(clients),
         from: "10.0.0.2:2000".parse().unwrap(),
         to: "10.0.0.1:7267".parse().unwrap(),

@@ -163,7 +163,7 @@ fn a_listed_key_leaves_places_for_others_wherever_it_is() {
         pair.now += Duration::from_millis(10);
     }
     assert_eq!(opened, 64, "of 100");
-    pair.client = Sessions::new(Config::client(key(3), purpose()), Stream::from_seed(13));
+    pair.client = Sessions::new(Config::client(key(3), purpose()), Random::from_seed(13));
     assert!(open_from(&mut pair, "10.1.1.1:1000").is_some());
 }
 

@@ -42,7 +42,7 @@ fn a_client_is_not_led_to_another_service_or_server_of_the_key() {
             let mut pair = pair(Clients::Anyone);
             let other = Purpose { service: Service(service), ..purpose() };
             let config = Config { purpose: other, names: names.clone(), ..server_config(Clients::Anyone) };
-            pair.server = Sessions::new(config, Stream::from_seed(11));
+            pair.server = Sessions::new(config, Random::from_seed(11));
             let client = pair.client.open(pair.now, pair.to, known.then_some(pair.server.own_key())).unwrap();
             if known {
                 seal(&mut pair.client, pair.now, client, SYN);
@@ -71,7 +71,7 @@ fn a_client_is_not_led_to_another_service_or_server_of_the_key() {
 fn a_name_that_a_server_has_is_served() {
     let mut pair = pair(Clients::Anyone);
     let names = Some(BTreeSet::from([Name::new("Server:7267")]));
-    pair.server = Sessions::new(Config { names, ..server_config(Clients::Anyone) }, Stream::from_seed(11));
+    pair.server = Sessions::new(Config { names, ..server_config(Clients::Anyone) }, Random::from_seed(11));
     pair.open();
 }
 
@@ -83,7 +83,7 @@ fn another_service_of_the_key_makes_no_resets() {
     for (service, port) in [(2, 7267), (1, 7268)] {
         let other = Purpose { service: Service(service), ..purpose() };
         let config = Config { purpose: other, port, ..server_config(Clients::Anyone) };
-        let mut oracle = Sessions::new(config, Stream::from_seed(11));
+        let mut oracle = Sessions::new(config, Random::from_seed(11));
         plain(&mut oracle, pair.now, pair.from, &data);
         let reset = Pair::only(&mut oracle);
         pair.at_client(&reset);

@@ -53,7 +53,7 @@ fn only_the_key_of_the_session_renews_it() {
     let (client, server) = pair.open();
     pair.now += Duration::from_secs(130);
     let prologue = renewal_prologue(client.0, server.0);
-    let mut random = Stream::from_seed(5);
+    let mut random = Random::from_seed(5);
     let of = Some(pair.server.own_key());
     let mut thief = Handshake::initiator(Suite::Aes256Gcm, &prologue, &key(9), of, &mut random).unwrap();
     let message = thief.write(&[]).unwrap().try_into().unwrap();

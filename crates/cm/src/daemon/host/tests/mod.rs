@@ -45,7 +45,7 @@ fn host() -> Host {
 
 fn sharing(sharing: Sharing) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-    let random = Box::new(Stream::from_seed(1));
+    let random = Box::new(Random::from_seed(1));
     Host::new(factory, sharing, Limits::default(), &Protocol::default(), random)
 }
 
@@ -53,7 +53,7 @@ fn sharing(sharing: Sharing) -> Host {
 fn communicating() -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let protocol = Protocol { carriage: Carriage::Udp(2961), address: None, deliver: vec![] };
-    Host::new(factory, BY_WEIGHT, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
+    Host::new(factory, BY_WEIGHT, Limits::default(), &protocol, Box::new(Random::from_seed(1)))
 }
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 2961);

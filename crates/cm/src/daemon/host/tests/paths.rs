@@ -101,7 +101,7 @@ fn segregation_gives_flows_treated_worse_their_own_macroflow() {
 /// A daemon's host with the paper's controller.
 fn paced() -> Host {
     let factory = Registry::default().factory("cm", &toml::Table::new()).unwrap();
-    Host::new(factory, BY_WEIGHT, Limits::default(), &Protocol::default(), Box::new(Stream::from_seed(1)))
+    Host::new(factory, BY_WEIGHT, Limits::default(), &Protocol::default(), Box::new(Random::from_seed(1)))
 }
 
 /// A program that keeps a path of 8 Mb/s and one round-trip time busy with packets of one size. A queue of 40 ms drops

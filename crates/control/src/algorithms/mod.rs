@@ -1,0 +1,30 @@
+//! The controllers, a file or folder each.
+
+pub mod bbr;
+pub mod bbr1;
+pub mod bic;
+pub mod cm;
+pub mod copa;
+pub mod cubic;
+pub mod cubic_2005;
+pub mod dctcp;
+pub mod fair_share;
+pub mod fast;
+pub mod fixed_rate;
+pub mod hstcp;
+pub mod htcp;
+pub mod ledbat;
+pub mod newreno;
+pub mod pcp;
+pub mod pcp_paper;
+pub mod prague;
+pub mod reno;
+pub mod scalable;
+pub mod scream;
+pub mod stable;
+pub mod vcp;
+pub mod vcp_end_to_end;
+pub mod vcp_plus;
+pub mod vegas;
+pub mod vivace;
+pub mod xcp;

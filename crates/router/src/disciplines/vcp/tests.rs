@@ -1,0 +1,271 @@
+//! How the router treats packets; `load` has the tests of the load factor.
+
+use proptest::prelude::*;
+use rampmeter_units::{Duration, Ecn};
+
+use super::*;
+use crate::Settings;
+use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+// 8 Mb/s: 196 kB in 200 ms at the target.
+fn router(config: &Config) -> Vcp<TestParcel> {
+    Vcp::new(config, ENVIRONMENT, Random::from_seed(1))
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn data(ecn: Ecn) -> TestParcel {
+    TestParcel { ecn, ..TestParcel::new(1, 1000) }
+}
+
+fn acknowledgement(ecn: Ecn) -> TestParcel {
+    TestParcel { ecn, ..TestParcel::new(2, 40) }
+}
+
+/// A router that received `packets` packets of 1000 bytes in its first interval, and whose queue is empty.
+fn loaded(config: &Config, packets: u64) -> Vcp<TestParcel> {
+    let mut router = router(config);
+    for n in 0..packets {
+        assert!(router.pass(Time::from_nanos(n), data(Ecn::NotEct)).0.is_some());
+    }
+    router
+}
+
+/// The code with which a packet leaves in the second interval.
+fn code_on_departure(router: &mut Vcp<TestParcel>, packet: TestParcel) -> Ecn {
+    router.pass(ms(210), packet).0.unwrap().ecn
+}
+
+#[test]
+fn data_leave_with_the_region_of_the_last_interval() {
+    for (packets, code) in [(0, Ecn::Ect1), (156, Ecn::Ect1), (157, Ecn::Ect0), (195, Ecn::Ect0), (196, Ecn::Ce)] {
+        let mut router = loaded(&Config::default(), packets);
+        assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), code, "{packets}");
+    }
+}
+
+#[test]
+fn ect0_low_swaps_the_codes_of_low_and_high() {
+    let config = Config { codes: LoadCodes::Ect0Low, ..Config::default() };
+    for (packets, code) in [(156, Ecn::Ect0), (157, Ecn::Ect1), (196, Ecn::Ce)] {
+        assert_eq!(code_on_departure(&mut loaded(&config, packets), data(Ecn::Ect0)), code, "{packets}");
+    }
+}
+
+#[test]
+fn a_packet_keeps_the_highest_load_of_its_path() {
+    let mut router = loaded(&Config::default(), 160);
+    for (arrived, expected) in [(Ecn::Ect1, Ecn::Ect0), (Ecn::Ect0, Ecn::Ect0), (Ecn::Ce, Ecn::Ce)] {
+        assert_eq!(code_on_departure(&mut router, data(arrived)), expected);
+    }
+    assert_eq!(router.tally().marked, 0); // high load is no congestion
+}
+
+#[test]
+fn a_mark_is_counted_where_it_is_made() {
+    let mut router = loaded(&Config::default(), 200);
+    code_on_departure(&mut router, data(Ecn::Ect1));
+    code_on_departure(&mut router, data(Ecn::Ce));
+    assert_eq!(router.tally().marked, 1);
+}
+
+#[test]
+fn packets_without_ecn_and_acknowledgements_are_not_changed() {
+    let mut router = loaded(&Config::default(), 300);
+    assert_eq!(code_on_departure(&mut router, data(Ecn::NotEct)), Ecn::NotEct);
+    assert_eq!(code_on_departure(&mut router, acknowledgement(Ecn::Ect1)), Ecn::Ect1);
+}
+
+#[test]
+fn acknowledgements_go_first_and_count_as_load() {
+    let mut router = router(&Config::default());
+    for packet in [data(Ecn::Ect1), acknowledgement(Ecn::NotEct), data(Ecn::Ect1), acknowledgement(Ecn::NotEct)] {
+        assert_eq!(router.enqueue(ms(0), packet), Verdict::Queued);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| router.dequeue(ms(0))).map(|packet| packet.flow).collect();
+    assert_eq!(order, [2, 2, 1, 1]);
+    for _ in 0..196_000 / 40 {
+        let _ = router.pass(ms(1), acknowledgement(Ecn::NotEct));
+    }
+    assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+}
+
+#[test]
+fn a_standing_queue_is_overload_even_without_arrivals() {
+    let mut router = router(&Config::default());
+    for _ in 0..600 {
+        assert_eq!(router.enqueue(ms(199), data(Ecn::Ect1)), Verdict::Queued);
+    }
+    // No packet arrives after 199 ms. 600 kB are queued, half of which is more than 196 kB.
+    assert_eq!(router.dequeue(ms(399)).unwrap().ecn, Ecn::Ce);
+    assert_eq!(router.dequeue(ms(400)).unwrap().ecn, Ecn::Ce);
+    while router.dequeue(ms(401)).is_some() {}
+    assert_eq!(router.pass(ms(10_000), data(Ecn::Ect1)).0.unwrap().ecn, Ecn::Ect1);
+}
+
+#[test]
+fn half_the_rate_is_twice_the_load() {
+    let mut router = loaded(&Config::default(), 98);
+    router.on_rate(ms(100), Rate::from_bps(4_000_000));
+    assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+}
+
+// A second at the full rate, above the goal, lowers the target from 98% to 97%: 194 kB in 200 ms.
+#[test]
+fn packets_that_leave_count_for_the_adjusted_target() {
+    let mut router = router(&Config { goal: Some(0.95), goal_interval: Duration::from_secs(1), ..Config::default() });
+    for (interval, packets) in (0..).zip([200, 200, 200, 200, 200, 195]) {
+        (0..packets).for_each(|_| assert!(router.pass(ms(200 * interval), data(Ecn::NotEct)).0.is_some()));
+    }
+    assert_eq!(router.pass(ms(1200), data(Ecn::Ect1)).0.unwrap().ecn, Ecn::Ce);
+}
+
+#[test]
+fn both_queues_share_the_buffer() {
+    let mut router = router(&Config { packets: Some(2), ..Config::default() });
+    assert_eq!(router.enqueue(ms(0), data(Ecn::Ect1)), Verdict::Queued);
+    assert_eq!(router.enqueue(ms(0), acknowledgement(Ecn::NotEct)), Verdict::Queued);
+    assert!(matches!(router.enqueue(ms(0), acknowledgement(Ecn::NotEct)), Verdict::Dropped(_)));
+    assert!(matches!(router.enqueue(ms(0), data(Ecn::Ect1)), Verdict::Dropped(_)));
+    assert_eq!(router.backlog(), Backlog { packets: 2, bytes: Bytes::new(1040) });
+}
+
+#[test]
+fn below_overload_probabilistic_marking_changes_no_code() {
+    for (packets, code) in [(156, Ecn::Ect1), (157, Ecn::Ect0)] {
+        let mut router = loaded(&Config { probabilistic_marking: true, ..Config::default() }, packets);
+        assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), code);
+    }
+}
+
+// rho = 206 / 196 = 1.05: 1 in 200 marked, gaps of at most 200; the rest carry high load.
+#[test]
+fn probabilistic_marking_marks_few_and_the_rest_carry_high_load() {
+    let mut router = loaded(&Config { probabilistic_marking: true, ..Config::default() }, 206);
+    let codes: Vec<_> = (0..2000).map(|_| code_on_departure(&mut router, data(Ecn::Ect1))).collect();
+    let marked = codes.iter().filter(|&&code| code == Ecn::Ce).count();
+    assert!((10..=40).contains(&marked), "{marked}");
+    assert_eq!(codes.iter().filter(|&&code| code == Ecn::Ect0).count(), 2000 - marked);
+}
+
+#[test]
+fn an_idle_router_never_wakes_up() {
+    let mut router = loaded(&Config::default(), 300);
+    assert_eq!(Router::<TestParcel>::next_tick(&router), Time::MAX);
+    router.tick(ms(200));
+    assert_eq!(Router::<TestParcel>::next_tick(&router), Time::MAX);
+}
+
+#[test]
+fn errors_of_settings_contain_the_remedy() {
+    for (config, word) in [
+        (Config { target: 0.0, ..Config::default() }, "0.98"),
+        (Config { transition: 1.5, ..Config::default() }, "0.8"),
+        (Config { queue_memory: 1.0, ..Config::default() }, "0.875"),
+        (Config { queue_weight: f64::NAN, ..Config::default() }, "0.5"),
+        (Config { mark_all_from: 1.0, ..Config::default() }, "1.001 to 1000"),
+        (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
+        (Config { queue_interval: Duration::ZERO, ..Config::default() }, "cannot be 0"),
+        (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),
+        (Config { goal: Some(0.9), goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
+        (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "without a goal"),
+        (Config { goal_step: 0.02, ..Config::default() }, "without a goal"),
+        (Config { goal: Some(0.3), ..Config::default() }, "goal = 0.3: write a number from 0.5 to 1"),
+        (Config { goal: Some(0.9), target: 0.4, ..Config::default() }, "target = 0.4: write a number"),
+        (Config { max_mark_probability: 0.1, ..Config::default() }, "without probabilistic_marking"),
+        (Config { mark_all_from: 2.0, ..Config::default() }, "without probabilistic_marking"),
+        (Config { packets: Some(0), ..Config::default() }, "1 or more"),
+    ] {
+        let error = config.check().unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    assert_eq!(Config::default().check(), Ok(()));
+    let upwards = Config { goal: Some(0.95), target: 0.6, ..Config::default() };
+    assert_eq!(upwards.check(), Ok(()), "the target may begin below the goal, or above");
+}
+
+/// Arrivals of packets of all kinds, each after some milliseconds, and departures.
+fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
+    let packet = (40..1500u64, 0..4u8, 0..1000u64)
+        .prop_map(|(bytes, bits, flow)| TestParcel { ecn: Ecn::from_bits(bits), ..TestParcel::new(flow, bytes) });
+    prop::collection::vec((0..30u64, prop::option::of(packet)), 1..400)
+}
+
+proptest! {
+    #[test]
+    fn packets_are_conserved_and_no_code_is_lowered(
+        steps in steps(),
+        packets in prop::option::of(1..30u64),
+        ect0_low in any::<bool>(),
+        probabilistic_marking in any::<bool>(),
+        rate in 1..200_000u64,
+    ) {
+        let codes = if ect0_low { LoadCodes::Ect0Low } else { LoadCodes::Ect1Low };
+        let environment = Environment { rate: Rate::from_bps(rate), ..ENVIRONMENT };
+        let config = Config { packets, codes, probabilistic_marking, ..Config::default() };
+        let mut router: Vcp<TestParcel> = Vcp::new(&config, environment, Random::from_seed(1));
+        let mut waiting: [Vec<TestParcel>; 2] = Default::default(); // acknowledgements, data
+        let mut now = ms(0);
+        for (gap, arrives) in steps {
+            now += Duration::from_millis(gap);
+            if let Some(packet) = arrives {
+                match router.enqueue(now, packet) {
+                    Verdict::Queued => waiting[usize::from(!packet.is_control())].push(packet),
+                    Verdict::Dropped(refused) => {
+                        prop_assert_eq!(refused, packet);
+                        prop_assert_eq!(Some(router.backlog().packets), packets);
+                    }
+                    Verdict::Displaced(_) => prop_assert!(false, "nothing is displaced"),
+                }
+            } else if let Some(left) = router.dequeue(now) {
+                let queue = if waiting[0].is_empty() { &mut waiting[1] } else { &mut waiting[0] };
+                let arrived = queue.remove(0);
+                prop_assert_eq!(TestParcel { ecn: arrived.ecn, ..left }, arrived);
+                prop_assert!(codes.decode(left.ecn) >= codes.decode(arrived.ecn));
+                prop_assert!(left.ecn == arrived.ecn || (arrived.ecn.is_capable() && !arrived.is_control()));
+            }
+            prop_assert_eq!(router.backlog().packets as usize, waiting[0].len() + waiting[1].len());
+        }
+    }
+
+    #[test]
+    fn pass_equals_enqueue_then_dequeue(steps in steps(), packets in prop::option::of(1..5u64)) {
+        let config = Config { packets, bytes: Some(Bytes::new(1400)), ..Config::default() }; // some packets never fit
+        let (mut passes, mut queues) = (router(&config), router(&config));
+        let mut now = ms(0);
+        for (gap, step) in steps {
+            now += Duration::from_millis(gap);
+            if let Some(packet) = step {
+                let verdict = queues.enqueue(now, packet);
+                prop_assert_eq!(passes.pass(now, packet), (queues.dequeue(now), verdict));
+            } else if gap % 2 == 0 {
+                let packet = data(Ecn::Ect1);
+                prop_assert_eq!(passes.enqueue(now, packet), queues.enqueue(now, packet));
+            }
+            prop_assert_eq!(passes.backlog(), queues.backlog());
+        }
+    }
+}
+
+// Load 1.5: VCP+ routers overload a third of the packets, and all routers of a path the same third.
+#[test]
+fn routers_with_graded_codes_choose_the_same_packets() {
+    let mut routers = [1, 2].map(|seed| {
+        let mut router: Vcp<TestParcel, true> =
+            Vcp::with_config(&Config::default(), ENVIRONMENT, Random::from_seed(seed));
+        for n in 0..294 {
+            assert!(router.pass(Time::from_nanos(n), data(Ecn::NotEct)).0.is_some());
+        }
+        router
+    });
+    let mut overloaded = 0;
+    for flow in 0..3000 {
+        let packet = TestParcel { ecn: Ecn::Ect1, ..TestParcel::new(flow, 1000) };
+        let [first, second] = routers.each_mut().map(|router| router.pass(ms(210), packet).0.unwrap().ecn);
+        assert_eq!(first, second);
+        overloaded += u64::from(first == Ecn::Ce);
+    }
+    assert!((996..=1004).contains(&overloaded), "{overloaded}"); // draws are spread evenly
+}
