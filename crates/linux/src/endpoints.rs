@@ -11,8 +11,8 @@ use std::net::{SocketAddr, UdpSocket};
 use rampmeter_control::{AnyController, Fault};
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host as NetHost, HostId, Limits, Peer, Socket};
-use rampmeter_run::{Event, Host, Opening, Pace, Sent};
-use rampmeter_scenario::{NodeId, path_of};
+use rampmeter_run::{Event, Host, Opening, Sent, sender_state};
+use rampmeter_scenario::{NodeId, SenderState, path_of};
 use rampmeter_transport::{ConnectionId, Endpoint};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::{Carrier, End, Path};
@@ -329,9 +329,10 @@ impl Host for Endpoints<'_> {
         self.events.pop_front()
     }
 
-    fn pace(&self, id: Name) -> Option<Pace> {
+    fn state(&self, id: Name) -> Option<SenderState> {
         let (endpoint, name) = self.managed(id)?;
-        endpoint.manager().controller(name).map(Pace::of)
+        let connection = if let Name::Connection((_, id)) = id { endpoint.connection(id) } else { None };
+        Some(sender_state(endpoint.manager().controller(name)?, connection))
     }
 
     fn sent(&self, id: Name) -> Option<Sent> {

@@ -10,8 +10,8 @@ use std::os::fd::AsFd;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_net::TcpInfo;
-use rampmeter_run::{Event, Host, Opening, Pace, Sent};
-use rampmeter_scenario::{Limits, Sender};
+use rampmeter_run::{Event, Host, Opening, Sent};
+use rampmeter_scenario::{Limits, Sender, SenderState};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use rampmeter_workload::End;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -271,12 +271,17 @@ impl Host for Kernel<'_> {
         self.events.pop_front()
     }
 
-    fn pace(&self, word: Word) -> Option<Pace> {
+    fn state(&self, word: Word) -> Option<SenderState> {
         let info = self.info(word)?;
+        let packets = |packets: u32| Some(self.run.plan.packet * u64::from(packets));
         let rate = Rate::from_bps(info.pacing_rate.saturating_mul(8));
-        Some(Pace {
-            window: Some(self.run.plan.packet * u64::from(info.window)),
+        Some(SenderState {
+            window: packets(info.window),
             rate: Some(rate).filter(|&rate| rate < Rate::MAX),
+            in_flight: packets(info.in_flight()),
+            smoothed_rtt: Some(Duration::from_micros(info.rtt_us.into())).filter(|rtt| *rtt > Duration::ZERO),
+            lost: info.retransmitted.into(),
+            timeouts: None,
         })
     }
 

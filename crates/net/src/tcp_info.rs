@@ -24,7 +24,9 @@ pub struct TcpInfo {
     unacked: u32,
     /// Segments acknowledged selectively (RFC 2018).
     pub sacked: u32,
-    queues: [u32; 3],
+    lost: u32,
+    retransmissions: u32,
+    forward: u32,
     since_last: [u32; 4],
     path_mtu: u32,
     receive_threshold: u32,
@@ -76,6 +78,11 @@ impl TcpInfo {
     pub const RECOVERY: u8 = 3;
     /// Recovery after a retransmission timeout.
     pub const LOSS: u8 = 4;
+
+    /// Packets in flight, as the kernel counts them (`tcp_packets_in_flight`).
+    pub fn in_flight(&self) -> u32 {
+        (self.unacked + self.retransmissions).saturating_sub(self.sacked + self.lost)
+    }
 
     /// The kernel's statistics of `socket`.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {

@@ -333,10 +333,9 @@ impl<'a, H: Host> Flows<'a, H> {
         for (index, flow) in self.all.iter().enumerate() {
             let sender = &flow.ends[End::Sender as usize];
             let measured = self.plan.traffic[self.plan.flows[index].traffic].measured;
-            let pace = sender.id.filter(|_| measured).and_then(|id| self.sites[sender.host as usize].host.pace(id));
-            let Some(pace) = pace else { continue };
-            let (window, rate, delivered) = (pace.window, pace.rate, flow.delivered());
-            self.samples.push(FlowSample { at, flow: index, window, rate, delivered });
+            let state = sender.id.filter(|_| measured).and_then(|id| self.sites[sender.host as usize].host.state(id));
+            let Some(sender) = state else { continue };
+            self.samples.push(FlowSample { at, flow: index, sender, delivered: flow.delivered() });
         }
     }
 

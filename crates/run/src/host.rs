@@ -8,8 +8,9 @@ use std::fmt::Debug;
 
 use rampmeter_control::{Controller, Fault};
 use rampmeter_manager::Share;
-use rampmeter_transport::{Limits, Statistics};
-use rampmeter_units::{Bytes, Rate, Time};
+use rampmeter_scenario::SenderState;
+use rampmeter_transport::{Connection, Limits, Statistics};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::{Carrier, End, Path};
 
 /// A flow that a host opens.
@@ -63,19 +64,22 @@ impl From<Statistics> for Sent {
     }
 }
 
-/// What a sender's controller allows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pace {
-    /// The window; `None` if only a rate limits it.
-    pub window: Option<Bytes>,
-    /// The rate; `None` if only a window limits it.
-    pub rate: Option<Rate>,
-}
-
-impl Pace {
-    /// What `controller` allows.
-    pub fn of(controller: &impl Controller) -> Self {
-        Self { window: Some(controller.window()).filter(|&window| window < Bytes::MAX), rate: controller.rate() }
+/// The state of one of our endpoint's senders: what `controller` allows, and what its connection, if it has one,
+/// measured.
+pub fn sender_state(controller: &impl Controller, connection: Option<&Connection>) -> SenderState {
+    let state = SenderState {
+        window: Some(controller.window()).filter(|&window| window < Bytes::MAX),
+        rate: controller.rate(),
+        ..SenderState::default()
+    };
+    let Some(connection) = connection else { return state };
+    let measured = connection.statistics();
+    SenderState {
+        in_flight: Some(connection.in_flight()),
+        smoothed_rtt: Some(measured.smoothed_rtt).filter(|rtt| *rtt > Duration::ZERO),
+        lost: measured.lost,
+        timeouts: Some(measured.timeouts),
+        ..state
     }
 }
 
@@ -119,8 +123,8 @@ pub trait Host {
     /// The next event.
     fn poll_event(&mut self) -> Option<Event<Self::Id>>;
 
-    /// What the controller of a flow allows, if the flow sends.
-    fn pace(&self, id: Self::Id) -> Option<Pace>;
+    /// The state of a flow's sender, if the flow sends.
+    fn state(&self, id: Self::Id) -> Option<SenderState>;
 
     /// What a flow has sent so far; `None` if its connection has ended.
     fn sent(&self, id: Self::Id) -> Option<Sent>;

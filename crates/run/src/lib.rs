@@ -22,6 +22,6 @@ mod network;
 mod timetable;
 
 pub use flows::{FlowResults, Flows, Site};
-pub use host::{Event, Host, Opening, Pace, PacketHost, Sent};
+pub use host::{Event, Host, Opening, PacketHost, Sent, sender_state};
 pub use network::{Hop, HopId, Network, Routed, Step};
 pub use timetable::{Entry, Timetable};

@@ -42,7 +42,9 @@ pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
-pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, Series};
+pub use outcome::{
+    Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, SenderState, Series,
+};
 pub use plan::{
     AggregatePlan, Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan, Sender,
     TrafficPlan, payload,

@@ -184,7 +184,7 @@ impl LinkSample {
     }
 }
 
-/// A sender at one instant.
+/// A flow at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSample {
     /// The time.
@@ -192,13 +192,31 @@ pub struct FlowSample {
     pub at: Time,
     /// The flow.
     pub flow: usize,
+    /// Its sender.
+    #[serde(flatten)]
+    pub sender: SenderState,
+    /// Stream bytes delivered since the start of the flow.
+    #[serde(with = "exact")]
+    pub delivered: Bytes,
+}
+
+/// A sender at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SenderState {
     /// Its controller's window; `None` if only a rate limits it.
     #[serde(with = "exact")]
     pub window: Option<Bytes>,
     /// Its controller's rate; `None` if only a window limits it.
     #[serde(with = "exact")]
     pub rate: Option<Rate>,
-    /// Stream bytes delivered since the start of the flow.
+    /// Bytes in flight, headers included; `None` if the host does not count them.
     #[serde(with = "exact")]
-    pub delivered: Bytes,
+    pub in_flight: Option<Bytes>,
+    /// The smoothed round-trip time, once one is measured.
+    #[serde(with = "exact")]
+    pub smoothed_rtt: Option<Duration>,
+    /// Packets that counted as lost so far.
+    pub lost: u64,
+    /// Retransmission timeouts so far; `None` if the host does not count them.
+    pub timeouts: Option<u64>,
 }

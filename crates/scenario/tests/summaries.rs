@@ -5,7 +5,7 @@ mod common;
 use common::{SMALL, plan};
 use rampmeter_scenario::{
     FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema,
-    Series, Summary,
+    SenderState, Series, Summary,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -164,8 +164,7 @@ fn rate_variation_excludes_samples_before_warm_up() {
     let flow = |seconds: u64, flow: usize, kbps: u64| FlowSample {
         at: at(seconds),
         flow,
-        window: None,
-        rate: Some(Rate::from_bps(kbps * 1000)),
+        sender: SenderState { rate: Some(Rate::from_bps(kbps * 1000)), ..SenderState::default() },
         delivered: Bytes::ZERO,
     };
     let link = |seconds: u64, kilobytes: u64| LinkSample {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rampmeter_control::{AnyController, Fault};
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_router::Parcel;
-use rampmeter_run::{Event, Host, Opening, Pace, PacketHost, Sent};
-use rampmeter_scenario::{NodeId, Plan, path_of};
+use rampmeter_run::{Event, Host, Opening, PacketHost, Sent, sender_state};
+use rampmeter_scenario::{NodeId, Plan, SenderState, path_of};
 use rampmeter_transport::{Clock, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::Kind;
@@ -236,8 +236,10 @@ impl Host for OurHost {
         None
     }
 
-    fn pace(&self, id: Name) -> Option<Pace> {
-        self.endpoint.manager().controller(self.managed(id)?).map(Pace::of)
+    fn state(&self, id: Name) -> Option<SenderState> {
+        let controller = self.endpoint.manager().controller(self.managed(id)?)?;
+        let connection = if let Name::Connection(id) = id { self.endpoint.connection(id) } else { None };
+        Some(sender_state(controller, connection))
     }
 
     fn sent(&self, id: Name) -> Option<Sent> {

@@ -67,8 +67,13 @@ fn samples_cover_the_run_and_each_flow_from_its_start() {
     let transfer = outcome.flows.iter().position(|flow| flow.traffic == 0 && flow.fct.is_some()).unwrap();
     for sample in outcome.series.flows.iter().filter(|sample| sample.flow == transfer) {
         assert!(sample.at >= outcome.flows[transfer].start);
-        assert!(sample.window.is_some() && sample.rate.is_none());
+        let sender = sample.sender;
+        assert!(sender.window.is_some() && sender.rate.is_none() && sender.in_flight.is_some());
     }
+    let counts: Vec<_> = outcome.series.flows.iter().filter(|sample| sample.flow == transfer).collect();
+    assert!(counts.is_sorted_by_key(|sample| (sample.sender.lost, sample.sender.timeouts)));
+    let end = counts.last().unwrap().sender;
+    assert!(end.smoothed_rtt.is_some_and(|rtt| rtt > Duration::ZERO), "{end:?}");
     let end = outcome.series.flows.last().unwrap().at;
     let long_lived = |flow: usize| outcome.flows[flow].traffic == 1;
     assert_eq!(outcome.series.flows.iter().filter(|sample| sample.at == end && long_lived(sample.flow)).count(), 3);

@@ -5,8 +5,8 @@ mod common;
 use std::collections::VecDeque;
 
 use common::Dumbbell;
-use rampmeter_run::{Event, Host, Opening, Pace, PacketHost, Sent};
-use rampmeter_scenario::{FlowOutcome, Outcome, Plan, RunProgress};
+use rampmeter_run::{Event, Host, Opening, PacketHost, Sent};
+use rampmeter_scenario::{FlowOutcome, Outcome, Plan, RunProgress, SenderState};
 use rampmeter_sim::{InTransit, PathId, Pool, Simulated};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_workload::{End, Path};
@@ -63,8 +63,8 @@ impl Host for ConstantRate {
         self.events.pop_front()
     }
 
-    fn pace(&self, _: u32) -> Option<Pace> {
-        Some(Pace { window: None, rate: Some(RATE) })
+    fn state(&self, _: u32) -> Option<SenderState> {
+        Some(SenderState { rate: Some(RATE), ..SenderState::default() })
     }
 
     fn sent(&self, _: u32) -> Option<Sent> {
@@ -170,5 +170,5 @@ fn a_foreign_flow_is_measured_and_stopped_like_any_other() {
     let outcome = run(&plan);
     let measured = outcome.flows[0].delivered_measured.as_f64();
     assert!((measured / (2.0 * 500.0 * DATA as f64) - 1.0).abs() < 0.01, "two seconds at 500 packets: {measured}");
-    assert_eq!(outcome.series.flows.last().map(|sample| sample.rate), Some(Some(RATE)));
+    assert_eq!(outcome.series.flows.last().map(|sample| sample.sender.rate), Some(Some(RATE)));
 }

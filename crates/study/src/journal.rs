@@ -111,7 +111,8 @@ pub(crate) fn short_hash(parts: &[&str]) -> String {
 mod tests {
     use rampmeter_router::{Backlog, Counts, QueueSummary};
     use rampmeter_scenario::{
-        Degraded, FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, QueueId, Series,
+        Degraded, FlowOutcome, FlowSample, HostJitter, Limits, LinkId, LinkOutcome, LinkSample, QueueId, SenderState,
+        Series,
     };
     use rampmeter_units::{Bytes, Duration, Rate, Time};
     use rampmeter_workload::Report;
@@ -150,7 +151,12 @@ mod tests {
             }],
             series: Series {
                 links: vec![LinkSample { at, id: ingress, queue: queue_now, transmitted: Bytes::new(8) }],
-                flows: vec![FlowSample { at, flow: 3, window: None, rate, delivered: Bytes::new(1) }],
+                flows: vec![FlowSample {
+                    at,
+                    flow: 3,
+                    sender: SenderState { rate, ..SenderState::default() },
+                    delivered: Bytes::new(1),
+                }],
             },
             data_packets: 77,
             degraded: vec![Degraded { flow: 3, reason: "no codes".into() }],

@@ -89,7 +89,7 @@ impl FlowGroup {
             let flow = &run.plan.flows[sample.flow];
             is_measured(&run.plan, sample.at) && flow.bytes.is_none() && self.kinds.contains(&flow.traffic)
         });
-        samples.filter_map(|sample| Some(sample.rate?.as_bps_f64())).collect()
+        samples.filter_map(|sample| Some(sample.sender.rate?.as_bps_f64())).collect()
     }
 }
 

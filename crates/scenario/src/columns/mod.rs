@@ -140,13 +140,29 @@ pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
         Column::whole(
             "window_bytes",
             "the controller's window; null if only a rate limits the flow, as with PCP",
-            |_, sample| sample.window.map(Bytes::as_u64),
+            |_, sample| sample.sender.window.map(Bytes::as_u64),
         ),
         Column::whole(
             "rate_bps",
             "the controller's rate; null if only a window limits the flow, as with NewReno. For kernel TCP its pacing \
              rate, null if it does not pace",
-            |_, sample| sample.rate.map(Rate::as_bps),
+            |_, sample| sample.sender.rate.map(Rate::as_bps),
+        ),
+        Column::whole("in_flight_bytes", "bytes in flight; null for datagrams", |_, sample| {
+            sample.sender.in_flight.map(Bytes::as_u64)
+        }),
+        Column::number("smoothed_rtt_s", "smoothed round-trip time; null before the first measurement", |_, sample| {
+            sample.sender.smoothed_rtt.map(Duration::as_secs_f64)
+        }),
+        Column::whole(
+            "lost_packets",
+            "packets that counted as lost since the flow started; for kernel TCP, retransmissions",
+            |_, sample| sample.sender.lost,
+        ),
+        Column::whole(
+            "timeouts",
+            "retransmission timeouts since the flow started; null for kernel TCP",
+            |_, sample| sample.sender.timeouts,
         ),
         Column::whole(
             "delivered_bytes",
