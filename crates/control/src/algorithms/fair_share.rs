@@ -315,21 +315,6 @@ mod tests {
         assert_eq!(sender.departure().at, ms(30));
     }
 
-    #[test]
-    fn without_a_router_the_rate_is_one_packet_an_rtt() {
-        assert_eq!(sender(REQUEST).rate(), Some(Rate::of(PACKET, RTT)));
-        let three = Config { unanswered_packets: 3, ..Config::default() };
-        assert_eq!(sender_with(&three, REQUEST).rate(), Some(Rate::of(PACKET * 3, RTT)));
-    }
-
-    #[test]
-    fn at_a_steady_share_the_rate_is_the_share() {
-        let mut sender = sender(answer(8, 0));
-        send(&mut sender, 0, ms(20));
-        acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(8, 0));
-        assert_eq!((sender.rate(), sender.deadline()), (Some(Rate::from_bps(8 * MEGABIT)), Time::MAX));
-    }
-
     /// A sender at 8 Mb/s from time 0 on. The answer has the queue of its request: the bytes sent while it waits.
     fn sender_with_a_queue(packets: u64) -> FairShare {
         let mut sender = sender(answer(8, 0));
@@ -366,14 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_the_rate_is_the_smaller_share() {
-        let mut sender = sender(answer(8, 0));
-        send(&mut sender, 0, ms(20));
-        acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(6, 0));
-        assert_eq!((sender.rate(), sender.deadline()), (Some(Rate::from_bps(6 * MEGABIT)), Time::MAX));
-    }
-
-    #[test]
     fn at_any_queue_a_packet_an_rtt_carries_a_request() {
         let mut sender = sender(answer(80, 0));
         send(&mut sender, 0, ms(20));
@@ -398,42 +375,5 @@ mod tests {
         assert_eq!(sender.departure().feedback, RouterFeedback::None, "the answer may still arrive");
         sender.on_ack(ms(66), &ack(1));
         assert_eq!(sender.departure().feedback, REQUEST);
-    }
-
-    #[test]
-    fn the_second_timeout_in_a_row_discards_the_share() {
-        let mut sender = sender(answer(8, 0));
-        let timeout = loss(LossKind::Persistent, 0, 4);
-        sender.on_loss(ms(200), &timeout);
-        assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
-        sender.on_loss(ms(600), &Loss { repeated_timeout: true, ..timeout });
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
-    }
-
-    #[test]
-    fn zero_packets_an_rtt_without_an_answer_are_refused() {
-        for (unanswered_packets, is_valid) in [(0, false), (1, true)] {
-            assert_eq!(Config { unanswered_packets, ..Config::default() }.check().is_ok(), is_valid);
-        }
-    }
-
-    #[test]
-    fn a_long_idle_time_makes_the_share_out_of_date() {
-        let mut sender = sender(answer(8, 0));
-        let timeout = Duration::from_millis(200);
-        sender.on_idle(ms(200), timeout, timeout);
-        assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
-        sender.on_idle(ms(1000), Duration::from_millis(300), timeout);
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
-    }
-
-    #[test]
-    fn the_state_is_that_of_the_routers_answer() {
-        let mut sender = sender_with_a_queue(5);
-        assert_eq!(sender.state(), "drain");
-        sender.on_deadline(ms(45));
-        assert_eq!(sender.state(), "router_feedback");
-        sender.on_idle(ms(1000), RTT * 9, RTT);
-        assert_eq!(sender.state(), "no_feedback");
     }
 }

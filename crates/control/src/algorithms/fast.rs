@@ -200,22 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_queue_ends_slow_start() {
-        let mut flow = TestFlow::<FastRules>::new(&config(20.0), BASE);
-        assert!((flow.round() - 10.0).abs() < 1e-9);
-        flow.rtt = BASE + Duration::from_millis(10);
-        flow.ack();
-        assert!(!flow.in_slow_start());
-        let config = Config { slow_start_delay: Duration::from_millis(125), ..config(20.0) };
-        for (millis, in_slow_start) in [(625, true), (626, false)] {
-            let mut flow = TestFlow::<FastRules>::new(&config, BASE * 5);
-            flow.rtt = Duration::from_millis(millis);
-            flow.ack();
-            assert_eq!(flow.in_slow_start(), in_slow_start, "a queue of 125 ms is permitted: {millis}");
-        }
-    }
-
-    #[test]
     fn without_a_setting_alpha_follows_the_rate_by_the_table() {
         let mut rules = FastRules::new(&Config::default());
         let mut alpha = |rate: f64| {
@@ -242,19 +226,5 @@ mod tests {
             flow.ack();
             assert!((flow.rules().rtt - 0.1 - 0.1 * weight).abs() < 1e-9, "{window}");
         }
-    }
-
-    #[test]
-    fn a_path_without_a_round_trip_time_keeps_the_window() {
-        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, Duration::ZERO);
-        (0..3).for_each(|_| _ = flow.ack());
-        assert_eq!(flow.window(), 100.0);
-    }
-
-    #[test]
-    fn a_loss_halves_the_window() {
-        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, BASE);
-        flow.mark();
-        assert_eq!(flow.window(), 50.0);
     }
 }

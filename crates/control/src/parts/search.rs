@@ -239,30 +239,6 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_time_restarts_the_measurement() {
-        let mut search = Search::default();
-        let mut bin_at = |millis: u64| {
-            measure(&mut search, Duration::from_millis(millis), PACKET, RTT);
-            search.bin
-        };
-        assert_eq!((bin_at(0), bin_at(36), bin_at(180)), (0, 1, 5));
-        assert_eq!(bin_at(530), 15, "a whole window");
-        assert_eq!((bin_at(1000), bin_at(1036)), (0, 1));
-    }
-
-    #[test]
-    fn bins_in_which_nothing_arrived_are_empty() {
-        let mut search = Search::default();
-        for millis in [0, 36, 180] {
-            search.on_sent(PACKET * 2);
-            measure(&mut search, Duration::from_millis(millis), PACKET, RTT);
-        }
-        let bins = |of: &dyn Fn(usize) -> Bytes| [1, 2, 3, 4, 5].map(|bin| of(bin).as_u64() / PACKET.as_u64());
-        assert_eq!(bins(&|bin| search.delivered_bins.sum(bin, 1)), [1, 0, 0, 0, 1]);
-        assert_eq!(bins(&|bin| search.sent_bins.sum(bin, 1)), [2, 0, 0, 0, 2]);
-    }
-
-    #[test]
     fn slow_start_does_not_end_while_nothing_is_sent() {
         let mut search = Search::default();
         assert!((0..40).all(|n| measure(&mut search, RTT * n / 3, Bytes::ZERO, RTT).is_none()));
