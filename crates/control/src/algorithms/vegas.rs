@@ -197,7 +197,6 @@ impl Rules for VegasRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Controller;
     use crate::rules::tests::TestFlow;
 
     const BASE: Duration = Duration::from_millis(100);

@@ -105,32 +105,6 @@ mod tests {
     }
 
     #[test]
-    fn packet_times_follow_the_rate() {
-        let mut flows = flows();
-        flows.on_packet(ms(0), 1, PACKET);
-        flows.set_rate(Rate::from_bps(4_000_000));
-        flows.on_packet(ms(2), 1, PACKET);
-        assert_eq!(count(&mut flows, ms(9), |_| false), 1, "four packet times of 2 ms end at 10 ms");
-        assert_eq!(count(&mut flows, ms(10), |_| false), 0);
-    }
-
-    #[test]
-    fn a_flow_that_has_just_started_stays_until_the_timeout() {
-        let mut flows = flows();
-        flows.on_packet(ms(0), 1, PACKET);
-        assert_eq!(count(&mut flows, ms(49), |_| false), 1);
-        assert_eq!(count(&mut flows, ms(50), |_| false), 0);
-    }
-
-    #[test]
-    fn a_flow_with_queued_packets_is_active() {
-        let mut flows = flows();
-        flows.on_packet(ms(0), 1, PACKET);
-        assert_eq!(count(&mut flows, ms(500), |flow| flow == 1), 1);
-        assert_eq!(count(&mut flows, ms(600), |_| false), 0);
-    }
-
-    #[test]
     fn a_million_short_flows_use_the_memory_of_one_timeout() {
         let mut flows = flows();
         for n in 0..1_000_000 {

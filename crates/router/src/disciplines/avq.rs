@@ -296,36 +296,4 @@ mod tests {
         assert!((0.92..0.94).contains(&load_of_adaptive), "{load_of_adaptive}");
         assert!((4.0..12.0).contains(&queue), "{queue}");
     }
-
-    #[test]
-    fn marking_on_overflow_settles_at_gamma() {
-        let (load, _) = load("avq", "gamma = 0.9\nbound = 10");
-        assert!((0.89..0.91).contains(&load), "{load}");
-    }
-
-    #[test]
-    fn a_long_real_queue_is_marked_at_any_virtual_capacity() {
-        let mut avq = avq("marking = \"exponential\"\nbound = 5\nphi = 1.0000001\nalpha = 0.0001");
-        for _ in 0..10 {
-            let _ = avq.enqueue(ms(0), CAPABLE);
-        }
-        assert_eq!(avq.tally().marked, 5);
-        assert_eq!(avq.enqueue(ms(0), TestParcel::new(2, 1000)), Verdict::Queued);
-    }
-
-    #[test]
-    fn invalid_settings_are_refused() {
-        for (text, advice) in [
-            ("gamma = 0", "0.98"),
-            ("gamma = 1.1", "0.98"),
-            ("alpha = 0", "0.15"),
-            ("phi = 0.9", "1.1"),
-            ("bound = 0", "50 packets"),
-            ("max_virtual_capacity = 0.5", "omit it"),
-        ] {
-            let config: Config = text.parse::<toml::Table>().unwrap().try_into().unwrap();
-            let error = config.check().unwrap_err();
-            assert!(error.contains(advice), "{error}");
-        }
-    }
 }

@@ -147,14 +147,4 @@ mod tests {
         }
         assert!(queue.queue.capacity() <= SMALL, "{}", queue.queue.capacity());
     }
-
-    #[test]
-    fn a_limit_in_bytes_counts_bytes() {
-        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(250)) });
-        for _ in 0..2 {
-            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Queued);
-        }
-        assert!(matches!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Dropped(_)));
-        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 50)), Verdict::Queued);
-    }
 }

@@ -172,42 +172,4 @@ mod tests {
             assert_eq!(marked(&config, 30, PACKET), Vec::<u64>::new(), "not ECN-capable");
         }
     }
-
-    #[test]
-    fn the_signal_is_the_queue_of_this_instant() {
-        let mut step = step(&Config { threshold: Some(2), ..Config::default() });
-        let arrives = |step: &mut StepMarking<_>| {
-            let before = step.tally().marked;
-            assert_eq!(step.enqueue(Time::ZERO, PACKET.capable()), Verdict::Queued);
-            step.tally().marked > before
-        };
-        assert_eq!([0; 4].map(|_| arrives(&mut step)), [false, false, false, true]);
-        (0..2).for_each(|_| assert!(step.dequeue(Time::ZERO).is_some()));
-        assert_eq!([0; 2].map(|_| arrives(&mut step)), [false, true]);
-    }
-
-    #[test]
-    fn the_buffer_has_room_above_k() {
-        let mut step = step(&Config { packets: Some(3), threshold: Some(1), ..Config::default() });
-        (0..3).for_each(|_| assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Queued));
-        assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Dropped(PACKET));
-    }
-
-    #[test]
-    fn a_threshold_that_the_buffer_never_exceeds_is_refused() {
-        let packets = |packets, threshold| Config { packets: Some(packets), threshold, ..Config::default() }.check();
-        assert!(packets(7, Some(5)).is_ok());
-        assert!(packets(6, Some(5)).unwrap_err().contains("in a buffer of 6: write at most half"));
-        assert!(packets(22, None).is_ok() && packets(21, None).is_err(), "the default is 20");
-        let bytes = Some(Bytes::new(9000));
-        let config = Config { bytes, threshold_bytes: bytes, ..Config::default() };
-        assert!(config.check().unwrap_err().contains("write at most half of `bytes`"));
-    }
-
-    #[test]
-    fn two_thresholds_are_refused() {
-        let config =
-            Config { threshold: Some(20), threshold_delay: Some(Duration::from_millis(1)), ..Config::default() };
-        assert!(config.check().unwrap_err().contains("give one of"));
-    }
 }

@@ -155,23 +155,6 @@ mod tests {
         assert!((load.factor() - 0.5 * average_queue / 196_000.0).abs() < 1e-12, "{}", load.factor());
     }
 
-    #[test]
-    fn regions_begin_at_80_and_at_100_percent() {
-        for (bytes, region) in [
-            (0, LoadRegion::Low),
-            (156_799, LoadRegion::Low),
-            (156_800, LoadRegion::High),
-            (195_999, LoadRegion::High),
-            (196_000, LoadRegion::Over),
-            (900_000, LoadRegion::Over),
-        ] {
-            let mut load = load();
-            load.count_arrival(Bytes::new(bytes));
-            load.advance(ms(200), Bytes::ZERO);
-            assert_eq!(load.region(), region, "{bytes}");
-        }
-    }
-
     /// The rules in their plain form, with a timer for every sample and every interval.
     fn ticking(events: &[(u64, u64, u64)]) -> Vec<f64> {
         let (mut average_queue, mut queue, mut arrived, mut factor, mut at) = (0.0, 0.0, 0.0, 0.0, 0);
@@ -235,37 +218,6 @@ mod tests {
                 proptest::prop_assert_eq!(skips.target.share(), ticks.target.share());
                 proptest::prop_assert_eq!(skips.factor(), ticks.factor());
             }
-        }
-    }
-
-    // 300 kB are 30% of what the link could send in a second: less than the goal, so the target rises by a step.
-    #[test]
-    fn skipped_idle_time_counts_for_the_utilization() {
-        let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
-        let mut load = Load::new(&config, false, RATE);
-        load.count_arrival(Bytes::new(300_000));
-        load.count_departure(Bytes::new(300_000));
-        load.advance(ms(1000), Bytes::ZERO);
-        assert!((load.target.share() - 0.99).abs() < 1e-12, "{}", load.target.share());
-    }
-
-    // 150 kB and half of 40 kB are 85% of the capacity; the goal is 99%.
-    #[test]
-    fn with_graded_codes_the_target_moves_by_the_load_to_the_goal() {
-        let mut load = Load { average_queue: 40_000.0, ..Load::new(&Config::default(), true, RATE) };
-        load.count_arrival(Bytes::new(150_000));
-        load.advance(ms(200), Bytes::new(40_000));
-        assert!((load.target.share() - (0.98 + 0.14 / 32.0)).abs() < 1e-12, "{}", load.target.share());
-    }
-
-    #[test]
-    fn a_link_without_a_rate_does_not_move_the_target() {
-        let in_steps = Config { goal: Some(0.9), goal_interval: Duration::from_millis(200), ..Config::default() };
-        for (config, graded) in [(in_steps, false), (Config::default(), true)] {
-            let mut load = Load::new(&config, graded, Rate::ZERO);
-            load.count_arrival(Bytes::new(1000));
-            load.advance(ms(400), Bytes::ZERO);
-            assert_eq!((load.region(), load.target.share()), (LoadRegion::Over, 0.98));
         }
     }
 
