@@ -45,13 +45,11 @@ pub struct Config {
     pub slow_start: SlowStart,
     /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
     pub shape: bool,
-    /// Start with the rate of the previous macroflow to the destination.
-    pub use_history: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true, use_history: true }
+        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true }
     }
 }
 
@@ -144,7 +142,7 @@ impl Controller for Cm {
     fn on_path(&mut self, now: Time, path: &Path) {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.tcp.on_path(now, path);
-        if let Some(past) = path.history.filter(|_| self.config.use_history) {
+        if let Some(past) = path.history {
             // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
             // capacity.
             self.tcp.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
@@ -226,7 +224,7 @@ impl Controller for Cm {
     }
 
     fn keeps_history(&self) -> bool {
-        self.config.use_history
+        true
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {

@@ -38,15 +38,13 @@ pub struct Config {
     pub beta: f64,
     /// The steepness of the curve, in packets a second cubed (section 5.1, `C`).
     pub c: f64,
-    /// Reduce `W_max` further while the window shrinks, which frees capacity for new flows (section 4.7).
-    pub fast_convergence: bool,
     /// How the first slow start ends (section 4.10 recommends `HyStart++`).
     pub slow_start: SlowStart,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, slow_start: SlowStart::Hystart }
+        Self { initial_window: 10, beta: 0.7, c: 0.4, slow_start: SlowStart::Hystart }
     }
 }
 
@@ -147,7 +145,7 @@ impl Rules for CubicRules {
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let beta = self.config.beta;
-        let shrinks = self.config.fast_convergence && window < self.w_max;
+        let shrinks = window < self.w_max;
         self.w_max = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
         self.cwnd_prior = window;
         self.curve = None;

@@ -31,36 +31,18 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::check::require;
 use crate::parts::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
 /// The feedback field of a packet that carries a request.
 const REQUEST: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
 
-/// Settings of the fair-share sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The fair-share sender has no settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Start at the share of the handshake's answer. Otherwise one data packet carries a request and the others wait an
-    /// RTT for its answer, which includes all flows that started together.
-    pub start_at_handshake_share: bool,
-    /// The number of packets an RTT while no router has answered.
-    pub unanswered_packets: u64,
-}
+pub struct Config {}
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { start_at_handshake_share: true, unanswered_packets: 1 }
-    }
-}
-
-impl Settings for Config {
-    fn check(&self) -> Result<(), String> {
-        let error = || "unanswered_packets is 0, so no packet could carry a request: write 1 or more".into();
-        require(self.unanswered_packets > 0, error)
-    }
-}
+impl Settings for Config {}
 
 /// A request in transit.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +56,6 @@ struct FeedbackRequest {
 /// A sender at its fair share.
 #[derive(Debug, Clone)]
 pub struct FairShare {
-    config: Config,
     packet: Bytes,
     /// Minimum round-trip time.
     rtt: Duration,
@@ -105,7 +86,7 @@ impl FairShare {
         self.share = None;
         self.request = None;
         self.drained_at = Time::MAX;
-        self.set_rate(now, Rate::of(self.packet * self.config.unanswered_packets, self.rtt));
+        self.set_rate(now, Rate::of(self.packet, self.rtt));
     }
 
     /// Changes the rate, effective from the last packet sent.
@@ -121,9 +102,8 @@ impl Algorithm for FairShare {
 
     const NEEDS: Option<&'static str> = Some("needs fair-share routers; without them it sends almost nothing");
 
-    fn new(config: &Config, _random: Random) -> Self {
+    fn new(_config: &Config, _random: Random) -> Self {
         Self {
-            config: config.clone(),
             packet: Bytes::ZERO,
             rtt: Duration::ZERO,
             min_delay: i64::MAX,
@@ -142,7 +122,7 @@ impl Controller for FairShare {
         self.packet = path.packet;
         self.rtt = path.rtt;
         self.discard_share(now);
-        if let (true, Some((share, _))) = (self.config.start_at_handshake_share, share_and_queue(path.feedback)) {
+        if let Some((share, _)) = share_and_queue(path.feedback) {
             self.share = Some(share);
             self.set_rate(now, share);
         }

@@ -29,6 +29,9 @@ use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;
 
+/// The queueing delay up to which the window grows as in slow start, in seconds (authors' implementation).
+const SLOW_START_DELAY: f64 = 750e-6;
+
 /// Settings of FAST TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -39,13 +42,11 @@ pub struct Config {
     pub alpha: Option<f64>,
     /// The share of the distance to the target window that an update covers, 0 to 1.
     pub gamma: f64,
-    /// The queueing delay up to which the window grows as in slow start (authors' implementation).
-    pub slow_start_delay: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, alpha: None, gamma: 0.5, slow_start_delay: Duration::from_micros(750) }
+        Self { initial_window: 10, alpha: None, gamma: 0.5 }
     }
 }
 
@@ -131,7 +132,7 @@ impl Rules for FastRules {
     }
 
     fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
-        let has_queue = self.rtt - self.base_rtt > self.config.slow_start_delay.as_secs_f64();
+        let has_queue = self.rtt - self.base_rtt > SLOW_START_DELAY;
         (!has_queue).then_some(event.delivered.min(1.0).into())
     }
 

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parts::check::check_first_window;
 use crate::parts::episode::Episode;
-use crate::vcp_plus::{KAPPA, packets_per_increment};
+use crate::vcp::graded::{KAPPA, packets_per_increment};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
 
 /// `t_rho`: the load interval, in seconds.

@@ -25,7 +25,8 @@
 
 use rampmeter_units::Duration;
 
-use crate::rules::{AckEvent, Amount, Rounds};
+use crate::parts::events::{AckEvent, Rounds};
+use crate::parts::window::Amount;
 
 // Section 4.3, the recommended values.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);

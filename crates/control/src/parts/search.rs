@@ -28,7 +28,7 @@
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-use crate::rules::AckEvent;
+use crate::parts::events::AckEvent;
 
 /// `WINDOW_SIZE_FACTOR`: a window in round trips.
 const WINDOW: f64 = 3.5;

@@ -9,14 +9,15 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use crate::disciplines::flow_table::FlowTable;
 use crate::disciplines::indexed_heap::IndexedHeap;
 
+/// The number of its packet times after which a running flow is removed: more than jitter and one loss cause.
+const MAX_MISSED: u64 = 4;
+
 /// The active flows of a link.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFlows {
     rate: Rate,
     /// The timeout of a flow that is not running.
     timeout: Duration,
-    /// The number of its packet times after which a running flow is removed.
-    max_missed: u64,
     /// The size of the largest packet seen, `P`.
     largest: Bytes,
     /// The time of each flow's last packet.
@@ -26,8 +27,8 @@ pub(crate) struct ActiveFlows {
 }
 
 impl ActiveFlows {
-    pub(crate) fn new(rate: Rate, timeout: Duration, max_missed: u64) -> Self {
-        Self { rate, timeout, max_missed, ..Self::default() }
+    pub(crate) fn new(rate: Rate, timeout: Duration) -> Self {
+        Self { rate, timeout, ..Self::default() }
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) {
@@ -67,7 +68,7 @@ impl ActiveFlows {
 
     /// The maximum gap between two packets of a running flow: a few `N P / C`.
     fn max_gap(&self) -> Duration {
-        let packets = self.max_missed * self.count();
+        let packets = MAX_MISSED * self.count();
         self.rate.time_to_send(self.largest * packets).min(self.timeout)
     }
 }
@@ -79,7 +80,7 @@ mod tests {
     const PACKET: Bytes = Bytes::new(1000); // 1 ms at 8 Mb/s
 
     fn flows() -> ActiveFlows {
-        ActiveFlows::new(Rate::from_bps(8_000_000), Duration::from_millis(50), 4)
+        ActiveFlows::new(Rate::from_bps(8_000_000), Duration::from_millis(50))
     }
 
     fn ms(n: u64) -> Time {

@@ -12,7 +12,7 @@
 //!
 //! **Active flows.** The paper's router knows the active flows. This one infers them from packets. A flow is active
 //! - while it has packets queued here; or
-//! - while its packets arrive as often as those of a flow at its fair share, until it misses `max_missed` of them; or
+//! - while its packets arrive as often as those of a flow at its fair share, until it misses four of them; or
 //! - in any other case for `flow_timeout` after its last packet: it is in its handshake, or sends little.
 //!
 //! A flow counts from its first packet, before it sends data. A flow that stops is removed after a few packet times
@@ -44,9 +44,6 @@ pub struct Config {
     /// The time for which a flow that sends less than its share is active after a packet: longer than a round trip.
     #[default(Duration::from_millis(50))]
     pub flow_timeout: Duration,
-    /// The packets that a flow at its fair share must miss to be removed: more than jitter and one loss cause.
-    #[default(4)]
-    pub max_missed: u64,
 }
 
 impl Settings for Config {
@@ -54,10 +51,6 @@ impl Settings for Config {
         ensure(
             self.flow_timeout > Duration::ZERO,
             "flow_timeout is 0, so every flow would be alone: write more than a round trip, for example \"50 ms\"",
-        )?;
-        ensure(
-            self.max_missed >= 2,
-            "max_missed is below 2 packets, so flows would be added and removed with each packet: write 2 or more",
         )?;
         Room::check(self.packets, self.bytes)
     }
@@ -84,7 +77,7 @@ impl<P: Parcel + Send> Discipline<P> for FairShare<P> {
         Self {
             rate: environment.rate,
             queue: FairQueueing::with_room(config.packets, config.bytes),
-            active: ActiveFlows::new(environment.rate, config.flow_timeout, config.max_missed),
+            active: ActiveFlows::new(environment.rate, config.flow_timeout),
         }
     }
 }

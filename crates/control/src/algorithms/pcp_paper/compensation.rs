@@ -12,7 +12,7 @@
 
 use rampmeter_units::{Duration, Time};
 
-use super::Config;
+use super::config::{MAX_CUT, OUTLIERS};
 use super::tit_for_tat::TitForTat;
 use crate::Arrival;
 use crate::parts::delays::Delays;
@@ -45,7 +45,6 @@ impl Compensation {
     /// A packet was acknowledged; the round-trip time is `rtt`. Returns the share of the base rate to cut.
     pub(super) fn on_arrival(
         &mut self,
-        config: &Config,
         now: Time,
         arrival: &Arrival,
         is_base: bool,
@@ -56,14 +55,14 @@ impl Compensation {
         if is_larger {
             self.min_delay = None;
         }
-        let (lowest, max_delay) = self.without_outliers(config.outliers);
+        let (lowest, max_delay) = self.without_outliers();
         let queue = max_delay.saturating_sub(self.min_delay(now, lowest)).max(0) as f64;
         // Clocks differ, so `min_delay` itself is unknown. Half of the minimum round-trip time replaces it.
         let delay = queue / (min_rtt.as_nanos() as f64 / 2.0 + queue);
         let gap = self.gap(lowest, max_delay);
         let recent: f64 = self.delays.samples.iter().map(|sample| sample.more.cut).sum();
-        let divisor = self.tit_for_tat.divisor(config, now, rtt, queue, recent);
-        let required = ((gap + delay) / divisor).min(config.max_cut);
+        let divisor = self.tit_for_tat.divisor(now, rtt, queue, recent);
+        let required = ((gap + delay) / divisor).min(MAX_CUT);
         let cut = (required - recent).max(0.0);
         if let Some(last) = self.delays.samples.back_mut() {
             last.more.cut = cut;
@@ -72,10 +71,10 @@ impl Compensation {
     }
 
     /// The lowest and the highest delay of the last round trip, outliers aside.
-    fn without_outliers(&mut self, outliers: f64) -> (i64, i64) {
+    fn without_outliers(&mut self) -> (i64, i64) {
         let delays = self.delays.unsorted();
         delays.sort_unstable();
-        let discarded = (delays.len() as f64 * outliers) as usize;
+        let discarded = (delays.len() as f64 * OUTLIERS) as usize;
         (delays[discarded], delays[delays.len() - 1 - discarded])
     }
 
@@ -112,7 +111,7 @@ mod tests {
     fn acknowledge(compensation: &mut Compensation, sent: f64, delay: f64, bytes: Bytes) -> f64 {
         let sent_at = Time::ZERO + ms(sent);
         let arrival = Arrival { number: 0, bytes, sent_at, received_at: sent_at + ms(delay), ecn: Ecn::NotEct };
-        compensation.on_arrival(&Config::default(), sent_at + RTT, &arrival, true, RTT, RTT)
+        compensation.on_arrival(sent_at + RTT, &arrival, true, RTT, RTT)
     }
 
     /// The cuts for `packets` base packets, one per millisecond, with these delays in milliseconds.

@@ -6,6 +6,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::Config;
+use super::config::FIRST_TEST;
 use crate::{History, Path};
 
 /// Weight of a new flow in the remembered base rate. The paper gives no number.
@@ -31,8 +32,8 @@ impl PathHistory {
             None => path.history.filter(|past| past.base_rate > Rate::ZERO),
         };
         let test = match past {
-            Some(past) => past.base_rate.scale(config.first_test * trust(past)), // section 3.4
-            None => Rate::of(path.packet * 2, path.rtt),                         // section 3.3
+            Some(past) => past.base_rate.scale(FIRST_TEST * trust(past)), // section 3.4
+            None => Rate::of(path.packet * 2, path.rtt),                  // section 3.3
         };
         (Self { past, first_test: test, ..Self::default() }, test)
     }

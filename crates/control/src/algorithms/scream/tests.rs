@@ -129,8 +129,6 @@ fn the_media_rate_is_below_the_rate_of_the_window() {
     // 50 packets of 1000 bytes in 25 ms are 16 Mb/s, and 1.2 times the media rate.
     let flow = Flow::new(&Config::default());
     assert!((flow.scream.media_rate().as_bps_f64() / 1e6 - 16.0 / 1.2).abs() < 0.01);
-    let limited = Flow::new(&Config { max_rate: Rate::from_bps(1_000_000), ..Config::default() });
-    assert_eq!(limited.scream.media_rate(), Rate::from_bps(1_000_000));
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::testing::{PACKET, arrived, loss, mark};
 use crate::{Arrival, MarkCount, Settings};
@@ -210,81 +208,6 @@ fn under_random_marking_the_rate_is_that_of_the_response_curve() {
             assert!((window - 1.0).abs() < 0.03, "{case}: window {window}");
             let variation = measured.variation / c2.sqrt();
             assert!((variation - 1.0).abs() < 0.1, "{case}: variation {variation}");
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Event {
-    Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
-    MarkCount { bytes: u64, marks: Option<u64> },
-    Loss { kind: LossKind, back: u64, repeated_timeout: bool },
-    Sent,
-    Spurious,
-    Idle,
-    Pass { nanos: u64 },
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Persistent)];
-    prop_oneof![
-        6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
-            .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
-        1 => (0..100_000u64, prop::option::of(0..3u64)).prop_map(|(bytes, marks)| Event::MarkCount { bytes, marks }),
-        2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated_timeout)| Event::Loss { kind, back, repeated_timeout }),
-        4 => Just(Event::Sent),
-        1 => Just(Event::Spurious),
-        1 => Just(Event::Idle),
-        4 => (0..10_000_000_000u64).prop_map(|nanos| Event::Pass { nanos }),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    #[test]
-    fn after_any_events_the_window_is_valid_and_a_packet_is_due(
-        events in prop::collection::vec(event(), 1..300),
-        gain in 1e-6..0.999f64,
-        min_window in 0.001..1.0f64,
-        allowance in 0.0..10.0f64,
-    ) {
-        let config = Config { gain, min_window, allowance, ..Config::default() };
-        let mut stable = stable(&config, MS * 20);
-        let (mut now, mut number, mut rtt) = (Time::ZERO, 0, MS * 20);
-        for event in events {
-            match event {
-                Event::Ack { codes, rtt: nanos, recovering, app_limited } => {
-                    rtt = Duration::from_nanos(nanos);
-                    let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
-                    stable.on_ack(now, &Ack { recovering, app_limited, ..arrived(&arrivals(&codes), rtt) });
-                }
-                Event::MarkCount { bytes, marks } => {
-                    let mark_count = marks.map(|marks| MarkCount { marks, number });
-                    stable.on_ack(now, &Ack { delivered: Bytes::new(bytes), mark_count, ..arrived(&[], rtt) });
-                }
-                Event::Loss { kind, back, repeated_timeout } => {
-                    let before = stable.packets();
-                    let number = u64::saturating_sub(number, back);
-                    stable.on_loss(now, &Loss { repeated_timeout, ..loss(kind, number, number + back) });
-                    prop_assert!(stable.packets() <= before);
-                }
-                Event::Sent => {
-                    number += 1;
-                    now = now.max(stable.departure().at);
-                    stable.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
-                }
-                Event::Spurious => stable.on_notice(now, Notice::SpuriousLoss),
-                Event::Idle => stable.on_idle(now, MS * 300, MS * 200),
-                Event::Pass { nanos } => now += Duration::from_nanos(nanos),
-            }
-            let w = stable.packets();
-            prop_assert!(w.is_finite() && w >= config.min_window, "{}", w);
-            prop_assert!(stable.window() >= PACKET && stable.window() < Bytes::MAX);
-            let (a, b) = stable.gains();
-            prop_assert!(a > 0.0 && b > 0.0 && b <= config.max_decrease, "{} {}", a, b);
-            let max_wait = config.max_interval * stable.rtt.as_secs_f64() / config.min_window;
-            prop_assert!(stable.departure().at.since(now).as_secs_f64() <= max_wait * 1.01 + 1e-6);
         }
     }
 }

@@ -16,7 +16,11 @@
 use rampmeter_units::{Bytes, Duration, LoadRegion, Rate, Time};
 
 use super::Config;
+use super::config::QUEUE_INTERVAL;
 use super::target::Target;
+
+/// `a`: the weight of the previous average in the average queue.
+const QUEUE_MEMORY: f64 = 0.875;
 
 /// The difference in bytes below which the average queue and the queue count as equal.
 const TOLERANCE: f64 = 1e-6;
@@ -41,7 +45,7 @@ impl Load {
             rate,
             config: config.clone(),
             target: Target::new(config, graded),
-            next_sample: Time::ZERO + config.queue_interval,
+            next_sample: Time::ZERO + QUEUE_INTERVAL,
             next_measure: Time::ZERO + config.load_interval,
             ..Self::default()
         }
@@ -95,13 +99,11 @@ impl Load {
         while self.next_sample <= now {
             if (self.average_queue - queue).abs() < TOLERANCE {
                 self.average_queue = queue;
-                self.next_sample +=
-                    self.config.queue_interval * (periods(now.since(self.next_sample), self.config.queue_interval) + 1);
+                self.next_sample += QUEUE_INTERVAL * (periods(now.since(self.next_sample), QUEUE_INTERVAL) + 1);
                 return;
             }
-            let a = self.config.queue_memory;
-            self.average_queue = a * self.average_queue + (1.0 - a) * queue;
-            self.next_sample += self.config.queue_interval;
+            self.average_queue = QUEUE_MEMORY * self.average_queue + (1.0 - QUEUE_MEMORY) * queue;
+            self.next_sample += QUEUE_INTERVAL;
         }
     }
 

@@ -1,6 +1,5 @@
 //! How the router treats packets; `load` has the tests of the load factor.
 
-use proptest::prelude::*;
 use rampmeter_units::{Duration, Ecn};
 
 use super::*;
@@ -109,69 +108,6 @@ fn probabilistic_marking_marks_few_and_the_rest_carry_high_load() {
     let marked = codes.iter().filter(|&&code| code == Ecn::Ce).count();
     assert!((10..=40).contains(&marked), "{marked}");
     assert_eq!(codes.iter().filter(|&&code| code == Ecn::Ect0).count(), 2000 - marked);
-}
-
-/// Arrivals of packets of all kinds, each after some milliseconds, and departures.
-fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
-    let packet = (40..1500u64, 0..4u8, 0..1000u64)
-        .prop_map(|(bytes, bits, flow)| TestParcel { ecn: Ecn::from_bits(bits), ..TestParcel::new(flow, bytes) });
-    prop::collection::vec((0..30u64, prop::option::of(packet)), 1..400)
-}
-
-proptest! {
-    #[test]
-    fn packets_are_conserved_and_no_code_is_lowered(
-        steps in steps(),
-        packets in prop::option::of(1..30u64),
-        ect0_low in any::<bool>(),
-        probabilistic_marking in any::<bool>(),
-        rate in 1..200_000u64,
-    ) {
-        let codes = if ect0_low { LoadCodes::Ect0Low } else { LoadCodes::Ect1Low };
-        let environment = Environment { rate: Rate::from_bps(rate), ..ENVIRONMENT };
-        let config = Config { packets, codes, probabilistic_marking, ..Config::default() };
-        let mut router: Vcp<TestParcel> = Vcp::new(&config, environment, Random::from_seed(1));
-        let mut waiting: [Vec<TestParcel>; 2] = Default::default(); // acknowledgements, data
-        let mut now = ms(0);
-        for (gap, arrives) in steps {
-            now += Duration::from_millis(gap);
-            if let Some(packet) = arrives {
-                match router.enqueue(now, packet) {
-                    Verdict::Queued => waiting[usize::from(!packet.is_control())].push(packet),
-                    Verdict::Dropped(refused) => {
-                        prop_assert_eq!(refused, packet);
-                        prop_assert_eq!(Some(router.backlog().packets), packets);
-                    }
-                    Verdict::Displaced(_) => prop_assert!(false, "nothing is displaced"),
-                }
-            } else if let Some(left) = router.dequeue(now) {
-                let queue = if waiting[0].is_empty() { &mut waiting[1] } else { &mut waiting[0] };
-                let arrived = queue.remove(0);
-                prop_assert_eq!(TestParcel { ecn: arrived.ecn, ..left }, arrived);
-                prop_assert!(codes.decode(left.ecn) >= codes.decode(arrived.ecn));
-                prop_assert!(left.ecn == arrived.ecn || (arrived.ecn.is_capable() && !arrived.is_control()));
-            }
-            prop_assert_eq!(router.backlog().packets as usize, waiting[0].len() + waiting[1].len());
-        }
-    }
-
-    #[test]
-    fn pass_equals_enqueue_then_dequeue(steps in steps(), packets in prop::option::of(1..5u64)) {
-        let config = Config { packets, bytes: Some(Bytes::new(1400)), ..Config::default() }; // some packets never fit
-        let (mut passes, mut queues) = (router(&config), router(&config));
-        let mut now = ms(0);
-        for (gap, step) in steps {
-            now += Duration::from_millis(gap);
-            if let Some(packet) = step {
-                let verdict = queues.enqueue(now, packet);
-                prop_assert_eq!(passes.pass(now, packet), (queues.dequeue(now), verdict));
-            } else if gap % 2 == 0 {
-                let packet = data(Ecn::Ect1);
-                prop_assert_eq!(passes.enqueue(now, packet), queues.enqueue(now, packet));
-            }
-            prop_assert_eq!(passes.backlog(), queues.backlog());
-        }
-    }
 }
 
 // Load 1.5: VCP+ routers overload a third of the packets, and all routers of a path the same third.

@@ -1,7 +1,5 @@
 //! One router and packets with given windows and round trips, against the formulas computed by hand.
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
 
@@ -166,53 +164,4 @@ fn a_change_of_the_links_rate_acts_in_the_next_interval() {
     Router::<TestParcel>::on_rate(&mut bench.router, ms(450), ENVIRONMENT.rate.scale(0.5));
     bench.run(&[flow], 100);
     assert_near(&bench.run(&[flow], 100), &[-0.4 * 0.1 * 0.5 * CAPACITY]);
-}
-
-/// Milliseconds since the previous step, and a packet that arrives or, with `None`, a departure.
-fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
-    let header = (any::<u64>(), prop_oneof![0..500_000_u32, any::<u32>()], any::<i64>());
-    let feedback = proptest::option::of(header).prop_map(|header| match header {
-        Some((window, rtt, change)) => {
-            RouterFeedback::Xcp { window: Bytes::new(window), rtt: Duration::from_micros(rtt.into()), change }
-        }
-        None => RouterFeedback::None,
-    });
-    let packet = (any::<u64>(), 1..9000_u64, feedback)
-        .prop_map(|(flow, bytes, feedback)| TestParcel { feedback, ..TestParcel::new(flow, bytes) });
-    proptest::collection::vec((0..40_u64, proptest::option::of(packet)), 1..200)
-}
-
-proptest! {
-    #[test]
-    fn no_request_is_raised_and_no_packet_is_lost(steps in steps()) {
-        let config = Config { packets: Some(20), ..Config::default() };
-        let mut bench = Bench::new();
-        bench.router = Xcp::new(&config, ENVIRONMENT, Random::from_seed(1));
-        let mut waiting = std::collections::VecDeque::new();
-        let mut now = 0;
-        for (after, packet) in steps {
-            now += after;
-            bench.tick(ms(now));
-            if let Some(packet) = packet {
-                match bench.router.enqueue(ms(now), packet) {
-                    Verdict::Queued => waiting.push_back(packet),
-                    verdict => prop_assert!(verdict == Verdict::Dropped(packet) && waiting.len() == 20),
-                }
-            } else {
-                let (arrived, left) = (waiting.pop_front(), bench.router.dequeue(ms(now)));
-                prop_assert_eq!(arrived.map(|p| (p.flow, p.bytes)), left.map(|p| (p.flow, p.bytes)));
-                if let (Some(arrived), Some(left)) = (arrived, left) {
-                    match (arrived.feedback, left.feedback) {
-                        (
-                            RouterFeedback::Xcp { window, rtt, change: requested },
-                            RouterFeedback::Xcp { window: w, rtt: r, change: received },
-                        ) => prop_assert!(window == w && rtt == r && received <= requested),
-                        (requested, received) => prop_assert_eq!(requested, received),
-                    }
-                }
-            }
-            prop_assert_eq!(bench.router.backlog().packets, waiting.len() as u64);
-            prop_assert_eq!(bench.router.backlog().bytes, waiting.iter().map(|p| p.bytes).sum());
-        }
-    }
 }
