@@ -2,6 +2,8 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
+use crate::Notice;
+
 /// The minimum rate. A window over a round trip of hours would be rounded to a rate of zero, which ends all sending.
 pub(crate) const MIN_RATE: Rate = Rate::from_bps(1);
 
@@ -94,6 +96,17 @@ impl Pacer {
     pub fn bound(&mut self, latest: Time) {
         if self.next() > latest {
             self.reset(latest);
+        }
+    }
+
+    /// What sent packets, at `rate` and of up to `packet` bytes, mean for the next one: it may use the time of bytes that
+    /// did not leave, and waits for discarded packets no longer than for one.
+    pub(crate) fn on_notice(&mut self, now: Time, notice: Notice, rate: Rate, packet: Bytes) {
+        match notice {
+            Notice::Unsent(bytes) => self.give_back(bytes, rate),
+            Notice::Discarded => self.bound(now + rate.time_to_send(packet)),
+            Notice::Unpaced => self.bound(now),
+            _ => {}
         }
     }
 

@@ -268,13 +268,9 @@ impl Controller for Prague {
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
+        self.pacer.on_notice(now, notice, self.paced_rate(), self.packet);
         match notice {
-            Notice::Unsent(bytes) => {
-                self.window.detector.on_unsent(bytes);
-                self.pacer.give_back(bytes, self.paced_rate());
-            }
-            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
-            Notice::Unpaced => self.pacer.bound(now),
+            Notice::Unsent(bytes) => self.window.detector.on_unsent(bytes),
             Notice::SpuriousLoss => {
                 let Some((before, episode)) = self.before.take() else { return };
                 self.losses = episode; // losses of the packets in flight get their own reaction
