@@ -57,12 +57,23 @@ pub use algorithms::*;
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Notice, Path, Sent};
 pub use fault::Fault;
 pub use history::History;
+pub use parts::delivery_rate;
 pub use parts::pacer::Pacer;
-pub use parts::{delivery_rate, rules};
 pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 pub use rampmeter_wire::RouterFeedback;
 pub use registry::{AnyController, Registry};
+
+/// What window schemes are made of: their rules, and a controller that applies them.
+pub mod rules {
+    pub use crate::parts::events::{AckEvent, Congestion, Rounds};
+    pub use crate::parts::rules::Rules;
+    pub use crate::parts::slow_start::SlowStart;
+    pub use crate::parts::window::Amount;
+    pub use crate::parts::windowed::Windowed;
+    #[cfg(test)]
+    pub(crate) use crate::parts::windowed::tests;
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

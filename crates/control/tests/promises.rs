@@ -1,7 +1,7 @@
 //! What every controller promises to the world that runs it.
 
-use rampmeter_control::testing::{PACKET, RTT};
-use rampmeter_control::{AnyController, Controller, Notice, Path, Registry, Sent};
+use rampmeter_control::testing::{PACKET, RTT, arrived, loss};
+use rampmeter_control::{Ack, AnyController, Arrival, Controller, Loss, LossKind, Notice, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Ecn, Random, Rate, Time};
 
 /// Controllers that space their packets from the first one on.
@@ -42,6 +42,68 @@ fn the_window_keeps_its_bytes_with_packets_of_another_size() {
             // Windows of whole packets.
             assert!(before.as_u64().abs_diff(after.as_u64()) <= PACKET.as_u64(), "{name}: {before} became {after}");
         }
+    }
+}
+
+/// The controllers whose window a loss reduces, with a window that 40 packets have increased.
+fn grown() -> impl Iterator<Item = (String, AnyController)> {
+    let others = ["bbr", "bbr1", "copa", "fair-share", "fixed-rate", "pcp", "pcp-paper", "scream", "vivace"];
+    let windows = all().into_iter().filter(move |(name, _)| !others.contains(&name.as_str()));
+    windows.map(|(name, mut controller)| {
+        (0..40).for_each(|number| deliver(&mut controller, number, false, false));
+        (name, controller)
+    })
+}
+
+/// Sends packet `number` and acknowledges it, unmarked.
+fn deliver(controller: &mut AnyController, number: u64, recovering: bool, app_limited: bool) {
+    let now = Time::ZERO + RTT * number / 10;
+    controller.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
+    let ecn = controller.ecn().unwrap_or(Ecn::NotEct);
+    let arrivals = [Arrival { number, bytes: PACKET, sent_at: now, received_at: now + RTT / 2, ecn }];
+    controller.on_ack(now + RTT, &Ack { recovering, app_limited, last_sent: number, ..arrived(&arrivals, RTT) });
+}
+
+#[test]
+fn a_window_does_not_grow_unused_or_in_recovery() {
+    for (name, mut controller) in grown() {
+        let before = controller.window();
+        for (recovering, app_limited) in [(true, false), (false, true)] {
+            (40..80).for_each(|number| deliver(&mut controller, number, recovering, app_limited));
+            assert!(controller.window() <= before, "{name}: {before} became {}", controller.window());
+        }
+    }
+}
+
+#[test]
+fn losses_of_one_window_reduce_it_once_and_may_be_undone() {
+    for (name, mut controller) in grown() {
+        let (before, now) = (controller.window(), Time::ZERO + RTT * 5);
+        let mut lose = |number, last_sent| {
+            let flight_size = Bytes::new(1_000_000);
+            controller.on_loss(now, &Loss { flight_size, ..loss(LossKind::Transient, number, last_sent) });
+            controller.window()
+        };
+        let reduced = lose(35, 39);
+        assert!(reduced < before, "{name}: {before} became {reduced}");
+        // Reno halves its window with each recovery.
+        assert!(lose(39, 45) == reduced || name == "reno", "{name}");
+        controller.on_notice(now, Notice::SpuriousLoss);
+        assert!(controller.window() >= before || name == "reno", "{name}: {}, not {before}", controller.window());
+    }
+}
+
+#[test]
+fn a_long_idle_time_ends_with_the_first_window() {
+    let first: Vec<_> = all().into_iter().map(|(_, controller)| controller.window()).collect();
+    let names: Vec<_> = all().into_iter().map(|(name, _)| name).collect();
+    for (name, mut controller) in grown() {
+        let first = first[names.iter().position(|known| *known == name).unwrap()];
+        let before = controller.window();
+        controller.on_idle(Time::ZERO + RTT * 9, RTT * 4, RTT * 4);
+        assert_eq!(controller.window(), before, "{name}: as long as the timeout");
+        controller.on_idle(Time::ZERO + RTT * 20, RTT * 15, RTT * 4);
+        assert!(controller.window() <= first, "{name}: {}, not {first}", controller.window());
     }
 }
 

@@ -187,11 +187,6 @@ pub(crate) mod tests {
             Self { flow, hosts, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
         }
 
-        /// The same packet between other hosts.
-        pub(crate) fn between(self, source: u64, destination: u64) -> Self {
-            Self { hosts: Hosts { source, destination }, ..self }
-        }
-
         /// The same packet, ECN-capable.
         pub(crate) fn capable(self) -> Self {
             Self { ecn: Ecn::Ect0, ..self }

@@ -27,6 +27,9 @@ use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 /// BIC.
 pub type Bic = Windowed<BicRules>;
 
+/// `low_window`: the window below which BIC is Standard TCP, in packets.
+const LOW_WINDOW: f64 = 14.0;
+
 /// Settings of BIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -35,8 +38,6 @@ pub struct Config {
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
-    /// The window below which BIC is Standard TCP, in packets (`low_window`).
-    pub low_window: f64,
     /// The maximum increase a round trip, in packets (`S_max`).
     pub max_step: f64,
     /// The minimum increase a round trip, in packets (`S_min`).
@@ -45,8 +46,6 @@ pub struct Config {
     pub search: f64,
     /// The share of the window by which a loss reduces it (`beta`). Linux has 0.2.
     pub beta: f64,
-    /// Lower the maximum further while the window shrinks, which frees capacity for new flows.
-    pub fast_convergence: bool,
 }
 
 impl Default for Config {
@@ -54,12 +53,10 @@ impl Default for Config {
         Self {
             initial_window: 10,
             slow_start: SlowStart::Standard,
-            low_window: 14.0,
             max_step: 32.0,
             min_step: 0.01,
             search: 0.5,
             beta: 0.125,
-            fast_convergence: true,
         }
     }
 }
@@ -71,8 +68,7 @@ impl Settings for Config {
         check_range("search", self.search, 0.01..=0.99, "of the distance")?;
         check_range("min_step", self.min_step, 0.0001..=1e6, "packets a round trip")?;
         check_range("max_step", self.max_step, 0.0001..=1e6, "packets a round trip")?;
-        check_order("min_step", self.min_step, "max_step", self.max_step)?;
-        check_range("low_window", self.low_window, 0.0..=1e6, "packets")
+        check_order("min_step", self.min_step, "max_step", self.max_step)
     }
 }
 
@@ -138,7 +134,7 @@ impl Rules for BicRules {
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
-        if event.window < self.config.low_window {
+        if event.window < LOW_WINDOW {
             return (1.0 / event.window).into();
         }
         self.advance(event.window);
@@ -146,9 +142,9 @@ impl Rules for BicRules {
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
-        let shrinks = self.config.fast_convergence && window < self.last_max;
+        let shrinks = window < self.last_max;
         self.last_max = window;
-        if window < self.config.low_window {
+        if window < LOW_WINDOW {
             self.phase = Phase::Search { max: window };
             return (window / 2.0).into();
         }

@@ -45,13 +45,11 @@ pub struct Config {
     pub slow_start: SlowStart,
     /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
     pub shape: bool,
-    /// Start with the rate of the previous macroflow to the destination.
-    pub use_history: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true, use_history: true }
+        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true }
     }
 }
 
@@ -144,7 +142,7 @@ impl Controller for Cm {
     fn on_path(&mut self, now: Time, path: &Path) {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.tcp.on_path(now, path);
-        if let Some(past) = path.history.filter(|_| self.config.use_history) {
+        if let Some(past) = path.history {
             // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
             // capacity.
             self.tcp.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
@@ -226,7 +224,7 @@ impl Controller for Cm {
     }
 
     fn keeps_history(&self) -> bool {
-        self.config.use_history
+        true
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
@@ -271,49 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn search_ends_slow_start_where_half_of_what_was_sent_arrives() {
-        for (slow_start, unsent, state) in [
-            (SlowStart::Standard, Bytes::ZERO, "slow_start"),
-            (SlowStart::Search, PACKET, "slow_start"),
-            (SlowStart::Search, Bytes::ZERO, "congestion_avoidance"),
-        ] {
-            let mut cm = Cm::new(&Config { slow_start, ..Config::default() }, Random::from_seed(1));
-            cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
-            for n in 0..500 {
-                let now = Time::ZERO + RTT / 50 * n;
-                (0..2).for_each(|_| cm.on_sent(now, &Sent { number: 0, bytes: PACKET, in_flight: PACKET }));
-                cm.on_notice(now, Notice::Unsent(unsent));
-                cm.on_ack(now, &Ack { smoothed_rtt: RTT, min_rtt: RTT, ..ack(1) });
-            }
-            assert_eq!(cm.state(), state);
-        }
-    }
-
-    #[test]
     fn packets_without_a_request_delay_others_by_up_to_a_window() {
         let mut cm = started(None);
         cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, in_flight: PACKET * 1_000_000 });
         assert_eq!(cm.departure().at, Time::ZERO + RTT);
         cm.on_notice(Time::ZERO, Notice::Discarded);
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 2, "two packets of four");
-    }
-
-    #[test]
-    fn unsent_bytes_take_no_time() {
-        let mut cm = started(None);
-        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
-        cm.on_notice(Time::ZERO, Notice::Unsent(PACKET / 2));
-        assert_eq!(cm.departure().at, Time::ZERO + RTT / 8, "half a packet at four a round trip");
-    }
-
-    #[test]
-    fn all_losses_of_packets_sent_before_halve_the_window_once() {
-        let mut cm = grown();
-        cm.on_loss(Time::ZERO, &loss(3, 20));
-        cm.on_loss(Time::ZERO, &loss(20, 24));
-        assert_eq!(cm.window(), PACKET * 8);
-        cm.on_loss(Time::ZERO, &loss(21, 30));
-        assert_eq!(cm.window(), PACKET * 4);
     }
 
     // A flow with one packet in flight, which it retransmits, reports for a macroflow with sixteen.
@@ -336,36 +297,6 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 3);
         cm.on_ack(Time::ZERO, &ack(1));
         assert_eq!(cm.window(), PACKET * 3 + PACKET / 3, "congestion avoidance");
-    }
-
-    #[test]
-    fn after_a_long_idle_time_the_first_window_applies() {
-        let mut cm = grown();
-        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1000, in_flight: PACKET });
-        let timeout = RTT / 2;
-        cm.on_idle(Time::ZERO, timeout, timeout);
-        assert_eq!((cm.window(), cm.departure().at), (PACKET * 16, Time::ZERO), "earlier packets do not delay it");
-        cm.on_idle(Time::ZERO, RTT, timeout);
-        assert_eq!(cm.window(), PACKET * 4);
-    }
-
-    #[test]
-    fn an_empty_first_window_is_refused() {
-        assert!(Config { initial_window: 0, ..Config::default() }.check().unwrap_err().contains("initial_window"));
-        assert_eq!(Config::default().check(), Ok(()));
-    }
-
-    #[test]
-    fn a_spurious_loss_is_undone() {
-        let mut cm = grown();
-        cm.on_loss(Time::ZERO, &loss(3, 20));
-        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
-        assert_eq!(cm.window(), PACKET * 16);
-        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
-        assert_eq!(cm.window(), PACKET * 16, "once");
-        cm.on_ack(Time::ZERO, &mark(100, 120));
-        cm.on_notice(Time::ZERO, Notice::SpuriousLoss);
-        assert_eq!(cm.window(), PACKET * 8, "a mark is never spurious");
     }
 
     #[test]
@@ -409,34 +340,5 @@ mod tests {
         (0..2).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
         cm.on_loss(Time::ZERO, &loss(21, 30));
         assert_eq!((base(&cm), cm.window()), (2, PACKET * 2), "a later loss is news of the path");
-    }
-
-    #[test]
-    fn an_idle_time_does_not_change_the_history() {
-        let mut cm = grown();
-        cm.on_idle(Time::ZERO, RTT, RTT / 2);
-        assert_eq!((cm.window(), cm.base_rate()), (PACKET * 4, Rate::of(PACKET * 16, RTT)));
-    }
-
-    #[test]
-    fn without_use_history_the_first_window_applies() {
-        let mut history = None;
-        grown().remember(Time::ZERO, &mut history);
-        for (use_history, packets) in [(true, 16), (false, 4)] {
-            let config = Config { initial_window: 4, use_history, ..Config::default() };
-            let mut cm = Cm::new(&config, Random::from_seed(1));
-            cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
-            assert_eq!((cm.window(), cm.keeps_history()), (PACKET * packets, use_history));
-        }
-    }
-
-    #[test]
-    fn the_state_is_that_of_the_window() {
-        let mut cm = grown();
-        assert_eq!(cm.state(), "slow_start");
-        cm.on_loss(Time::ZERO, &loss(3, 20));
-        assert_eq!(cm.state(), "congestion_avoidance");
-        let history = History::new(Rate::of(PACKET * 40, RTT), RTT);
-        assert_eq!(started(Some(history)).state(), "congestion_avoidance", "with the earlier window");
     }
 }

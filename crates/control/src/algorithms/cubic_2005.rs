@@ -25,6 +25,9 @@ use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 /// The CUBIC of 2005.
 pub type Cubic2005 = Windowed<Cubic2005Rules>;
 
+/// `S_max`: the maximum growth of the window, in packets a second.
+const MAX_GROWTH: f64 = 160.0;
+
 /// Settings of the CUBIC of 2005.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,22 +40,11 @@ pub struct Config {
     pub beta: f64,
     /// The steepness of the curve, in packets a second cubed (`C`).
     pub c: f64,
-    /// The maximum growth of the window, in packets a second (`S_max`).
-    pub max_growth: f64,
-    /// Reduce `W_max` further while the window shrinks, which frees capacity for new flows.
-    pub fast_convergence: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            initial_window: 10,
-            slow_start: SlowStart::Standard,
-            beta: 0.2,
-            c: 0.4,
-            max_growth: 160.0,
-            fast_convergence: true,
-        }
+        Self { initial_window: 10, slow_start: SlowStart::Standard, beta: 0.2, c: 0.4 }
     }
 }
 
@@ -60,8 +52,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         check_range("beta", self.beta, 0.01..=0.9, "of the window")?;
-        check_range("c", self.c, 0.001..=1000.0, "packets a second cubed")?;
-        check_range("max_growth", self.max_growth, 0.1..=1e6, "packets a second")
+        check_range("c", self.c, 0.001..=1000.0, "packets a second cubed")
     }
 }
 
@@ -91,7 +82,7 @@ impl Rules for Cubic2005Rules {
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
-        let Config { beta, c, max_growth, .. } = self.config;
+        let Config { beta, c, .. } = self.config;
         let (window, rtt) = (event.window, event.ack.smoothed_rtt.as_secs_f64());
         let (curve, first_window) =
             self.epoch.get_or_insert_with(|| (Curve::new(event.now, c, window, self.w_max), window));
@@ -100,12 +91,12 @@ impl Rules for Cubic2005Rules {
         if window < tcp {
             return (tcp - window).into();
         }
-        ((curve.at(elapsed + rtt) - window).clamp(0.0, max_growth * rtt) / window).into()
+        ((curve.at(elapsed + rtt) - window).clamp(0.0, MAX_GROWTH * rtt) / window).into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let beta = self.config.beta;
-        let shrinks = self.config.fast_convergence && window < self.w_max;
+        let shrinks = window < self.w_max;
         self.w_max = if shrinks { window * (2.0 - beta) / 2.0 } else { window };
         self.epoch = None;
         (window * (1.0 - beta)).into()
@@ -165,16 +156,6 @@ mod tests {
         flow.now += Duration::from_millis(5);
         flow.ack();
         assert!((flow.window() - 16.0 - 1.0 / 6.0).abs() < 1e-9, "{}", flow.window());
-    }
-
-    #[test]
-    fn idle_time_does_not_count() {
-        let mut flow = after_loss(1000.0, Duration::from_millis(100));
-        flow.round();
-        let elapsed = |flow: &TestFlow<Cubic2005Rules>| flow.rules().epoch.as_ref().unwrap().0.elapsed(flow.now);
-        let before = elapsed(&flow);
-        flow.pause(Duration::from_secs(60));
-        assert!((elapsed(&flow) - before).abs() < 1e-9);
     }
 
     #[test]

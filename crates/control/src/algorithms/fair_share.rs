@@ -31,36 +31,18 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::check::require;
 use crate::parts::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
 /// The feedback field of a packet that carries a request.
 const REQUEST: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
 
-/// Settings of the fair-share sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The fair-share sender has no settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Start at the share of the handshake's answer. Otherwise one data packet carries a request and the others wait an
-    /// RTT for its answer, which includes all flows that started together.
-    pub start_at_handshake_share: bool,
-    /// The number of packets an RTT while no router has answered.
-    pub unanswered_packets: u64,
-}
+pub struct Config {}
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { start_at_handshake_share: true, unanswered_packets: 1 }
-    }
-}
-
-impl Settings for Config {
-    fn check(&self) -> Result<(), String> {
-        let error = || "unanswered_packets is 0, so no packet could carry a request: write 1 or more".into();
-        require(self.unanswered_packets > 0, error)
-    }
-}
+impl Settings for Config {}
 
 /// A request in transit.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +56,6 @@ struct FeedbackRequest {
 /// A sender at its fair share.
 #[derive(Debug, Clone)]
 pub struct FairShare {
-    config: Config,
     packet: Bytes,
     /// Minimum round-trip time.
     rtt: Duration,
@@ -105,7 +86,7 @@ impl FairShare {
         self.share = None;
         self.request = None;
         self.drained_at = Time::MAX;
-        self.set_rate(now, Rate::of(self.packet * self.config.unanswered_packets, self.rtt));
+        self.set_rate(now, Rate::of(self.packet, self.rtt));
     }
 
     /// Changes the rate, effective from the last packet sent.
@@ -121,9 +102,8 @@ impl Algorithm for FairShare {
 
     const NEEDS: Option<&'static str> = Some("needs fair-share routers; without them it sends almost nothing");
 
-    fn new(config: &Config, _random: Random) -> Self {
+    fn new(_config: &Config, _random: Random) -> Self {
         Self {
-            config: config.clone(),
             packet: Bytes::ZERO,
             rtt: Duration::ZERO,
             min_delay: i64::MAX,
@@ -142,7 +122,7 @@ impl Controller for FairShare {
         self.packet = path.packet;
         self.rtt = path.rtt;
         self.discard_share(now);
-        if let (true, Some((share, _))) = (self.config.start_at_handshake_share, share_and_queue(path.feedback)) {
+        if let Some((share, _)) = share_and_queue(path.feedback) {
             self.share = Some(share);
             self.set_rate(now, share);
         }
@@ -315,21 +295,6 @@ mod tests {
         assert_eq!(sender.departure().at, ms(30));
     }
 
-    #[test]
-    fn without_a_router_the_rate_is_one_packet_an_rtt() {
-        assert_eq!(sender(REQUEST).rate(), Some(Rate::of(PACKET, RTT)));
-        let three = Config { unanswered_packets: 3, ..Config::default() };
-        assert_eq!(sender_with(&three, REQUEST).rate(), Some(Rate::of(PACKET * 3, RTT)));
-    }
-
-    #[test]
-    fn at_a_steady_share_the_rate_is_the_share() {
-        let mut sender = sender(answer(8, 0));
-        send(&mut sender, 0, ms(20));
-        acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(8, 0));
-        assert_eq!((sender.rate(), sender.deadline()), (Some(Rate::from_bps(8 * MEGABIT)), Time::MAX));
-    }
-
     /// A sender at 8 Mb/s from time 0 on. The answer has the queue of its request: the bytes sent while it waits.
     fn sender_with_a_queue(packets: u64) -> FairShare {
         let mut sender = sender(answer(8, 0));
@@ -366,14 +331,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_the_rate_is_the_smaller_share() {
-        let mut sender = sender(answer(8, 0));
-        send(&mut sender, 0, ms(20));
-        acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(6, 0));
-        assert_eq!((sender.rate(), sender.deadline()), (Some(Rate::from_bps(6 * MEGABIT)), Time::MAX));
-    }
-
-    #[test]
     fn at_any_queue_a_packet_an_rtt_carries_a_request() {
         let mut sender = sender(answer(80, 0));
         send(&mut sender, 0, ms(20));
@@ -398,42 +355,5 @@ mod tests {
         assert_eq!(sender.departure().feedback, RouterFeedback::None, "the answer may still arrive");
         sender.on_ack(ms(66), &ack(1));
         assert_eq!(sender.departure().feedback, REQUEST);
-    }
-
-    #[test]
-    fn the_second_timeout_in_a_row_discards_the_share() {
-        let mut sender = sender(answer(8, 0));
-        let timeout = loss(LossKind::Persistent, 0, 4);
-        sender.on_loss(ms(200), &timeout);
-        assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
-        sender.on_loss(ms(600), &Loss { repeated_timeout: true, ..timeout });
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
-    }
-
-    #[test]
-    fn zero_packets_an_rtt_without_an_answer_are_refused() {
-        for (unanswered_packets, is_valid) in [(0, false), (1, true)] {
-            assert_eq!(Config { unanswered_packets, ..Config::default() }.check().is_ok(), is_valid);
-        }
-    }
-
-    #[test]
-    fn a_long_idle_time_makes_the_share_out_of_date() {
-        let mut sender = sender(answer(8, 0));
-        let timeout = Duration::from_millis(200);
-        sender.on_idle(ms(200), timeout, timeout);
-        assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
-        sender.on_idle(ms(1000), Duration::from_millis(300), timeout);
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
-    }
-
-    #[test]
-    fn the_state_is_that_of_the_routers_answer() {
-        let mut sender = sender_with_a_queue(5);
-        assert_eq!(sender.state(), "drain");
-        sender.on_deadline(ms(45));
-        assert_eq!(sender.state(), "router_feedback");
-        sender.on_idle(ms(1000), RTT * 9, RTT);
-        assert_eq!(sender.state(), "no_feedback");
     }
 }

@@ -29,6 +29,9 @@ use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;
 
+/// The queueing delay up to which the window grows as in slow start, in seconds (authors' implementation).
+const SLOW_START_DELAY: f64 = 750e-6;
+
 /// Settings of FAST TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -39,13 +42,11 @@ pub struct Config {
     pub alpha: Option<f64>,
     /// The share of the distance to the target window that an update covers, 0 to 1.
     pub gamma: f64,
-    /// The queueing delay up to which the window grows as in slow start (authors' implementation).
-    pub slow_start_delay: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, alpha: None, gamma: 0.5, slow_start_delay: Duration::from_micros(750) }
+        Self { initial_window: 10, alpha: None, gamma: 0.5 }
     }
 }
 
@@ -131,7 +132,7 @@ impl Rules for FastRules {
     }
 
     fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
-        let has_queue = self.rtt - self.base_rtt > self.config.slow_start_delay.as_secs_f64();
+        let has_queue = self.rtt - self.base_rtt > SLOW_START_DELAY;
         (!has_queue).then_some(event.delivered.min(1.0).into())
     }
 
@@ -200,22 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_queue_ends_slow_start() {
-        let mut flow = TestFlow::<FastRules>::new(&config(20.0), BASE);
-        assert!((flow.round() - 10.0).abs() < 1e-9);
-        flow.rtt = BASE + Duration::from_millis(10);
-        flow.ack();
-        assert!(!flow.in_slow_start());
-        let config = Config { slow_start_delay: Duration::from_millis(125), ..config(20.0) };
-        for (millis, in_slow_start) in [(625, true), (626, false)] {
-            let mut flow = TestFlow::<FastRules>::new(&config, BASE * 5);
-            flow.rtt = Duration::from_millis(millis);
-            flow.ack();
-            assert_eq!(flow.in_slow_start(), in_slow_start, "a queue of 125 ms is permitted: {millis}");
-        }
-    }
-
-    #[test]
     fn without_a_setting_alpha_follows_the_rate_by_the_table() {
         let mut rules = FastRules::new(&Config::default());
         let mut alpha = |rate: f64| {
@@ -242,19 +227,5 @@ mod tests {
             flow.ack();
             assert!((flow.rules().rtt - 0.1 - 0.1 * weight).abs() < 1e-9, "{window}");
         }
-    }
-
-    #[test]
-    fn a_path_without_a_round_trip_time_keeps_the_window() {
-        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, Duration::ZERO);
-        (0..3).for_each(|_| _ = flow.ack());
-        assert_eq!(flow.window(), 100.0);
-    }
-
-    #[test]
-    fn a_loss_halves_the_window() {
-        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, BASE);
-        flow.mark();
-        assert_eq!(flow.window(), 50.0);
     }
 }

@@ -198,16 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_221_packets_gains_3_and_a_loss_takes_41_percent() {
-        let mut flow = TestFlow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 221.0, RTT);
-        let gained = flow.round();
-        assert!((gained - 3.0).abs() < 0.1, "{gained}");
-        flow.set(221.0);
-        flow.lose(LossKind::Transient);
-        assert!((flow.window() / 221.0 - 0.59).abs() < 0.005, "{}", flow.window());
-    }
-
-    #[test]
     fn below_38_packets_it_is_standard_tcp() {
         let mut flow = TestFlow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 20.0, RTT);
         assert!((flow.ack() - 1.0 / 20.0).abs() < 1e-9);
@@ -224,16 +214,5 @@ mod tests {
         assert!((flow.ack() - 1.0 / 3.0).abs() < 1e-9);
         let mut flow = TestFlow::<HighSpeedRules>::new(&Config { initial_window: 100, ..config }, RTT);
         assert_eq!(flow.ack(), 1.0);
-    }
-
-    #[test]
-    fn settings_that_define_no_line_are_refused() {
-        let wrong = [
-            Config { low_window: 90_000.0, ..Config::default() },
-            Config { high_decrease: 0.0, ..Config::default() },
-            Config { max_ssthresh: Some(0), ..Config::default() },
-        ];
-        assert!(wrong.iter().all(|config| config.check().is_err()));
-        assert!(Config::default().check().is_ok());
     }
 }

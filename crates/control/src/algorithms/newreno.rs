@@ -177,27 +177,4 @@ mod tests {
         assert_eq!(newreno.window(), PACKET * 8, "the threshold of the first timeout");
         assert!(delivered(&mut newreno, &ack(1)) < PACKET * 9);
     }
-
-    #[test]
-    fn no_growth_in_recovery_or_while_application_limited() {
-        let mut newreno = started(&Config::default());
-        assert_eq!(delivered(&mut newreno, &Ack { recovering: true, ..ack(1) }), PACKET * 10);
-        assert_eq!(delivered(&mut newreno, &Ack { app_limited: true, ..ack(1) }), PACKET * 10);
-    }
-
-    #[test]
-    fn many_losses_in_one_window_halve_it_once() {
-        let mut newreno = started(&Config { initial_window: 16, ..Config::default() });
-        assert_eq!(lost(&mut newreno, &LOSS), PACKET * 8);
-        assert_eq!(lost(&mut newreno, &Loss { number: 20, last_sent: 24, ..LOSS }), PACKET * 8);
-        assert_eq!(lost(&mut newreno, &Loss { number: 21, last_sent: 30, ..LOSS }), PACKET * 4);
-    }
-
-    #[test]
-    fn the_state_after_a_loss_is_congestion_avoidance() {
-        let mut newreno = started(&Config::default());
-        assert_eq!(newreno.state(), "slow_start");
-        lost(&mut newreno, &LOSS);
-        assert_eq!(newreno.state(), "congestion_avoidance");
-    }
 }

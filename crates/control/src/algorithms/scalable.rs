@@ -19,6 +19,12 @@ use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 /// Scalable TCP.
 pub type Scalable = Windowed<ScalableRules>;
 
+/// `b`: the share of the window by which a loss reduces it.
+const DECREASE: f64 = 0.125;
+
+/// `lwnd`: the window up to which it is Standard TCP, in packets.
+const LEGACY_WINDOW: f64 = 16.0;
+
 /// Settings of Scalable TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -29,30 +35,18 @@ pub struct Config {
     pub slow_start: SlowStart,
     /// The increase by an acknowledgement, in packets (`a`).
     pub increase: f64,
-    /// The share of the window by which a loss reduces it (`b`).
-    pub decrease: f64,
-    /// The window up to which it is Standard TCP, in packets (`lwnd`).
-    pub legacy_window: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            initial_window: 10,
-            slow_start: SlowStart::Standard,
-            increase: 0.01,
-            decrease: 0.125,
-            legacy_window: 16.0,
-        }
+        Self { initial_window: 10, slow_start: SlowStart::Standard, increase: 0.01 }
     }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_range("increase", self.increase, 0.0001..=1.0, "packets an acknowledgement")?;
-        check_range("decrease", self.decrease, 0.01..=0.9, "of the window")?;
-        check_range("legacy_window", self.legacy_window, 0.0..=1e6, "packets")
+        check_range("increase", self.increase, 0.0001..=1.0, "packets an acknowledgement")
     }
 }
 
@@ -78,12 +72,12 @@ impl Rules for ScalableRules {
     }
 
     fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
-        let step = if event.window <= self.config.legacy_window { 1.0 / event.window } else { self.config.increase };
+        let step = if event.window <= LEGACY_WINDOW { 1.0 / event.window } else { self.config.increase };
         step.into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
-        let share = if window <= self.config.legacy_window { 0.5 } else { self.config.decrease };
+        let share = if window <= LEGACY_WINDOW { 0.5 } else { DECREASE };
         (window * (1.0 - share)).into()
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! The smoothed round trip scales growth. A queue does not sustain itself, as in VCP: AI depends on the rate alone.
 
-use rampmeter_units::{Duration, LoadRegion, Random};
+use rampmeter_units::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::vcp::{self, Vcp};
@@ -31,44 +31,6 @@ use crate::{Algorithm, Settings};
 /// VCP+'s end host: VCP's, but for the reaction to codes, for rounding and pacing, for losses with windows below two
 /// packets, which halve them too, and without slow start after a timeout.
 pub type VcpPlus = Vcp<true>;
-
-/// `kappa` of equation (5), at which `mi` is the paper's 0.0625.
-pub(crate) const KAPPA: f64 = 0.25;
-
-/// Packets leave at up to this many times the window over the round trip: twice, but at most one load interval of a
-/// round trip is without packets. Routers would measure a longer burst as overload, and what follows as low load.
-pub(crate) fn pacing_gain(rounds: f64) -> f64 {
-    if rounds > 2.0 { rounds / (rounds - 1.0) } else { 2.0 }
-}
-
-/// The number of load intervals for which a window is rounded with the same random number. More often changes the order
-/// of packets, which lengthens queues; less often leaves flows of a packet or two with unequal rates for longer.
-pub(crate) const INTERVALS_PER_ROUNDING: u64 = 10;
-
-/// The time from the acknowledgement of a packet to the departure of the next, with a window below one packet.
-pub(crate) fn pause(window: f64, rtt: Duration) -> Duration {
-    rtt.scale(1.0 / window - 1.0)
-}
-
-/// The number of packets over which AI spreads one packet, where a flow has `in_interval` packets in a load interval
-/// (`x`). The paper's is `x / alpha`; this one bounds AI by half of the strongest decrease.
-pub(crate) fn packets_per_increment(in_interval: f64, alpha: f64) -> f64 {
-    in_interval / alpha + 2.0 / KAPPA
-}
-
-/// The change of the window, in packets, by an acknowledged packet with the code of `region`. `rounds` is `rtt / t_rho`.
-pub(crate) fn change(config: &vcp::Config, region: LoadRegion, window: f64, rounds: f64) -> f64 {
-    let intervals = rounds.min(config.mi_limit);
-    let in_interval = window / rounds; // x
-    let additive = intervals / packets_per_increment(in_interval, config.alpha());
-    additive
-        + match region {
-            LoadRegion::Low => libm::expm1(intervals * libm::log1p(config.mi)), // eq. (6)
-            LoadRegion::High => 0.0,
-            // Not compounded as MI: the load at which flows settle would depend on the round trip, and so their rates.
-            LoadRegion::Over => -KAPPA * intervals,
-        }
-}
 
 /// Settings of a VCP+ sender: those of [`vcp::Config`] without those that VCP+ fixes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -108,7 +70,10 @@ impl Algorithm for VcpPlus {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::LoadRegion;
+
     use super::*;
+    use crate::vcp::graded::{KAPPA, change};
 
     const REGIONS: [LoadRegion; 3] = [LoadRegion::Low, LoadRegion::High, LoadRegion::Over];
 
@@ -154,19 +119,5 @@ mod tests {
             let config = vcp::Config { weight, ..vcp::Config::default() };
             assert_eq!(change(&config, LoadRegion::High, x, 1.0), expected);
         }
-    }
-
-    #[test]
-    fn small_windows_grow_less_than_full_overload_takes() {
-        for window in [0.05, 0.2, 1.0, 5.0] {
-            assert!(change(&vcp::Config::default(), LoadRegion::Over, window, 0.4) < 0.0);
-        }
-    }
-
-    #[test]
-    fn settings_of_aimd_are_refused() {
-        let config = Config(vcp::Config { md: 0.95, ..vcp::Config::default() });
-        assert!(config.check().unwrap_err().contains("md cannot be set in vcp-plus"));
-        assert_eq!(Config::default().check(), Ok(()));
     }
 }

@@ -198,7 +198,6 @@ impl Rules for VegasRules {
 mod tests {
     use super::*;
     use crate::rules::tests::TestFlow;
-    use crate::{Controller, LossKind};
 
     const BASE: Duration = Duration::from_millis(100);
 
@@ -224,30 +223,6 @@ mod tests {
             whole_round(&mut flow, BASE.scale(100.0 / (100.0 - queued)));
             assert!((flow.window() - 100.0 - change).abs() < 1e-9, "{queued}: {}", flow.window());
         }
-    }
-
-    #[test]
-    fn the_window_is_constant_with_alpha_or_beta_packets_queued() {
-        for (alpha, beta) in [(4.0, 8.0), (2.0, 4.0)] {
-            let config = Config { alpha, beta, ..Config::default() };
-            let mut flow = TestFlow::<VegasRules>::in_congestion_avoidance(&config, 8.0, BASE);
-            flow.round();
-            flow.set(8.0);
-            whole_round(&mut flow, BASE * 2); // half of them are in the queue
-            assert_eq!(flow.window(), 8.0, "alpha {alpha}, beta {beta}");
-        }
-    }
-
-    #[test]
-    fn a_round_trip_time_of_zero_is_unknown() {
-        let mut flow = linear(100.0);
-        flow.rtt = BASE * 2;
-        for _ in 0..50 {
-            flow.now += flow.rtt / 100;
-            flow.ack();
-        }
-        flow.rtt = Duration::ZERO; // the round trip ends
-        assert_eq!(flow.ack(), -1.0, "50 packets in the queue");
     }
 
     /// Simulates round trips over a link of `rate` packets a second with an unlimited queue.
@@ -295,16 +270,6 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_continues_with_gamma_packets_in_the_queue() {
-        let config = Config { initial_window: 16, gamma: 15.5, ..Config::default() };
-        let mut flow = TestFlow::<VegasRules>::new(&config, BASE);
-        whole_round(&mut flow, BASE);
-        assert_eq!(flow.window(), 31.0);
-        whole_round(&mut flow, BASE * 2); // half of them are in the queue
-        assert_eq!((flow.window(), flow.in_slow_start()), (32.0, true));
-    }
-
-    #[test]
     fn a_round_trip_of_two_packets_works_as_newreno() {
         let mut flow = linear(2.0);
         whole_round(&mut flow, BASE * 3); // both acknowledgements were delayed
@@ -316,37 +281,5 @@ mod tests {
         flow.set(2.0);
         whole_round(&mut flow, BASE * 3);
         assert_eq!(flow.window(), 3.0);
-    }
-
-    #[test]
-    fn after_an_idle_time_slow_start_returns_to_the_earlier_window() {
-        let mut flow = linear(64.0);
-        flow.now += Duration::from_secs(10);
-        flow.tcp.on_idle(flow.now, Duration::from_secs(10), Duration::from_secs(1));
-        assert_eq!(flow.window(), 10.0);
-        let before = flow.now;
-        while flow.window() < 60.0 {
-            flow.round();
-        }
-        assert!(flow.now.since(before) <= BASE * 8, "10, 20, 40 and 80 packets, each for two round trips");
-    }
-
-    #[test]
-    fn a_loss_halves_the_window_and_a_timeout_restarts_slow_start() {
-        let mut flow = linear(64.0);
-        flow.lose(LossKind::Transient);
-        assert_eq!(flow.window(), 32.0);
-        assert!(flow.round() <= 1.0);
-        flow.set(32.0);
-        flow.lose(LossKind::Persistent);
-        assert_eq!(flow.window(), 1.0);
-        (0..10).for_each(|_| _ = flow.round());
-        assert!(flow.window() >= 16.0, "slow start up to the threshold: {}", flow.window());
-    }
-
-    #[test]
-    fn alpha_above_beta_is_refused() {
-        let config = Config { alpha: 5.0, ..Config::default() };
-        assert!(config.check().unwrap_err().contains("write a beta of at least alpha"));
     }
 }

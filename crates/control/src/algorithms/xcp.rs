@@ -225,8 +225,8 @@ impl Controller for Xcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossKind;
-    use crate::testing::{PACKET, RTT, ack, loss, mark};
+
+    use crate::testing::{PACKET, RTT, ack};
 
     fn sender(initial_window: u64) -> Xcp {
         let mut sender = Xcp::new(&Config { initial_window, ..Config::default() }, Random::from_seed(1));
@@ -289,30 +289,6 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_halves_the_window_once_and_feedback_continues() {
-        let mut sender = sender(10);
-        sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 9));
-        sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 7, 15));
-        sender.on_ack(Time::ZERO, &mark(9, 15));
-        assert_eq!(sender.window(), PACKET * 5);
-        sender.on_ack(Time::ZERO, &feedback_ack(3_000_000));
-        assert_eq!(sender.window(), PACKET * 8);
-        sender.on_loss(Time::ZERO, &loss(LossKind::Persistent, 20, 20));
-        assert_eq!(sender.window(), PACKET);
-    }
-
-    #[test]
-    fn an_unused_window_only_decreases() {
-        for limit in [Ack { app_limited: true, ..feedback_ack(0) }, Ack { recovering: true, ..feedback_ack(0) }] {
-            let mut sender = sender(10);
-            sender.on_ack(Time::ZERO, &Ack { feedback: feedback_ack(2_000_000).feedback, ..limit });
-            assert_eq!(sender.window(), PACKET * 10);
-            sender.on_ack(Time::ZERO, &Ack { feedback: feedback_ack(-2_000_000).feedback, ..limit });
-            assert_eq!(sender.window(), PACKET * 8);
-        }
-    }
-
-    #[test]
     fn an_application_limited_flow_requests_no_increase() {
         let mut sender = sender(10);
         let requested = |sender: &Xcp| match sender.departure().feedback {
@@ -351,19 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn with_pacing_always_all_packets_are_spread() {
-        let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
-        let config = Config { initial_window: 10, pacing: Pacing::Always };
-        let mut paced = Xcp::new(&config, Random::from_seed(1));
-        paced.on_path(ms(0), &Path::new(PACKET, RTT, None));
-        assert_eq!((paced.rate(), sender(10).rate()), (Some(Rate::of(PACKET * 10, RTT)), None));
-        (0..4).for_each(|number| paced.on_sent(ms(0), &Sent { number, bytes: PACKET, in_flight: PACKET }));
-        assert_eq!(paced.departure().at, ms(8));
-        paced.on_notice(ms(1), Notice::Unpaced);
-        assert_eq!(paced.departure().at, ms(1), "packets that left early do not delay the next");
-    }
-
-    #[test]
     fn eight_unanswered_acknowledgements_are_reported_as_degraded() {
         let mut sender = sender(10);
         for _ in 0..7 {
@@ -378,28 +341,5 @@ mod tests {
         }
         sender.on_ack(Time::ZERO, &feedback_ack(1));
         assert_eq!(sender.degraded_reason(), None);
-    }
-
-    #[test]
-    fn after_a_long_idle_time_the_first_window_applies() {
-        let mut sender = sender(2);
-        sender.on_ack(Time::ZERO, &feedback_ack(50_000_000));
-        sender.on_idle(Time::ZERO, Duration::from_millis(100), Duration::from_millis(200));
-        assert_eq!(sender.window(), PACKET * 52);
-        sender.on_idle(Time::ZERO, Duration::from_millis(300), Duration::from_millis(200));
-        assert_eq!(sender.window(), PACKET * 2);
-    }
-
-    #[test]
-    fn without_a_router_the_state_is_that_of_tcp() {
-        let mut sender = sender(10);
-        sender.on_ack(Time::ZERO, &feedback_ack(1));
-        assert_eq!(sender.state(), "router_feedback");
-        (0..MAX_UNANSWERED).for_each(|_| sender.on_ack(Time::ZERO, &ack(1)));
-        assert_eq!(sender.state(), "slow_start");
-        sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 20, 20));
-        assert_eq!(sender.state(), "congestion_avoidance");
-        sender.on_ack(Time::ZERO, &feedback_ack(1));
-        assert_eq!(sender.state(), "router_feedback");
     }
 }

@@ -260,38 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_marked_for_the_round_trip_after_a_pause() {
-        let mut rate = DeliveryRate::default();
-        send(&mut rate, ms(0), 0..2);
-        rate.on_app_limited();
-        send(&mut rate, ms(10), 2..4);
-        assert!(!acknowledge(&mut rate, ms(20), 0, false).is_app_limited, "sent before the pause");
-        acknowledge(&mut rate, ms(20), 1, false);
-        assert!(acknowledge(&mut rate, ms(30), 2, false).is_app_limited);
-        acknowledge(&mut rate, ms(30), 3, false);
-        send(&mut rate, ms(31), 4..5);
-        assert!(!acknowledge(&mut rate, ms(51), 4, false).is_app_limited, "the pause has left the path");
-    }
-
-    #[test]
-    fn a_lost_packet_reports_bytes_in_flight_and_lost_since() {
-        let mut rate = DeliveryRate::default();
-        send(&mut rate, ms(0), 0..10);
-        assert_eq!(rate.on_loss(&loss(LossKind::Transient, 2, 9)).unwrap().in_flight, PACKET * 3);
-        let lost = rate.on_loss(&loss(LossKind::Transient, 4, 9)).unwrap();
-        assert_eq!((lost.in_flight, lost.lost), (PACKET * 5, PACKET * 2));
-        assert_eq!(rate.on_loss(&loss(LossKind::Transient, 77, 99)), None);
-    }
-
-    #[test]
-    fn feedback_without_packets_refers_to_a_round_trip_before() {
-        let mut rate = DeliveryRate::default();
-        (0..40).for_each(|n| send(&mut rate, ms(n), n..n + 1));
-        let sample = rate.on_ack(ms(41), &Ack { delivered: PACKET * 20, ..arrived(&[], RTT) });
-        assert_eq!(sample.in_flight, PACKET * 22, "packet 21 was sent at 21 ms");
-    }
-
-    #[test]
     fn delivered_packets_are_discarded() {
         let mut rate = DeliveryRate::default();
         for n in 0..1000 {

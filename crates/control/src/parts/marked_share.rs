@@ -85,7 +85,7 @@ impl MarkedShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{PACKET, RTT, ack, arrived, mark};
+    use crate::testing::{PACKET, RTT, ack, arrived};
     use crate::{Arrival, MarkCount};
 
     /// Reports the packets of one window of ten packets, `marks` of which are marked, and those after it are in flight.
@@ -123,16 +123,6 @@ mod tests {
             })
             .collect();
         assert_eq!(alphas, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25]);
-    }
-
-    #[test]
-    fn a_window_without_bytes_moves_nothing() {
-        let mut share = MarkedShare::new(1.0, 0.5);
-        for number in [0, 10, 20] {
-            let ack = Ack { last_sent: number + 5, ..mark(number, number) };
-            share.on_ack(Time::ZERO, &ack, Reported::of(&ack, PACKET), Duration::ZERO);
-        }
-        assert_eq!(share.alpha(), 1.0);
     }
 
     #[test]

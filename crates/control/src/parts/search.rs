@@ -28,7 +28,7 @@
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-use crate::rules::AckEvent;
+use crate::parts::events::AckEvent;
 
 /// `WINDOW_SIZE_FACTOR`: a window in round trips.
 const WINDOW: f64 = 3.5;
@@ -236,30 +236,6 @@ mod tests {
         assert_eq!(flow.lost, Bytes::ZERO);
         let share = flow.utilization(Duration::from_secs(5));
         assert!(share > 0.99, "{share}");
-    }
-
-    #[test]
-    fn an_idle_time_restarts_the_measurement() {
-        let mut search = Search::default();
-        let mut bin_at = |millis: u64| {
-            measure(&mut search, Duration::from_millis(millis), PACKET, RTT);
-            search.bin
-        };
-        assert_eq!((bin_at(0), bin_at(36), bin_at(180)), (0, 1, 5));
-        assert_eq!(bin_at(530), 15, "a whole window");
-        assert_eq!((bin_at(1000), bin_at(1036)), (0, 1));
-    }
-
-    #[test]
-    fn bins_in_which_nothing_arrived_are_empty() {
-        let mut search = Search::default();
-        for millis in [0, 36, 180] {
-            search.on_sent(PACKET * 2);
-            measure(&mut search, Duration::from_millis(millis), PACKET, RTT);
-        }
-        let bins = |of: &dyn Fn(usize) -> Bytes| [1, 2, 3, 4, 5].map(|bin| of(bin).as_u64() / PACKET.as_u64());
-        assert_eq!(bins(&|bin| search.delivered_bins.sum(bin, 1)), [1, 0, 0, 0, 1]);
-        assert_eq!(bins(&|bin| search.sent_bins.sum(bin, 1)), [2, 0, 0, 0, 2]);
     }
 
     #[test]

@@ -11,10 +11,10 @@
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::parts::events::AckEvent;
 use crate::parts::hystart::HyStart;
 use crate::parts::search::Search;
 use crate::parts::window::Amount;
-use crate::rules::AckEvent;
 
 /// How the first slow start ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -175,17 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_two_packets_after_a_loss_one_after_a_timeout() {
-        for amount in [Amount::Packets(0.5), Amount::Bytes(Bytes::new(500))] {
-            let mut w = Window::new(PACKET, 10);
-            w.lower_to(amount);
-            assert_eq!(w.bytes(), PACKET * 2);
-            w.on_timeout();
-            assert_eq!(w.bytes(), PACKET);
-        }
-    }
-
-    #[test]
     fn first_windows_add_up_to_the_threshold() {
         let mut w = Window::new(PACKET, 10);
         w.raise_to_first(3);
@@ -198,15 +187,6 @@ mod tests {
         w.restart(Duration::from_secs(2), Duration::from_secs(1));
         w.raise_to_first(6);
         assert_eq!(w.bytes(), PACKET * 24, "what it had before the idle time");
-    }
-
-    #[test]
-    fn only_a_larger_earlier_window_ends_slow_start() {
-        for (earlier, packets, in_slow_start) in [(9, 10, true), (10, 10, true), (11, 11, false)] {
-            let mut w = Window::new(PACKET, 10);
-            w.resume(PACKET * earlier);
-            assert_eq!((w.bytes(), w.in_slow_start()), (PACKET * packets, in_slow_start));
-        }
     }
 
     #[test]

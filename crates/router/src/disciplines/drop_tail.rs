@@ -117,27 +117,6 @@ mod tests {
     }
 
     #[test]
-    fn pass_equals_enqueue_then_dequeue() {
-        for bytes in [None, Some(Bytes::new(150))] {
-            for waiting in [0, 1, 2] {
-                for size in [100, 200] {
-                    let config = Config { packets: Some(2), bytes };
-                    let (mut passed, mut queued) = (queue(&config), queue(&config));
-                    for queue in [&mut passed, &mut queued] {
-                        for flow in 0..waiting {
-                            let _ = queue.enqueue(Time::ZERO, TestParcel::new(flow, 50));
-                        }
-                    }
-                    let verdict = queued.enqueue(Time::ZERO, TestParcel::new(9, size));
-                    let expected = (queued.dequeue(Time::ZERO), verdict);
-                    assert_eq!(passed.pass(Time::ZERO, TestParcel::new(9, size)), expected);
-                    assert_eq!(passed.backlog(), queued.backlog());
-                }
-            }
-        }
-    }
-
-    #[test]
     fn the_memory_of_a_single_burst_is_returned() {
         let mut queue = queue(&Config::default());
         for packets in [10_000, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] {
@@ -146,15 +125,5 @@ mod tests {
             while queue.dequeue(Time::ZERO).is_some() {}
         }
         assert!(queue.queue.capacity() <= SMALL, "{}", queue.queue.capacity());
-    }
-
-    #[test]
-    fn a_limit_in_bytes_counts_bytes() {
-        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(250)) });
-        for _ in 0..2 {
-            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Queued);
-        }
-        assert!(matches!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Dropped(_)));
-        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 50)), Verdict::Queued);
     }
 }

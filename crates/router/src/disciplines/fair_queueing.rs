@@ -246,76 +246,6 @@ mod tests {
             }
             prop_assert_eq!(queue.flows.len(), 0);
         }
-
-        #[test]
-        fn every_byte_leaves_or_is_dropped_and_no_state_remains(
-            steps in steps(),
-            packets in prop::option::of(1u64..20),
-            bytes in prop::option::of(1500u64..20_000),
-        ) {
-            let mut queue = queue(&Config { packets, bytes: bytes.map(Bytes::new) });
-            let (mut offered, mut out) = (0u64, 0u64);
-            let (mut bytes_in, mut bytes_out) = (Bytes::ZERO, Bytes::ZERO);
-            for step in steps.into_iter().chain(repeat_n(None, 400)) {
-                let departed = match step {
-                    Some(packet) => {
-                        offered += 1;
-                        bytes_in += packet.bytes;
-                        match queue.enqueue(Time::ZERO, packet) {
-                            Verdict::Queued => None,
-                            Verdict::Dropped(refused) => {
-                                prop_assert_eq!(refused, packet);
-                                Some(refused)
-                            }
-                            Verdict::Displaced(other) => Some(other),
-                        }
-                    }
-                    None => queue.dequeue(Time::ZERO),
-                };
-                if let Some(packet) = departed {
-                    out += 1;
-                    bytes_out += packet.bytes;
-                }
-                prop_assert!(!queue.room.is_exceeded(queue.backlog));
-                let waiting = (0..8).map(|flow| queue.queued(flow)).sum::<Bytes>();
-                prop_assert_eq!(waiting, queue.backlog().bytes);
-            }
-            prop_assert_eq!(queue.backlog(), Backlog::default());
-            prop_assert_eq!(offered, out + queue.tally().dropped_from_queue);
-            prop_assert!(bytes_in == bytes_out || queue.tally().dropped_from_queue > 0);
-            prop_assert_eq!(queue.flows.len(), 0);
-            prop_assert_eq!(queue.next.len() + queue.longest.len(), 0);
-        }
-
-        #[test]
-        fn the_packets_of_a_flow_keep_their_order(steps in steps()) {
-            let mut queue = queue(&Config { packets: Some(12), bytes: None });
-            let (mut number, mut last) = (0u64, BTreeMap::new());
-            for step in steps.into_iter().chain(repeat_n(None, 400)) {
-                if let Some(mut packet) = step {
-                    number += 1;
-                    packet.bytes = Bytes::new(40 + number);
-                    let _ = queue.enqueue(Time::ZERO, packet);
-                } else if let Some(packet) = queue.dequeue(Time::ZERO) {
-                    prop_assert!(last.insert(packet.flow, packet.bytes) < Some(packet.bytes));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_are_shared_equally_for_any_packet_sizes() {
-        let mut queue = unlimited();
-        for _ in 0..1000 {
-            let _ = queue.enqueue(Time::ZERO, TestParcel::new(1, 1500));
-            let _ = queue.enqueue(Time::ZERO, TestParcel::new(2, 500));
-        }
-        let mut sent = [0; 3];
-        for _ in 0..1000 {
-            let packet = queue.dequeue(Time::ZERO).unwrap();
-            sent[packet.flow as usize] += packet.bytes.as_u64();
-        }
-        assert_eq!((sent[1], sent[2]), (375_000, 375_000));
     }
 
     #[test]
@@ -328,15 +258,6 @@ mod tests {
         assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(2, 900)), Verdict::Displaced(TestParcel::new(1, 103)));
         assert_eq!(queue.queued(1), Bytes::new(203));
         assert_eq!(queue.queued(2), Bytes::new(900));
-    }
-
-    #[test]
-    fn a_limit_of_bytes_makes_the_longest_queue_the_one_in_bytes() {
-        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(4000)) });
-        for packet in [TestParcel::new(1, 1500); 2].into_iter().chain([TestParcel::new(2, 100); 10]) {
-            assert_eq!(queue.enqueue(Time::ZERO, packet), Verdict::Queued);
-        }
-        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(2, 100)), Verdict::Displaced(TestParcel::new(1, 1500)));
     }
 
     #[test]
@@ -361,19 +282,5 @@ mod tests {
         }
         assert_eq!(queue.flows.len(), 0);
         assert!(queue.flows.capacity() <= 10, "{}", queue.flows.capacity());
-    }
-
-    // Both flows have two packets and alternate, although flow 1 has offered a hundred.
-    #[test]
-    fn a_flow_that_lost_packets_is_not_charged_for_them() {
-        let mut queue = queue(&Config { packets: Some(4), bytes: None });
-        for _ in 0..100 {
-            let _ = queue.enqueue(Time::ZERO, TestParcel::new(1, 1000));
-        }
-        for _ in 0..2 {
-            let _ = queue.enqueue(Time::ZERO, TestParcel::new(2, 1000));
-        }
-        let order: Vec<u64> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|packet| packet.flow).collect();
-        assert_eq!((order[0] + order[1], order[2] + order[3]), (3, 3), "{order:?}");
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! **Active flows.** The paper's router knows the active flows. This one infers them from packets. A flow is active
 //! - while it has packets queued here; or
-//! - while its packets arrive as often as those of a flow at its fair share, until it misses `max_missed` of them; or
+//! - while its packets arrive as often as those of a flow at its fair share, until it misses four of them; or
 //! - in any other case for `flow_timeout` after its last packet: it is in its handshake, or sends little.
 //!
 //! A flow counts from its first packet, before it sends data. A flow that stops is removed after a few packet times
@@ -44,9 +44,6 @@ pub struct Config {
     /// The time for which a flow that sends less than its share is active after a packet: longer than a round trip.
     #[default(Duration::from_millis(50))]
     pub flow_timeout: Duration,
-    /// The packets that a flow at its fair share must miss to be removed: more than jitter and one loss cause.
-    #[default(4)]
-    pub max_missed: u64,
 }
 
 impl Settings for Config {
@@ -54,10 +51,6 @@ impl Settings for Config {
         ensure(
             self.flow_timeout > Duration::ZERO,
             "flow_timeout is 0, so every flow would be alone: write more than a round trip, for example \"50 ms\"",
-        )?;
-        ensure(
-            self.max_missed >= 2,
-            "max_missed is below 2 packets, so flows would be added and removed with each packet: write 2 or more",
         )?;
         Room::check(self.packets, self.bytes)
     }
@@ -84,7 +77,7 @@ impl<P: Parcel + Send> Discipline<P> for FairShare<P> {
         Self {
             rate: environment.rate,
             queue: FairQueueing::with_room(config.packets, config.bytes),
-            active: ActiveFlows::new(environment.rate, config.flow_timeout, config.max_missed),
+            active: ActiveFlows::new(environment.rate, config.flow_timeout),
         }
     }
 }
@@ -189,64 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_are_answered_and_the_smallest_share_is_kept() {
-        let mut router = router();
-        let _ = router.enqueue(ms(0), TestParcel::new(1, 1000));
-        assert_eq!(router.dequeue(ms(0)).unwrap().feedback, RouterFeedback::None);
-        let tighter = feedback(1_000_000, 77);
-        let _ = router.enqueue(ms(0), TestParcel { feedback: tighter, ..TestParcel::new(1, 1000) });
-        assert_eq!(router.dequeue(ms(0)).unwrap().feedback, tighter);
-        let equal = feedback(8_000_000, 77);
-        let _ = router.enqueue(ms(0), TestParcel { feedback: equal, ..TestParcel::new(1, 1000) });
-        assert_eq!(router.dequeue(ms(0)).unwrap().feedback, equal, "with the queue of the router that found it first");
-    }
-
-    #[test]
-    fn a_flow_that_waits_in_the_queue_is_counted() {
-        let mut router = router();
-        for n in 0..200 {
-            let _ = router.enqueue(ms(0), with_request(n % 2));
-        }
-        // The last packets of both flows leave after 200 ms, four timeouts.
-        for n in 0..198 {
-            let RouterFeedback::FairShare { share, .. } = router.dequeue(ms(n)).unwrap().feedback else {
-                panic!("{n}")
-            };
-            assert_eq!(share, Rate::from_bps(4_000_000), "{n}");
-        }
-    }
-
-    #[test]
-    fn packets_beyond_the_buffer_are_counted() {
-        let config = Config { packets: Some(2), ..Config::default() };
-        let mut router = FairShare::new(&config, ENVIRONMENT, Random::from_seed(1));
-        for _ in 0..2 {
-            assert_eq!(router.enqueue(ms(0), with_request(1)), Verdict::Queued);
-        }
-        assert_eq!(Router::<TestParcel>::backlog(&router), Backlog { packets: 2, bytes: Bytes::new(2000) });
-        assert_ne!(router.enqueue(ms(0), with_request(2)), Verdict::Queued);
-        assert_eq!(Router::<TestParcel>::backlog(&router).packets, 2);
-
-        let config = Config { bytes: Some(Bytes::new(2000)), ..Config::default() };
-        let mut router = FairShare::new(&config, ENVIRONMENT, Random::from_seed(1));
-        (0..4).for_each(|_| assert_eq!(router.enqueue(ms(0), TestParcel::new(1, 500)), Verdict::Queued));
-        assert_eq!(router.enqueue(ms(0), with_request(2)), Verdict::Displaced(TestParcel::new(1, 500)));
-        assert_eq!(Router::<TestParcel>::tally(&router).dropped_from_queue, 1, "two small packets for a large one");
-    }
-
-    #[test]
-    fn invalid_settings_are_refused() {
-        for (config, advice) in [
-            (Config { flow_timeout: Duration::ZERO, ..Config::default() }, "50 ms"),
-            (Config { max_missed: 1, ..Config::default() }, "2 or more"),
-            (Config { packets: Some(0), ..Config::default() }, "1 or more"),
-        ] {
-            assert!(config.check().unwrap_err().contains(advice));
-        }
-        assert_eq!(Config { max_missed: 2, ..Config::default() }.check(), Ok(()));
-    }
-
-    #[test]
     fn flows_are_removed_even_if_none_sends_a_request() {
         let mut router = router();
         for flow in 0..10_000 {
@@ -254,12 +189,5 @@ mod tests {
             let _ = router.dequeue(ms(flow));
         }
         assert!(router.active.count() <= 51, "{}", router.active.count());
-    }
-
-    #[test]
-    fn a_change_of_the_links_rate_changes_the_next_share() {
-        let mut router = router();
-        Router::<TestParcel>::on_rate(&mut router, ms(0), Rate::from_bps(2_000_000));
-        assert_eq!(send(&mut router, ms(0), 1), feedback(2_000_000, 0));
     }
 }

@@ -103,21 +103,6 @@ mod tests {
         (fluid, finish)
     }
 
-    #[test]
-    fn a_packet_dropped_before_its_service_frees_its_rounds() {
-        let (mut fluid, finish) = two_flows(1);
-        fluid.remove_packet(0, finish, PACKET);
-        assert!(fluid.is_active(0), "its first packet has received half of its service");
-        assert_eq!(fluid.arrive(0, PACKET), finish);
-    }
-
-    #[test]
-    fn a_flow_whose_next_packet_is_dropped_has_no_fluid_left() {
-        let (mut fluid, finish) = two_flows(2);
-        fluid.remove_packet(0, finish, PACKET);
-        assert!(!fluid.is_active(0));
-    }
-
     // Each flow has received half a packet. What slot 1 has received completes slot 0's first packet.
     #[test]
     fn the_service_of_a_dropped_packet_goes_to_the_others() {

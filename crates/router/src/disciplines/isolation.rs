@@ -101,12 +101,6 @@ impl HostTable {
             Some(busy) => (quantum / i64::from(busy)).max(1),
         }
     }
-
-    /// Whether it has no hosts.
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.iter().all(|end| end.len() == 0)
-    }
 }
 
 impl FlowTable<Queues> {
@@ -147,21 +141,6 @@ mod tests {
             });
             assert_eq!(quanta.map(|entries| table.quantum(60, entries)), expected, "{isolation:?}");
         }
-    }
-
-    #[test]
-    fn only_busy_queues_in_the_rotation_count() {
-        let mut table = HostTable::new(Isolation::Sources);
-        let [busy, sparse, other] = [FROM_1_TO_2; 3].map(|hosts| table.enter(hosts));
-        table.on_busy(busy);
-        assert_eq!(table.quantum(60, sparse), 60);
-        table.on_busy(other);
-        assert_eq!(table.quantum(60, busy), 30);
-        table.leave(other, true);
-        table.leave(sparse, false);
-        assert_eq!(table.quantum(60, busy), 60);
-        table.leave(busy, true);
-        assert!(table.is_empty());
     }
 
     #[test]

@@ -192,12 +192,4 @@ mod tests {
         assert_eq!((left(10), left(29), left(30), left(100)), (vec![1], vec![1], vec![1], vec![1, 1]));
         assert_eq!((policer.backlog().packets, policer.next_tick()), (0, Time::MAX));
     }
-
-    #[test]
-    fn a_policer_without_a_rate_or_a_full_packet_is_refused() {
-        assert!(Config::default().check().unwrap_err().contains("rate"));
-        let config = |bytes| Config { rate: Rate::from_bps(1), burst: Bytes::new(bytes), ..Config::default() };
-        assert!(config(1499).check().unwrap_err().contains("1500 B"));
-        config(1500).check().unwrap();
-    }
 }

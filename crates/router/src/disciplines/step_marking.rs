@@ -2,7 +2,7 @@
 //! 8257, section 3.1).
 //!
 //! ```text
-//! a packet arrives, and the queue is longer than K:     it is marked          K in packets or in bytes
+//! a packet arrives, and the queue is longer than K:     it is marked          K in packets
 //! a packet leaves after it waited longer than K:        it is marked          K as a time
 //! ```
 //!
@@ -39,18 +39,15 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// `K` in packets: 20 if no threshold is given, the paper's for 1 Gb/s. It has 65 for 10 Gb/s.
     pub threshold: Option<u64>,
-    /// `K` in bytes, instead of packets.
-    pub threshold_bytes: Option<Bytes>,
     /// `K` as the time that a packet has waited when it leaves, instead of packets.
     pub threshold_delay: Option<Duration>,
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let given = [self.threshold.is_some(), self.threshold_bytes.is_some(), self.threshold_delay.is_some()];
         ensure(
-            given.iter().filter(|given| **given).count() <= 1,
-            "several thresholds: give one of `threshold` (packets), `threshold_bytes` and `threshold_delay`",
+            self.threshold.is_none() || self.threshold_delay.is_none(),
+            "two thresholds: give one of `threshold` (packets) and `threshold_delay`",
         )?;
         if let Some(packets) = self.packets {
             let too_high = self.in_packets().is_some_and(|threshold| threshold.saturating_add(1) >= packets);
@@ -59,19 +56,14 @@ impl Settings for Config {
                 format!("`threshold` marks no packet in a buffer of {packets}: write at most half of `packets`"),
             )?;
         }
-        ensure(
-            self.bytes.is_none_or(|bytes| bytes == Bytes::ZERO || self.threshold_bytes.unwrap_or_default() < bytes),
-            "`threshold_bytes` marks no packet: write at most half of `bytes`",
-        )?;
         Room::check(self.packets, self.bytes)
     }
 }
 
 impl Config {
-    /// `K` in packets, unless it is in bytes or a time.
+    /// `K` in packets, unless it is a time.
     fn in_packets(&self) -> Option<u64> {
-        let other = self.threshold_bytes.is_some() || self.threshold_delay.is_some();
-        (!other).then(|| self.threshold.unwrap_or(DEFAULT_THRESHOLD))
+        self.threshold_delay.is_none().then(|| self.threshold.unwrap_or(DEFAULT_THRESHOLD))
     }
 }
 
@@ -79,8 +71,8 @@ impl Config {
 #[derive(Debug)]
 pub struct StepMarking<P> {
     room: Room,
-    /// The longest queue that a packet finds without being marked.
-    max_queue: Backlog,
+    /// The number of packets that a packet finds at most without being marked.
+    max_queue: u64,
     /// The longest time that a packet waits without being marked.
     max_wait: Duration,
     queue: TimedQueue<P>,
@@ -93,10 +85,7 @@ impl<P: Parcel + Send> Discipline<P> for StepMarking<P> {
     fn new(config: &Config, _environment: Environment, _random: Random) -> Self {
         Self {
             room: Room::new(config.packets, config.bytes),
-            max_queue: Backlog {
-                packets: config.in_packets().unwrap_or(u64::MAX),
-                bytes: config.threshold_bytes.unwrap_or(Bytes::MAX),
-            },
+            max_queue: config.in_packets().unwrap_or(u64::MAX),
             max_wait: config.threshold_delay.unwrap_or(Duration::MAX),
             queue: TimedQueue::default(),
             tally: Tally::default(),
@@ -110,7 +99,7 @@ impl<P: Parcel> Router<P> for StepMarking<P> {
         if !self.room.fits(waiting, packet.bytes()) {
             return Verdict::Dropped(packet);
         }
-        if waiting.packets > self.max_queue.packets || waiting.bytes > self.max_queue.bytes {
+        if waiting.packets > self.max_queue {
             self.tally.mark(&mut packet);
         }
         self.queue.push(now, packet);
@@ -163,51 +152,11 @@ mod tests {
         for (config, first) in [
             (Config { threshold: Some(5), ..Config::default() }, 6),
             (Config { threshold: Some(0), ..Config::default() }, 1),
-            (Config { threshold_bytes: Some(Bytes::new(4500)), ..Config::default() }, 5),
-            (Config { threshold_bytes: Some(Bytes::new(5000)), ..Config::default() }, 6),
             (Config { threshold_delay: Some(Duration::from_millis(3)), ..Config::default() }, 4),
             (Config::default(), 21),
         ] {
             assert_eq!(marked(&config, 30, PACKET.capable()), (first..30).collect::<Vec<_>>(), "{config:?}");
             assert_eq!(marked(&config, 30, PACKET), Vec::<u64>::new(), "not ECN-capable");
         }
-    }
-
-    #[test]
-    fn the_signal_is_the_queue_of_this_instant() {
-        let mut step = step(&Config { threshold: Some(2), ..Config::default() });
-        let arrives = |step: &mut StepMarking<_>| {
-            let before = step.tally().marked;
-            assert_eq!(step.enqueue(Time::ZERO, PACKET.capable()), Verdict::Queued);
-            step.tally().marked > before
-        };
-        assert_eq!([0; 4].map(|_| arrives(&mut step)), [false, false, false, true]);
-        (0..2).for_each(|_| assert!(step.dequeue(Time::ZERO).is_some()));
-        assert_eq!([0; 2].map(|_| arrives(&mut step)), [false, true]);
-    }
-
-    #[test]
-    fn the_buffer_has_room_above_k() {
-        let mut step = step(&Config { packets: Some(3), threshold: Some(1), ..Config::default() });
-        (0..3).for_each(|_| assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Queued));
-        assert_eq!(step.enqueue(Time::ZERO, PACKET), Verdict::Dropped(PACKET));
-    }
-
-    #[test]
-    fn a_threshold_that_the_buffer_never_exceeds_is_refused() {
-        let packets = |packets, threshold| Config { packets: Some(packets), threshold, ..Config::default() }.check();
-        assert!(packets(7, Some(5)).is_ok());
-        assert!(packets(6, Some(5)).unwrap_err().contains("in a buffer of 6: write at most half"));
-        assert!(packets(22, None).is_ok() && packets(21, None).is_err(), "the default is 20");
-        let bytes = Some(Bytes::new(9000));
-        let config = Config { bytes, threshold_bytes: bytes, ..Config::default() };
-        assert!(config.check().unwrap_err().contains("write at most half of `bytes`"));
-    }
-
-    #[test]
-    fn two_thresholds_are_refused() {
-        let config =
-            Config { threshold: Some(20), threshold_delay: Some(Duration::from_millis(1)), ..Config::default() };
-        assert!(config.check().unwrap_err().contains("give one of"));
     }
 }

@@ -17,7 +17,7 @@
 //! of their own the decreases of all loaded links would add up: on seven links of 10 Mb/s a long flow would have a 53rd
 //! of a cross flow's rate.
 
-use rampmeter_units::{LoadRegion, Random};
+use rampmeter_units::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::vcp::{self, Vcp, target};
@@ -25,25 +25,6 @@ use crate::{Discipline, Environment, Parcel, Settings, ensure};
 
 /// A VCP+ router: all but the choice of codes and of the target is VCP's.
 pub type VcpPlus<P> = Vcp<P, true>;
-
-/// The draw of the packet with `label`, in [0, 1).
-pub(crate) fn draw(label: u64) -> f64 {
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15; // its fraction, times 2^64
-    (label.wrapping_mul(GOLDEN_RATIO) >> 11) as f64 / (1_u64 << 53) as f64 // all 53 bits of an f64
-}
-
-/// The region to write into a packet at a load factor of `load`. `draw` is that of the packet, in [0, 1): a
-/// higher load never gives it a lower region.
-pub(crate) fn region(load: f64, transition: f64, draw: f64) -> LoadRegion {
-    if load < 1.0 {
-        let low = (1.0 / load - 1.0) / (1.0 / transition - 1.0);
-        if 1.0 - draw <= low { LoadRegion::Low } else { LoadRegion::High }
-    } else if draw < 1.0 - 1.0 / load {
-        LoadRegion::Over
-    } else {
-        LoadRegion::High
-    }
-}
 
 /// Settings of a VCP+ router: those of [`vcp::Config`] without steps towards the goal and without probabilistic marking.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -58,8 +39,6 @@ impl Settings for Config {
             ("goal_step", ours.goal_step == usual.goal_step),
             ("goal_interval", ours.goal_interval == usual.goal_interval),
             ("probabilistic_marking", ours.probabilistic_marking == usual.probabilistic_marking),
-            ("max_mark_probability", ours.max_mark_probability == usual.max_mark_probability),
-            ("mark_all_from", ours.mark_all_from == usual.mark_all_from),
         ] {
             ensure(is_usual, format!("{name} cannot be set in vcp-plus: remove it, or write kind = \"vcp\""))?;
         }
@@ -82,7 +61,9 @@ impl<P: Parcel + Send> Discipline<P> for VcpPlus<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use rampmeter_units::{LoadRegion, Random};
+
+    use crate::vcp::graded::{draw, region};
 
     fn shares(load: f64) -> [f64; 3] {
         let mut random = Random::from_seed(5);
@@ -121,13 +102,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn at_a_load_of_one_every_packet_has_high_load() {
-        for draw in [0.0, 0.5, 1.0 - f64::EPSILON] {
-            assert_eq!(region(1.0, 0.8, draw), LoadRegion::High);
-        }
-    }
-
     proptest::proptest! {
         // Up to 499 packets deviate by at most 3.5. With independent draws a standard deviation is 11 of 499.
         #[test]
@@ -146,18 +120,5 @@ mod tests {
             let (low, high) = (a.min(b), a.max(b));
             proptest::prop_assert!(region(low, 0.8, draw) <= region(high, 0.8, draw));
         }
-    }
-
-    #[test]
-    fn settings_without_effect_are_refused() {
-        let check = |config| Config(config).check();
-        assert_eq!(check(vcp::Config::default()), Ok(()));
-        for config in [
-            vcp::Config { transition: 0.9, ..vcp::Config::default() },
-            vcp::Config { max_mark_probability: 0.1, ..vcp::Config::default() },
-        ] {
-            assert!(check(config).unwrap_err().contains("cannot be set in vcp-plus"));
-        }
-        assert!(check(vcp::Config { target: 0.1, ..vcp::Config::default() }).unwrap_err().contains("first value"));
     }
 }

@@ -154,10 +154,6 @@ mod tests {
         VirtualQueue::new(config, ENVIRONMENT, Random::from_seed(1)) // 8 Mb/s: 1000 bytes a millisecond
     }
 
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
-
     /// The fraction of `packets` that are marked, when bursts of `burst` packets arrive in a Poisson stream and load
     /// the virtual queue to `rho`, with packet sizes drawn by `size`.
     fn marked_fraction(
@@ -207,77 +203,6 @@ mod tests {
                 let expected = 1.0 - (1.0 - rho) * k / (k - rho * (1.0 - 1.0 / phi));
                 assert!((seen / expected - 1.0).abs() < 0.04, "phi {phi}, rho {rho}: {seen}, not {expected}");
             }
-        }
-    }
-
-    #[test]
-    fn bursty_packets_are_marked_as_brownian_motion_predicts() {
-        // Bursts of n equal packets have a variance of n packets^2 a packet. Brownian motion approximates them while
-        // its mean wait, 1/eta = 38 packets, is long compared with a burst: a packet of a burst of four waits behind
-        // (n - 1)/2 more of its own, up to 4% of it.
-        let (rho, burst) = (0.95, 4);
-        let eta = 2.0 * (1.0 - rho) / (rho * burst as f64);
-        for k in [eta / 3.0, eta, 3.0 * eta] {
-            let config = Config { phi: k.exp(), bound: 5000.0, ..Config::default() };
-            let seen = marked_fraction(&config, rho, 2_000_000, burst, |_| 1000.0);
-            let expected = k / (k + eta);
-            assert!((seen / expected - 1.0).abs() < 0.08, "k {k}: {seen}, not {expected}");
-        }
-    }
-
-    #[test]
-    fn a_burst_is_marked_from_its_second_packet_on() {
-        let mut router = router(&Config { phi: 2.0, theta: 0.5, ..Config::default() });
-        for (n, codes) in [(0, 1), (1, 1)] {
-            let _ = router.pass(ms(10 * n), CAPABLE);
-            assert_eq!(router.tally().marked, codes - 1);
-        }
-        let mut marks = 0;
-        for n in 2..10_002 {
-            let _ = router.pass(ms(10 * n), CAPABLE);
-            marks += u64::from(router.pass(ms(10 * n), CAPABLE).0.unwrap().ecn == Ecn::Ce);
-        }
-        assert_eq!(router.tally().marked, marks);
-        assert!((4850..5150).contains(&marks), "1 - 1/2 of 10,000: {marks}");
-    }
-
-    #[test]
-    fn packets_that_are_not_capable_are_dropped_only_when_full() {
-        let mut router = router(&Config { packets: Some(20), phi: 1e9, ..Config::default() });
-        let verdicts: Vec<_> = (0..100).map(|_| router.enqueue(ms(0), TestParcel::new(1, 1000))).collect();
-        assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Queued).count(), 20);
-        assert_eq!((router.tally(), router.backlog().packets), (Tally::default(), 20));
-        // These packets filled the virtual queue up to its bound; a dropped packet is not counted as marked.
-        assert!(matches!(router.enqueue(ms(0), CAPABLE), Verdict::Dropped(_)));
-        assert_eq!(router.tally().marked, 0);
-        let _ = router.dequeue(ms(1));
-        assert_eq!((router.enqueue(ms(1), CAPABLE), router.tally().marked), (Verdict::Queued, 1));
-    }
-
-    #[test]
-    fn the_virtual_queue_follows_the_links_rate() {
-        let mut router = router(&Config { theta: 0.5, ..Config::default() });
-        for _ in 0..10 {
-            let _ = router.pass(ms(0), CAPABLE);
-        }
-        assert_eq!(router.backlog.bytes(ms(4)), 8000.0); // 500 bytes a millisecond
-        router.on_rate(ms(4), Rate::from_bps(16_000_000));
-        assert_eq!(router.backlog.bytes(ms(8)), 4000.0);
-    }
-
-    #[test]
-    fn invalid_settings_are_refused() {
-        for (text, advice) in [
-            ("theta = 0", "0.95"),
-            ("theta = 1.5", "0.95"),
-            ("phi = 1", "1.1"),
-            ("bound = 0", "50 packets"),
-            ("packet = \"0 B\"", "1000 B"),
-            ("packets = 0", "packets = 1 or more"),
-        ] {
-            let config: Config = text.parse::<toml::Table>().unwrap().try_into().unwrap();
-            let error = config.check().unwrap_err();
-            assert!(error.contains(advice), "{error}");
         }
     }
 }

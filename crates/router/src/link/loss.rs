@@ -244,23 +244,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn losses_by_packet_and_by_bit_are_independent() {
-        // Each alone loses a tenth of packets of 1000 bytes.
-        let loss = Loss { per_packet: 0.1, per_bit: 1.317e-5, ..Loss::default() };
-        assert!((loss.of_packet(Bytes::new(1000)) - 0.19).abs() < 1e-4);
-        let burst = Burst { share: 0.2, length: BurstLength::Packets(10.0), bad: 0.5, good: 0.01 };
-        assert!((burst.mean() - (0.8 * 0.01 + 0.2 * 0.5)).abs() < 1e-12);
-    }
-
-    #[test]
-    fn each_nth_packet_is_lost() {
-        let mut losses = Losses::new(Loss { every: NonZeroU64::new(4), ..Loss::default() }, Random::from_seed(3));
-        let lost = (1..=12).filter(|_| losses.loses(Time::ZERO, Bytes::new(1000)));
-        let lost: Vec<u32> = lost.collect();
-        assert_eq!(lost, [4, 8, 12]);
-    }
-
     /// P(two losses in a row) = sum over both states and their successors.
     #[test]
     fn losses_have_the_correlation_of_elliotts_model() {
@@ -285,19 +268,6 @@ mod tests {
         assert!((mean_run(&lost) - 1.0 / 0.9).abs() < 0.02, "{}", mean_run(&lost));
     }
 
-    /// Of a good and a bad state of lengths `g` and `b`, the bad one is left within a millisecond with a probability of
-    /// `g / (g + b) (1 - exp(-1/g - 1/b))`.
-    #[test]
-    fn bursts_in_time_last_their_length_at_any_share() {
-        for share in [0.1, 0.6] {
-            let burst = Burst { share, length: BurstLength::Time(Duration::from_millis(20)), bad: 1.0, good: 0.0 };
-            let lost = losses(burst, Duration::from_millis(1));
-            let good = 20.0 * (1.0 - share) / share;
-            let run = 1.0 / ((1.0 - share) * (1.0 - (-1.0 / good - 1.0 / 20.0_f64).exp()));
-            assert!((mean_run(&lost) / run - 1.0).abs() < 0.06, "{share}: {} {run}", mean_run(&lost));
-        }
-    }
-
     #[test]
     fn a_packet_after_a_pause_finds_the_state_that_many_would() {
         let burst = Burst { share: 0.1, length: BurstLength::Time(Duration::from_millis(1)), bad: 1.0, good: 0.0 };
@@ -309,17 +279,6 @@ mod tests {
             (sparse.loses(at, Bytes::new(1000)), every[n as usize])
         });
         assert!(found.filter(|(alone, of_many)| alone != of_many).count() == 0);
-    }
-
-    #[test]
-    fn a_link_starts_in_a_burst_with_the_share_of_bursts() {
-        let length = BurstLength::Time(Duration::from_millis(20));
-        let burst = Some(Burst { share: 0.2, length, bad: 1.0, good: 0.0 });
-        let starts = |seed| {
-            Losses::new(Loss { burst, ..Loss::default() }, Random::from_seed(seed)).loses(Time::ZERO, Bytes::new(1000))
-        };
-        let share = (0..10_000).filter(|seed| starts(*seed)).count() as f64 / 1e4;
-        assert!((share - 0.2).abs() < 0.02, "{share}");
     }
 
     /// The share of the losses of one direction at whose times the other one loses a packet, too.
@@ -344,21 +303,6 @@ mod tests {
             let share = together(length, is_shared);
             assert!((share - 0.1).abs() < 0.03, "{length:?}: {share}");
         }
-    }
-
-    #[test]
-    fn packets_in_a_shared_burst_are_lost_independently() {
-        let length = BurstLength::Time(Duration::from_millis(20));
-        let loss = Loss { burst: Some(Burst { share: 0.5, length, bad: 0.5, good: 0.0 }), ..Loss::default() };
-        let [mut forward, mut reverse] = [1, 2].map(|seed| Losses::new(loss, Random::from_seed(seed)));
-        reverse.share_bursts(Random::from_seed(1));
-        let both = (0..200_000).filter(|n| {
-            let at = Time::ZERO + Duration::from_millis(1) * *n;
-            // Both are asked, whatever the first one answers.
-            forward.loses(at, Bytes::new(1000)) & reverse.loses(at, Bytes::new(1000))
-        });
-        let share = both.count() as f64 / 200_000.0;
-        assert!((share - 0.5 * 0.5 * 0.5).abs() < 0.01, "{share}");
     }
 
     #[test]

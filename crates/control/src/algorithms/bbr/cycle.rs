@@ -204,36 +204,15 @@ impl Bbr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{flow_in, set_in_flight};
+    use super::super::tests::flow_in;
     use super::*;
-    use crate::delivery_rate::RateSample;
+
     use crate::testing::PACKET;
 
     /// An acknowledgement of a packet, which ends a round trip or does not.
     fn acknowledge(bbr: &mut Bbr, ends_round: bool) {
         bbr.rounds.is_start = ends_round;
         bbr.update_cycle(Time::ZERO, PACKET);
-    }
-
-    #[test]
-    fn drain_ends_at_one_bandwidth_delay_product_or_after_4_rounds() {
-        for (rounds, in_flight, ends) in [(0, 21, false), (0, 20, true), (3, 21, false), (4, 21, true), (9, 21, true)] {
-            let mut bbr = flow_in(State::Drain);
-            (bbr.drain_started, bbr.rounds.count) = (7, 7 + rounds);
-            set_in_flight(&mut bbr, in_flight);
-            acknowledge(&mut bbr, false);
-            assert_eq!(bbr.state != State::Drain, ends, "{rounds} {in_flight}");
-        }
-    }
-
-    #[test]
-    fn refill_lasts_a_round_trip() {
-        let mut bbr = flow_in(State::Cruise);
-        bbr.start_refill();
-        acknowledge(&mut bbr, false);
-        assert_eq!(bbr.state, State::Refill);
-        acknowledge(&mut bbr, true);
-        assert_eq!(bbr.state, State::Up);
     }
 
     #[test]
@@ -250,85 +229,6 @@ mod tests {
             assert!(bbr.is_time_to_probe(timeout + Duration::from_nanos(1)));
             bbr.cycle.rounds_since_up = rounds;
             assert!(bbr.is_time_to_probe(Time::ZERO), "{packets_a_ms} {window}");
-        }
-    }
-
-    #[test]
-    fn after_a_probe_with_losses_the_next_one_ends_at_their_limit() {
-        for (was_too_high, in_flight, ends) in [(true, 30, true), (true, 29, false), (false, 31, false)] {
-            let mut bbr = flow_in(State::Up);
-            (bbr.long_term.was_too_high, bbr.long_term.in_flight) = (was_too_high, PACKET * 30);
-            set_in_flight(&mut bbr, in_flight);
-            acknowledge(&mut bbr, false);
-            assert_eq!((bbr.state == State::Down, bbr.cycle.was_precautionary), (ends, ends), "{in_flight}");
-        }
-    }
-
-    #[test]
-    fn a_path_seems_full_only_if_the_long_term_limit_does_not_bind() {
-        for (is_full_window, limit, ends) in [(true, 40, false), (true, 41, true), (false, 40, true)] {
-            let mut bbr = flow_in(State::Up);
-            (bbr.was_full, bbr.full_pipe.now) = ([is_full_window, false], true);
-            bbr.long_term.in_flight = PACKET * limit;
-            acknowledge(&mut bbr, false);
-            assert_eq!(bbr.state == State::Down, ends, "{is_full_window} {limit}");
-        }
-    }
-
-    #[test]
-    fn a_maximum_ends_with_the_second_cycle_that_measured() {
-        for (state, is_app_limited, lasts) in
-            [(State::Down, false, false), (State::Down, true, true), (State::ProbeRtt, false, true)]
-        {
-            let mut bbr = flow_in(state);
-            bbr.sample.is_app_limited = is_app_limited;
-            for _ in 0..2 {
-                (bbr.state, bbr.cycle.acks) = (state, Acks::Stopping);
-                acknowledge(&mut bbr, true);
-                assert!(!bbr.long_term.is_probing);
-            }
-            assert_eq!(bbr.max_bw.get() > Rate::ZERO, lasts, "{state:?} {is_app_limited}");
-        }
-    }
-
-    #[test]
-    fn a_cycle_without_end_ends_when_the_path_is_drained() {
-        for (has_ended, is_app_limited, drains) in
-            [(false, false, 2), (true, false, 3), (false, true, u32::MAX), (true, true, u32::MAX)]
-        {
-            let mut bbr = flow_in(State::Cruise);
-            (bbr.cycle.has_ended, bbr.sample.is_app_limited) = (has_ended, is_app_limited);
-            for n in 1..=4 {
-                bbr.end_unfinished_cycle();
-                assert_eq!(bbr.max_bw.get() > Rate::ZERO, n < drains, "{has_ended} {is_app_limited} {n}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_precautionary_end_without_losses_is_probed_again_at_once() {
-        for (was_precautionary, was_too_high, refills) in
-            [(true, false, true), (true, true, false), (false, false, false)]
-        {
-            let mut bbr = flow_in(State::Down);
-            set_in_flight(&mut bbr, 30); // not yet Cruise
-            bbr.cycle.acks = Acks::Stopping;
-            (bbr.cycle.was_precautionary, bbr.long_term.was_too_high) = (was_precautionary, was_too_high);
-            acknowledge(&mut bbr, true);
-            assert_eq!(bbr.state == State::Refill, refills, "{was_precautionary} {was_too_high}");
-        }
-    }
-
-    #[test]
-    fn bytes_in_flight_without_loss_raise_the_long_term_limit() {
-        for (in_flight, lost, limit) in [(40, 0, 40), (20, 0, 30), (40, 1, 30)] {
-            let mut bbr = flow_in(State::Cruise);
-            bbr.long_term.in_flight = PACKET * 30;
-            bbr.was_full = [true; 2];
-            bbr.cycle.acked_per_packet = PACKET;
-            bbr.sample = RateSample { in_flight: PACKET * in_flight, lost: PACKET * lost, ..RateSample::default() };
-            acknowledge(&mut bbr, false);
-            assert_eq!(bbr.long_term.in_flight, PACKET * limit, "{in_flight} {lost}");
         }
     }
 

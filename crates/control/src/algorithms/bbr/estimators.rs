@@ -207,19 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_lasts_its_periods() {
-        let mut max = WindowedMax::<u32, 3>::default();
-        max.add(7);
-        max.advance();
-        max.add(3);
-        max.add(2);
-        max.advance();
-        assert_eq!(max.get(), 7);
-        max.advance();
-        assert_eq!(max.get(), 3);
-    }
-
-    #[test]
     fn three_round_trips_without_growth_fill_the_pipe() {
         let mut pipe = FullPipe::default();
         for (n, rate) in [8_000_000, 16_000_000, 32_000_000, 39_000_000, 39_000_000, 39_000_000].into_iter().enumerate()
@@ -258,34 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_round_trip_does_not_postpone_the_next_drained_path() {
-        let mut min = MinRtt::new(ms(0), Duration::from_millis(20));
-        for (at, rtt, value, is_expired) in [
-            (3000, 20, 20, false),
-            (4000, 19, 19, false),
-            (9000, 19, 19, false),
-            (9001, 25, 19, true),
-            (14_002, 30, 30, true),
-        ] {
-            min.update(ms(at), Some(Duration::from_millis(rtt)), Duration::from_secs(5));
-            assert_eq!((min.value, min.is_expired), (Duration::from_millis(value), is_expired), "at {at} ms");
-        }
-    }
-
-    #[test]
-    fn a_burst_counts_for_ten_round_trips_and_in_startup_for_one() {
-        let mut aggregation = AckAggregation::default();
-        for (was_full, round_trips) in [(true, 10), (false, 1)] {
-            aggregation.update(ms(0), Bytes::new(7000), Rate::ZERO, Bytes::MAX);
-            for round_trip in 1..=round_trips {
-                assert!(aggregation.extra() > Bytes::ZERO, "{round_trip}");
-                aggregation.end_round(was_full);
-            }
-            assert_eq!(aggregation.extra(), Bytes::ZERO);
-        }
-    }
-
-    #[test]
     fn the_bytes_before_an_idle_time_are_no_part_of_a_burst() {
         // 8 Mb/s are 1000 bytes a ms. A frame of 12 kB each 100 ms arrives at this rate, after a first packet at once.
         let rate = Rate::from_bps(8_000_000);
@@ -294,17 +253,6 @@ mod tests {
             aggregation.restart(ms(100 * frame));
             (20..32).for_each(|at| aggregation.update(ms(100 * frame + at), Bytes::new(1000), rate, Bytes::MAX));
             assert_eq!(aggregation.extra(), Bytes::new(1000), "{frame}");
-        }
-    }
-
-    #[test]
-    fn an_equal_sample_does_not_renew_the_minimum() {
-        let second = Duration::from_secs(1);
-        let mut min = MinRtt::new(ms(0), Duration::from_millis(20));
-        for (seconds, millis, value) in [(6, 20, 20), (12, 30, 30)] {
-            // A round trip of 20 ms at 6 s is that of the last probe; the minimum of the path is one of 0 s until 10 s.
-            min.update(ms(0) + second * seconds, Some(Duration::from_millis(millis)), second * 5);
-            assert_eq!(min.value, Duration::from_millis(value), "after {seconds} s");
         }
     }
 }

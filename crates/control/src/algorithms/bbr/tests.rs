@@ -3,8 +3,8 @@
 use std::ops::{Deref, DerefMut};
 
 use super::*;
+use crate::testing::PACKET;
 use crate::testing::link::Link;
-use crate::testing::{PACKET, ack, loss};
 
 const RTT: Duration = Duration::from_millis(40);
 
@@ -81,11 +81,6 @@ pub(super) fn flow_in(state: State) -> Bbr {
     bbr.full_pipe.reached = true;
     (bbr.state, bbr.window) = (state, PACKET * 40);
     bbr
-}
-
-/// The flow has sent a packet, and `packets` are in flight.
-pub(super) fn set_in_flight(bbr: &mut Bbr, packets: u64) {
-    bbr.delivery.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET * packets });
 }
 
 #[test]
@@ -256,158 +251,6 @@ fn a_fall_of_the_rate_leaves_no_lasting_queue_in_any_buffer() {
             assert!(flow.now >= span && flow.lost == lost, "{what}: {} in flight at {:?}", flow.in_flight, flow.now);
         }
     }
-}
-
-#[test]
-fn one_percent_of_random_losses_costs_little() {
-    // Each round trip of Cruise has 1% less than the one before, as it loses 1%: 0.54 after the 62 until the next probe
-    // ("Design Considerations for Choosing Constant Parameters"), 0.75 on average.
-    let mut flow = Flow::new(40, 4.0);
-    flow.lose_every = 101;
-    flow.run(seconds(3));
-    let share = flow.utilization(seconds(10));
-    assert!(share > 0.75, "{share}");
-}
-
-#[test]
-fn a_shallow_buffer_loses_less_than_two_percent() {
-    let mut flow = Flow::new(40, 0.2);
-    flow.run(seconds(5));
-    let (lost, delivered) = (flow.lost, flow.delivered);
-    assert!(flow.utilization(seconds(20)) > 0.8);
-    let share = (flow.lost - lost).as_f64() / (flow.delivered - delivered).as_f64();
-    assert!(share < 0.02, "{share}");
-}
-
-#[test]
-fn spurious_losses_restore_the_limits_and_the_state() {
-    let mut flow = Flow::new(40, 4.0);
-    flow.run_to(State::Up);
-    flow.lose_every = 10;
-    flow.run_to(State::Down);
-    let now = flow.now;
-    flow.sender.on_notice(now, Notice::SpuriousLoss);
-    assert_eq!(flow.sender.state, State::Refill);
-    assert_eq!(flow.sender.long_term.in_flight, Bytes::MAX);
-}
-
-#[test]
-fn all_losses_of_a_round_trip_are_undone_together() {
-    let mut bbr = flow_in(State::Down);
-    for number in 0..40 {
-        bbr.on_sent(Time::ZERO, &Sent { number, bytes: PACKET, in_flight: PACKET * (number + 1) });
-    }
-    bbr.long_term.is_probing = true;
-    for number in 10..12 {
-        bbr.on_loss(Time::ZERO, &loss(LossKind::Transient, number, 39));
-        assert!(bbr.long_term.in_flight < PACKET * 40);
-    }
-    bbr.on_notice(Time::ZERO, Notice::SpuriousLoss);
-    assert_eq!(bbr.long_term.in_flight, Bytes::MAX);
-}
-
-#[test]
-fn a_window_is_full_if_no_packet_fits_for_two_round_trips() {
-    for (in_flight, is_full) in [(38, false), (39, false), (40, true)] {
-        let mut bbr = flow_in(State::Cruise);
-        bbr.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET * in_flight });
-        bbr.sample = RateSample { delivered: PACKET, ..RateSample::default() };
-        for lasts in [true, true, false] {
-            assert_eq!(bbr.is_window_limited(), is_full && lasts, "{in_flight}");
-            bbr.update_max_bandwidth();
-            assert!(bbr.rounds.is_start);
-        }
-        assert_eq!(bbr.cycle.rounds_since_up, 3);
-    }
-}
-
-#[test]
-fn samples_of_a_limited_application_count_only_if_higher() {
-    for (is_app_limited, rate, counts) in [(false, 4, true), (true, 4, false), (true, 9, true)] {
-        let mut bbr = flow_in(State::Cruise);
-        bbr.max_bw.add(Rate::from_bps(8_000_000));
-        bbr.max_bw.advance();
-        let rate = Rate::from_bps(rate * 1_000_000);
-        bbr.sample = RateSample { rate: Some(rate), is_app_limited, ..RateSample::default() };
-        bbr.update_max_bandwidth();
-        bbr.max_bw.advance();
-        assert_eq!(bbr.max_bw.get(), if counts { rate } else { Rate::ZERO }, "{is_app_limited}");
-    }
-}
-
-#[test]
-fn states_start_with_a_round_trip_of_their_own() {
-    let mut bbr = flow_in(State::Cruise);
-    bbr.delivery.on_ack(Time::ZERO, &ack(10));
-    bbr.start_refill();
-    let mut ends = |prior_delivered| {
-        let sample = RateSample { delivered: PACKET, prior_delivered: PACKET * prior_delivered, ..bbr.sample };
-        bbr.rounds.update(&sample, PACKET * 11);
-        bbr.rounds.is_start
-    };
-    assert!(!ends(9) && ends(10));
-}
-
-#[test]
-fn after_a_timeout_the_window_returns_when_recovery_ends() {
-    let mut bbr = flow_in(State::Cruise);
-    set_in_flight(&mut bbr, 3);
-    bbr.on_loss(Time::ZERO, &loss(LossKind::Persistent, 9, 9));
-    assert_eq!(bbr.window(), PACKET * 3, "what is in flight and a packet");
-    bbr.on_ack(Time::ZERO, &Ack { recovering: true, ..ack(1) });
-    assert!(bbr.window() < PACKET * 5, "{}", bbr.window());
-    bbr.on_ack(Time::ZERO, &ack(1));
-    assert!(bbr.window() >= PACKET * 40, "{}", bbr.window());
-}
-
-#[test]
-fn transient_losses_do_not_reduce_the_window_by_themselves() {
-    let mut bbr = flow_in(State::Cruise);
-    set_in_flight(&mut bbr, 40);
-    bbr.on_loss(Time::ZERO, &loss(LossKind::Transient, 9, 9));
-    assert_eq!(bbr.window(), PACKET * 40);
-}
-
-#[test]
-fn an_idle_time_ends_probe_rtt_once_its_time_is_over() {
-    let mut flow = Flow::new(40, 4.0);
-    flow.run_to(State::ProbeRtt);
-    flow.run(RTT * 2); // few packets are in flight, so its 200 ms have started
-    let now = flow.now;
-    flow.sender.on_notice(now, Notice::AppLimited);
-    flow.sender.on_idle(now, RTT, seconds(1));
-    assert_eq!(flow.sender.state, State::ProbeRtt);
-    flow.sender.on_idle(now + Duration::from_millis(200), RTT, seconds(1));
-    assert_eq!(flow.sender.state, State::Cruise);
-}
-
-#[test]
-fn an_idle_time_counts_until_something_is_delivered() {
-    let mut bbr = flow_in(State::Cruise);
-    bbr.restarts = true;
-    bbr.check_probe_rtt(Time::ZERO, RTT);
-    assert!(bbr.restarts);
-    bbr.sample.delivered = PACKET;
-    bbr.check_probe_rtt(Time::ZERO, RTT);
-    assert!(!bbr.restarts);
-}
-
-#[test]
-fn without_a_round_trip_the_first_window_takes_a_millisecond() {
-    let mut bbr = flow_in(State::Startup);
-    bbr.on_path(Time::ZERO, &Path::new(PACKET, Duration::ZERO, None));
-    let expected = Rate::of(PACKET * 10, Duration::from_millis(1)).as_bps_f64() * 2.77;
-    assert!((bbr.pacing_rate.as_bps_f64() / expected - 1.0).abs() < 1e-6, "{}", bbr.pacing_rate);
-}
-
-#[test]
-fn a_drained_path_in_startup_returns_to_startup() {
-    let mut flow = Flow::new(40, 4.0);
-    flow.application = Some(Rate::from_bps(10_000_000));
-    flow.sender.min_rtt = MinRtt::new(Time::ZERO, Duration::from_millis(1)); // of a route that was shorter
-    flow.run_to(State::ProbeRtt);
-    flow.run_to(State::Startup);
-    assert!(!flow.sender.full_pipe.reached);
 }
 
 #[test]

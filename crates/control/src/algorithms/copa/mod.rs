@@ -284,12 +284,7 @@ impl Controller for Copa {
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
-        match notice {
-            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.paced_rate()),
-            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
-            Notice::Unpaced => self.pacer.bound(now),
-            _ => {}
-        }
+        self.pacer.on_notice(now, notice, self.paced_rate(), self.packet);
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {

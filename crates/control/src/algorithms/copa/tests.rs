@@ -70,14 +70,6 @@ fn one_flow_fills_the_link_with_a_short_queue() {
 }
 
 #[test]
-fn slow_start_ends_when_the_rate_is_above_the_target() {
-    let mut flow = link(12, RTT, 4.0);
-    flow.run_until(Time::ZERO + Duration::from_secs(5), |flow| !flow.sender.in_slow_start);
-    // A round trip and a half after the queue begins, the window is at most 2^1.5 products of 75 packets.
-    assert!((75.0..215.0).contains(&flow.sender.window), "{}", flow.sender.window);
-}
-
-#[test]
 fn the_window_moves_by_the_inverse_of_delta_in_a_round_trip() {
     for delta in [0.5, 0.1] {
         let mut flow = Flow::new(&Config { delta, ..Config::default() }, 100.0);
@@ -126,24 +118,6 @@ fn a_queue_that_is_never_empty_starts_the_competitive_mode() {
 }
 
 #[test]
-fn without_the_competitive_mode_a_queue_reduces_the_window() {
-    let mut flow = Flow::new(&Config { compete: false, ..Config::default() }, 100.0);
-    (0..60).for_each(|_| _ = flow.round(queue(20.0)));
-    // A fifth of each window is in the queue: of 10 packets the 2 that are the target.
-    assert_eq!(flow.target(), 2.0);
-    assert!((8.0..=12.0).contains(&flow.copa.window), "{}", flow.copa.window);
-}
-
-#[test]
-fn single_losses_change_nothing_in_the_default_mode() {
-    let mut flow = link(12, RTT, 2.0);
-    flow.lose_every = 50;
-    flow.run(Duration::from_secs(10));
-    let share = flow.utilization(Duration::from_secs(10));
-    assert!(share > 0.9, "{share}");
-}
-
-#[test]
 fn losses_of_more_than_30_percent_reduce_the_window() {
     for (lost, window) in [(25, 100.0), (50, 70.0)] {
         let mut flow = Flow::new(&Config::default(), 100.0);
@@ -155,85 +129,9 @@ fn losses_of_more_than_30_percent_reduce_the_window() {
 }
 
 #[test]
-fn a_timeout_leaves_two_packets_and_slow_start() {
-    let mut flow = Flow::new(&Config::default(), 100.0);
-    flow.lose(LossKind::Persistent, 20);
-    assert_eq!((flow.copa.window(), flow.copa.in_slow_start), (PACKET * 2, true));
-    assert!((flow.round(Duration::ZERO) - 2.0).abs() < 0.2, "it doubles");
-}
-
-#[test]
-fn the_window_does_not_grow_while_the_application_limits() {
-    let mut flow = link(12, RTT, 2.0);
-    flow.run(Duration::from_secs(10));
-    flow.application = Some(Rate::from_bps(1_000_000));
-    flow.run(Duration::from_secs(60));
-    assert!(flow.sender.window < 120.0, "{}", flow.sender.window);
-}
-
-#[test]
-fn after_a_long_idle_time_the_first_window_applies() {
-    let mut flow = Flow::new(&Config::default(), 100.0);
-    flow.copa.on_idle(flow.now, RTT, RTT);
-    assert_eq!(flow.copa.window(), PACKET * 100);
-    flow.copa.on_idle(flow.now, RTT * 2, RTT);
-    assert_eq!((flow.copa.window(), flow.copa.in_slow_start), (PACKET * 10, true));
-}
-
-#[test]
 fn packets_leave_at_twice_the_window_in_a_round_trip() {
     let mut flow = Flow::new(&Config::default(), 100.0);
     flow.copa.on_sent(flow.now, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
     assert_eq!(flow.copa.departure().at, flow.now + RTT / 200);
     assert_eq!(flow.copa.rate(), Some(Rate::of(PACKET * 200, RTT)));
-}
-
-#[test]
-fn packets_of_another_size_keep_the_bytes_of_the_window() {
-    let mut flow = Flow::new(&Config::default(), 100.0);
-    flow.copa.on_packet_size(flow.now, PACKET * 2);
-    assert_eq!((flow.copa.window(), flow.copa.window), (PACKET * 100, 50.0));
-}
-
-#[test]
-fn a_turn_begins_with_a_velocity_of_one_in_its_direction() {
-    let mut velocity = Velocity { value: 8.0, windows: 5, ..Velocity::new(Time::ZERO, 100.0) };
-    assert_eq!((velocity.of_step(Time::ZERO, false, 100.0, 50.0), velocity.is_up), (1.0, false));
-    let mut velocity = Velocity::new(Time::ZERO, 100.0);
-    velocity.update(Time::ZERO + RTT, RTT, 100.0);
-    assert!(!velocity.is_up, "an equal window has not moved up");
-}
-
-#[test]
-fn losses_count_after_two_round_trips_of_more_than_20_packets() {
-    for (millis, delivered, lost, are_many) in [
-        (101, 14, 7, true),
-        (100, 14, 7, false),
-        (101, 13, 7, false),
-        (101, 70, 30, false), // 30%
-        (101, 69, 31, true),
-    ] {
-        let mut losses = Losses { since: Time::ZERO, delivered: PACKET * delivered, lost: PACKET * lost };
-        let now = Time::ZERO + Duration::from_millis(millis);
-        assert_eq!(losses.are_many(now, RTT, PACKET), are_many, "{millis} {delivered} {lost}");
-        assert!(!are_many || losses.since == now && losses.delivered == Bytes::ZERO, "they are counted again");
-    }
-    let mut copa = Copa::new(&Config::default(), Random::from_seed(1));
-    copa.on_path(Time::ZERO + RTT, &Path::new(PACKET, RTT, None));
-    assert_eq!(copa.losses.since, Time::ZERO + RTT, "the path's first round trips");
-}
-
-#[test]
-fn after_slow_start_the_state_is_the_mode() {
-    let mut flow = Flow::new(&Config::default(), 100.0);
-    flow.copa.in_slow_start = true;
-    assert_eq!(flow.copa.state(), "slow_start");
-    flow.round(queue(20.0));
-    assert_eq!(flow.copa.state(), "default_mode");
-    (0..13).for_each(|_| _ = flow.round(queue(20.0)));
-    assert_eq!(flow.copa.state(), "competitive_mode");
-    flow.round(Duration::ZERO);
-    assert_eq!(flow.copa.state(), "default_mode");
-    flow.lose(LossKind::Persistent, 20);
-    assert_eq!(flow.copa.state(), "slow_start");
 }

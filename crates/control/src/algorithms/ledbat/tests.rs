@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::rules::tests::TestFlow;
-use crate::testing::{PACKET, ack, arrived};
-use crate::{Ack, Arrival, Controller, LossKind, Notice};
+use crate::testing::{PACKET, arrived};
+use crate::{Arrival, Controller, LossKind};
 
 const BASE: Duration = Duration::from_millis(100);
 
@@ -80,14 +80,6 @@ fn slow_start_ends_at_three_quarters_of_the_target() {
 }
 
 #[test]
-fn first_windows_add_up_in_slow_start() {
-    let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
-    flow.ack();
-    flow.tcp.on_notice(flow.now, Notice::FirstWindows(3));
-    assert_eq!((flow.window(), flow.in_slow_start()), (6.0, true));
-}
-
-#[test]
 fn a_slowdown_takes_two_round_trips_and_a_tenth_of_the_time() {
     let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
     until(&mut flow, |flow| flow.window() > 100.0);
@@ -105,67 +97,6 @@ fn a_slowdown_takes_two_round_trips_and_a_tenth_of_the_time() {
 }
 
 #[test]
-fn after_an_idle_time_slow_start_returns_to_the_earlier_window() {
-    let mut flow = flow(Variant::PlusPlus, 64.0);
-    flow.ack();
-    flow.now += Duration::from_secs(10);
-    flow.tcp.on_idle(flow.now, Duration::from_secs(10), Duration::from_secs(1));
-    assert_eq!(flow.window(), 2.0);
-    let back = until(&mut flow, |flow| flow.window() >= 63.0);
-    assert!(back < BASE * 8, "{back}"); // 2 ln 32 = 6.9 round trips
-}
-
-#[test]
-fn a_pause_in_slow_start_does_not_postpone_the_next_slowdown() {
-    let intervals = [false, true].map(|pauses| {
-        let mut flow = flow(Variant::PlusPlus, 64.0);
-        flow.ack();
-        flow.set(32.0);
-        until(&mut flow, |flow| flow.window() > 48.0);
-        if pauses {
-            flow.now += Duration::from_millis(900); // shorter than the timer, so the window stays
-            flow.tcp.on_idle(flow.now, Duration::from_millis(900), Duration::from_secs(1));
-        }
-        until(&mut flow, |flow| flow.window() == 2.0).as_secs_f64()
-    });
-    assert!((intervals[1] / intervals[0] - 1.0).abs() < 0.2, "{intervals:?}");
-}
-
-#[test]
-fn slow_start_begins_more_than_a_packet_below_the_threshold() {
-    for (threshold, in_slow_start) in [(11.0, false), (11.1, true)] {
-        let mut flow = flow(Variant::PlusPlus, 10.0);
-        flow.ack();
-        flow.set(10.0);
-        flow.rules_mut().threshold = threshold;
-        flow.ack();
-        assert_eq!(matches!(flow.rules().phase, Phase::SlowStart { .. }), in_slow_start, "{threshold}");
-    }
-}
-
-#[test]
-fn slow_start_stops_at_its_threshold() {
-    let mut flow = flow(Variant::PlusPlus, 10.0);
-    flow.rules_mut().phase = Phase::SlowStart { slowdown: Some(Time::ZERO) };
-    for (threshold, grown) in [(10.75, 0.5), (10.75, 0.25)] {
-        flow.rules_mut().threshold = threshold;
-        assert!((flow.ack() - grown).abs() < 1e-9); // GAIN is 1/2
-    }
-}
-
-#[test]
-fn decreases_above_the_target_do_not_cause_a_slow_start() {
-    let mut flow = flow(Variant::PlusPlus, 100.0);
-    flow.now += BASE * 20;
-    let rtt = BASE + Duration::from_millis(600);
-    for _ in 0..10 {
-        flow.tcp.on_ack(flow.now, &Ack { rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: BASE, ..ack(10) });
-    }
-    assert!((50.0..70.0).contains(&flow.window()), "half a packet for each: {}", flow.window());
-    assert!(matches!(flow.rules().phase, Phase::Avoidance { .. }));
-}
-
-#[test]
 fn ledbat_measures_one_way_delays_and_its_successor_round_trips() {
     for (variant, queue) in [(Variant::Rfc6817, 50), (Variant::PlusPlus, 30)] {
         let mut flow = TestFlow::<LedbatRules>::new(&config(variant), BASE);
@@ -178,62 +109,4 @@ fn ledbat_measures_one_way_delays_and_its_successor_round_trips() {
         }
         assert_eq!(flow.rules().delays.queueing(), Duration::from_millis(queue), "{variant:?}");
     }
-}
-
-#[test]
-fn the_base_delay_survives_a_jump_and_another_packet_size() {
-    // A jump of Careful Resume has filled a queue of 50 ms when it is validated.
-    let mut flow = flow(Variant::Rfc6817, 20.0);
-    flow.round();
-    let base = flow.rules().delays.base();
-    flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * 200));
-    assert_eq!(flow.rules().delays.base(), base);
-    flow.tcp.on_packet_size(flow.now, PACKET / 2);
-    assert_eq!(flow.rules().delays.base(), base);
-}
-
-#[test]
-fn a_loss_in_a_slowdown_halves_the_window_after_it() {
-    for (before, after) in [(64.0, 32.0), (3.0, 2.0)] {
-        let mut flow = flow(Variant::PlusPlus, before);
-        flow.rules_mut().phase = Phase::Slowdown { since: Time::ZERO, until: Time::MAX };
-        flow.set(2.0);
-        flow.lose(LossKind::Transient);
-        assert_eq!((flow.window(), flow.rules().threshold), (2.0, after));
-    }
-}
-
-#[test]
-fn a_loss_halves_the_window() {
-    for variant in [Variant::PlusPlus, Variant::Rfc6817] {
-        let mut flow = flow(variant, 64.0);
-        flow.lose(LossKind::Transient);
-        assert_eq!(flow.window(), 32.0);
-        flow.set(3.0);
-        flow.lose(LossKind::Transient);
-        assert_eq!(flow.window(), 2.0);
-    }
-}
-
-#[test]
-fn a_target_above_100_ms_is_refused() {
-    let config = Config { target: Some(Duration::from_millis(101)), ..Config::default() };
-    assert!(config.check().unwrap_err().contains("write 1 ms to 100 ms"));
-    assert_eq!(Config::default().check(), Ok(()));
-}
-
-#[test]
-fn only_ledbat_plus_plus_has_slow_start_and_slowdowns() {
-    let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::PlusPlus), BASE);
-    assert_eq!(flow.tcp.state(), "slow_start");
-    until(&mut flow, |flow| flow.window() > 100.0);
-    flow.lose(LossKind::Transient);
-    for next in ["congestion_avoidance", "slowdown", "slow_start", "congestion_avoidance", "slowdown"] {
-        until(&mut flow, |flow| flow.tcp.state() == next);
-    }
-    let mut flow = TestFlow::<LedbatRules>::new(&config(Variant::Rfc6817), BASE);
-    assert_eq!(flow.tcp.state(), "congestion_avoidance");
-    flow.lose(LossKind::Persistent);
-    flow.round();
-    assert_eq!(flow.tcp.state(), "congestion_avoidance");
 }

@@ -18,14 +18,14 @@
 //!
 //! *Gap.* A single gap is mostly noise, so all gaps of a round trip are used together: the line through the delays has
 //! the slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. For a small slope, which may be noise, a share of it
-//! is cut (`gap_gain`); for a slope that shows an overloaded link (`OVERLOAD_SLOPE`), all of it.
+//! is cut (`GAP_GAIN`); for a slope that shows an overloaded link (`OVERLOAD_SLOPE`), all of it.
 
 use std::collections::VecDeque;
 
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
-use super::config::{FORWARD_SHARE, MAX_CUT, OVERLOAD_SLOPE};
+use super::config::{FORWARD_SHARE, GAP_GAIN, MAX_CUT, OVERLOAD_SLOPE};
 use super::queue::View;
 
 /// The maximum number of cuts stored individually. More cuts in one round trip are added to the last.
@@ -63,7 +63,7 @@ impl Compensation {
         let gap = if view.slope > OVERLOAD_SLOPE {
             view.slope / (1.0 + view.slope)
         } else {
-            config.gap_gain * view.slope / (1.0 + view.slope.max(0.0))
+            GAP_GAIN * view.slope / (1.0 + view.slope.max(0.0))
         };
         let pressure = config.delay_gain * delay + gap;
         if pressure.is_nan() { 0.0 } else { pressure }
@@ -113,9 +113,9 @@ mod tests {
         View { level, standing: level, slope, ..View::default() }
     }
 
-    /// The paper's rules: no target, full cuts.
+    /// The paper's rules for delays: no target, full cuts.
     fn paper() -> Config {
-        Config { target: 0.0, delay_gain: 1.0, gap_gain: 1.0, ..Config::default() }
+        Config { target: 0.0, delay_gain: 1.0, ..Config::default() }
     }
 
     fn assert_near(value: f64, expected: f64) {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn gaps_that_grow_cut_by_the_overload() {
         // The link needs 1.25 ms for a packet, and one leaves every millisecond: (1.25 - 1) / 1.25.
-        assert_near(Compensation::pressure(&paper(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
+        assert_near(Compensation::pressure(&paper(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), GAP_GAIN * 0.2);
     }
 
     #[test]
@@ -139,15 +139,14 @@ mod tests {
         let target = Duration::from_millis(2);
         assert_near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
         assert_near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
-        assert_near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
+        assert_near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), GAP_GAIN * -0.1);
     }
 
     #[test]
     fn small_slopes_cut_in_part_and_large_ones_in_full() {
-        let config = Config { gap_gain: 0.5, ..paper() };
-        assert_near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
-        assert_near(Compensation::pressure(&config, &view(0.0, 0.3), Duration::ZERO, RTT, RTT), 0.15 / 1.3);
-        assert_near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
+        assert_near(Compensation::pressure(&paper(), &view(0.0, 0.1), Duration::ZERO, RTT, RTT), GAP_GAIN * 0.1 / 1.1);
+        assert_near(Compensation::pressure(&paper(), &view(0.0, 0.3), Duration::ZERO, RTT, RTT), GAP_GAIN * 0.3 / 1.3);
+        assert_near(Compensation::pressure(&paper(), &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
     }
 
     #[test]

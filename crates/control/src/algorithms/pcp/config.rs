@@ -16,8 +16,6 @@ pub struct Config {
     /// Packets in the first round trip, unless the path is known to be idle; the same as TCP's initial window (RFC
     /// 6928).
     pub first_window: f64,
-    /// The share of the remembered rate with which a flow starts on an idle path (section 3.4).
-    pub first_share: f64,
     /// The growth of delay over a train that counts as flat, in packet times at the best known rate; 0 in the paper.
     pub noise: f64,
     /// A flow's target queue, in packet times at the path's capacity, per e-fold of its rate below the capacity; 0 in
@@ -27,16 +25,11 @@ pub struct Config {
     pub ceiling: f64,
     /// The share of the cut for delay that a flow makes, in \[0, 1\]; 1 in the paper.
     pub delay_gain: f64,
-    /// The same for gaps that grow.
-    pub gap_gain: f64,
     /// The time after which a queue that never emptied is drained, and the clock interval at which all flows in
     /// competitive mode drain. Without drains, flows that join never see the path's own delay.
     pub drain_after: Option<Duration>,
     /// The age at which the minimum delay expires, in case the route has become longer (section 3.2 gives no number).
     pub min_delay_expiry: Duration,
-    /// The share of a round trip's packets, beyond four packets, whose loss halves the rate. While the average loss is
-    /// above this share, almost no probe is sent. 1 in the paper.
-    pub max_loss: f64,
     /// Compete as CUBIC does with flows that do not reduce their rates (section 3.5).
     pub compete: bool,
     /// Use round-trip times instead of one-way delays, as with a receiver that does not report arrival times (section
@@ -54,15 +47,12 @@ impl Default for Config {
         Self {
             train: 5,
             first_window: 10.0,
-            first_share: 1.0 / 3.0,
             noise: 0.5,
             target: 3.0,
             ceiling: 3.3,
             delay_gain: 0.15,
-            gap_gain: 0.45,
             drain_after: Some(Duration::from_millis(2500)),
             min_delay_expiry: Duration::from_secs(10),
-            max_loss: 0.1,
             compete: true,
             round_trip: false,
             rigged: None,
@@ -111,6 +101,16 @@ pub(super) const RECEIPT_TIMEOUT: f64 = 2.0;
 /// The minimum of this timeout: the handshake's round-trip time is much shorter than a full packet's on a slow link
 /// (section 3.3).
 pub(super) const MIN_RECEIPT_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The share of the cut for gaps that grow that a flow makes; 1 in the paper.
+pub(super) const GAP_GAIN: f64 = 0.45;
+
+/// The share of the remembered rate with which a flow starts on an idle path (section 3.4).
+pub(super) const FIRST_SHARE: f64 = 1.0 / 3.0;
+
+/// The share of a round trip's packets, beyond four packets, whose loss halves the rate. While the average loss is
+/// above this share, almost no probe is sent. 1 in the paper.
+pub(super) const MAX_LOSS: f64 = 0.1;
 
 /// The growth of delay, in seconds per second, that shows an overloaded link. Above it the cut for gaps is made in full.
 pub(super) const OVERLOAD_SLOPE: f64 = 0.3;
@@ -187,13 +187,10 @@ impl Settings for Config {
         let train = self.train;
         require((4..=MAX_TRAIN).contains(&train), || format!("train is {train} packets: use 4 to {MAX_TRAIN}"))?;
         check_range("first_window", self.first_window, 1.0..=1e3, "packets")?;
-        check_range("first_share", self.first_share, 1e-6..=1.0, "of the remembered rate")?;
         check_range("noise", self.noise, 0.0..=100.0, "packet times")?;
         check_range("target", self.target, 0.0..=1e3, "packet times")?;
         check_range("ceiling", self.ceiling, 1.0..=1e3, "times the target")?;
         check_range("delay_gain", self.delay_gain, 0.0..=1.0, "of the cut")?;
-        check_range("gap_gain", self.gap_gain, 0.0..=1.0, "of the cut")?;
-        check_range("max_loss", self.max_loss, 0.0..=1.0, "of the packets")?;
         some("drain_after", self.drain_after.unwrap_or(Duration::from_secs(1)))?;
         some("min_delay_expiry", self.min_delay_expiry)?;
         require(self.rigged != Some(Rate::ZERO), || "rigged is zero; use for example \"40 Mb/s\"".into())?;
@@ -227,7 +224,6 @@ mod tests {
             ("target = -1.0", "target"),
             ("ceiling = 0.9", "ceiling"),
             ("delay_gain = 1.5", "delay_gain"),
-            ("max_loss = 1.5", "max_loss"),
             ("drain_after = '0 s'", "drain_after"),
             ("rigged = '0 Mb/s'", "rigged"),
             ("max_rate = 'unlimited'", "max_rate"),
@@ -239,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fifteen_settings() {
-        assert_eq!(toml::Table::try_from(Config::default()).unwrap().len(), 14, "and `rigged`, which is not set");
+    fn there_are_twelve_settings() {
+        assert_eq!(toml::Table::try_from(Config::default()).unwrap().len(), 11, "and `rigged`, which is not set");
     }
 }

@@ -7,8 +7,8 @@
 //! to 52% of their packets as long as they lasted.
 //!
 //! ```text
-//! lost > 4 + max_loss * resolved, packets of one round trip:    base /= 2
-//! loss_rate > max_loss:                                         a probe once in MAX_BACKOFF round trips
+//! lost > 4 + MAX_LOSS * resolved, packets of one round trip:    base /= 2
+//! loss_rate > MAX_LOSS:                                         a probe once in MAX_BACKOFF round trips
 //! loss_rate: the share of packets that is lost, an average over about AVERAGED_PACKETS packets
 //! ```
 //!
@@ -22,6 +22,8 @@
 //! 25 s, and take 17 s with it. `studies/pcp/NOTES.md` has the designs that were tried.
 
 use rampmeter_units::{Bytes, Duration, Time};
+
+use super::config::MAX_LOSS;
 
 /// The number of losses in a round trip that may be chance.
 const RANDOM_LOSSES: f64 = 4.0;
@@ -47,21 +49,21 @@ pub(super) struct ExcessLoss {
 impl ExcessLoss {
     /// Ends a round if it is over by `now`, for packets of up to `packet` bytes. True if too many packets were lost in
     /// it.
-    pub(super) fn check_round(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
+    pub(super) fn check_round(&mut self, now: Time, rtt: Duration, packet: Bytes) -> bool {
         if now < self.until || self.resolved < packet * MIN_PACKETS {
             return false;
         }
         let (lost, resolved) = (self.lost.as_f64() / packet.as_f64(), self.resolved.as_f64() / packet.as_f64());
         self.average(lost, resolved);
         (self.until, self.lost, self.resolved) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
-        let is_excessive = lost > RANDOM_LOSSES + max_loss * resolved;
+        let is_excessive = lost > RANDOM_LOSSES + MAX_LOSS * resolved;
         if is_excessive {
             self.reduced_up_to = Some(self.last_sent);
         }
         is_excessive
     }
 
-    /// Whether more than this share is lost: with the setting `max_loss`, no probe should be sent.
+    /// Whether more than this share is lost: with `MAX_LOSS`, no probe should be sent.
     pub(super) fn is_lossy(&self, max_loss: f64) -> bool {
         self.loss_rate > max_loss
     }
@@ -111,7 +113,7 @@ mod tests {
             } else {
                 excess_loss.on_arrival(PACKET);
             }
-            excess_loss.check_round(now, RTT, PACKET, 0.1)
+            excess_loss.check_round(now, RTT, PACKET)
         };
         (1..=round_trips * packets).map(observe).filter(|halved| *halved).count()
     }
@@ -136,7 +138,7 @@ mod tests {
         let mut lossy = |lost: u64| {
             (0..16 - lost).for_each(|_| excess_loss.on_arrival(PACKET));
             (0..lost).for_each(|number| excess_loss.on_loss(PACKET, number, number));
-            excess_loss.check_round(Time::ZERO + RTT * 10, RTT, PACKET, 0.1);
+            excess_loss.check_round(Time::ZERO + RTT * 10, RTT, PACKET);
             excess_loss.until = Time::ZERO;
             excess_loss.is_lossy(0.1)
         };
@@ -147,12 +149,12 @@ mod tests {
     fn few_packets_give_no_loss_rate() {
         let mut excess_loss = ExcessLoss::default();
         excess_loss.on_loss(PACKET * 15, 15, 15);
-        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
+        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET) && !excess_loss.is_lossy(0.1));
         excess_loss.on_loss(PACKET, 16, 16);
-        assert!(excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && excess_loss.is_lossy(0.1));
+        assert!(excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET) && excess_loss.is_lossy(0.1));
         excess_loss.on_loss(PACKET * 20, 90, 90);
-        assert!(!excess_loss.check_round(Time::ZERO + RTT * 2 - Duration::from_nanos(1), RTT, PACKET, 0.1));
-        assert!(excess_loss.check_round(Time::ZERO + RTT * 2, RTT, PACKET, 0.1), "a round trip later");
+        assert!(!excess_loss.check_round(Time::ZERO + RTT * 2 - Duration::from_nanos(1), RTT, PACKET));
+        assert!(excess_loss.check_round(Time::ZERO + RTT * 2, RTT, PACKET), "a round trip later");
         assert!(!ExcessLoss::default().is_lossy(0.0), "a path without losses");
     }
 
@@ -163,6 +165,6 @@ mod tests {
         excess_loss.on_timeout(PACKET * 3, PACKET, 40);
         excess_loss.on_loss(PACKET * 40, 40, 40);
         excess_loss.on_arrival(PACKET * 20);
-        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
+        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET) && !excess_loss.is_lossy(0.1));
     }
 }

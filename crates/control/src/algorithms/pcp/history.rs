@@ -18,7 +18,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::Config;
-use super::config::{HISTORY_GAIN, MIN_TRUST};
+use super::config::{FIRST_SHARE, HISTORY_GAIN, MIN_TRUST};
 use super::probe::PairRate;
 use crate::{History, Path};
 
@@ -66,7 +66,7 @@ impl PathHistory {
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
         *self = Self { past, pair_capacity: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
-            Some(past) => past.base_rate.scale(config.first_share * trust(past.trust)),
+            Some(past) => past.base_rate.scale(FIRST_SHARE * trust(past.trust)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
         }
     }

@@ -278,7 +278,7 @@ impl Pcp {
     /// Halves the rate after excess loss, and cancels a train that is being sent. Competitive mode has its own response
     /// to losses.
     fn react_to_excess_loss(&mut self, now: Time) {
-        let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
+        let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet);
         if is_excessive && !self.competitive.is_on() {
             self.cut(0.5);
             self.jump.on_excess_loss(now, self.rtt, self.base);

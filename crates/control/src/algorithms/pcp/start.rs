@@ -54,7 +54,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::competitive::{self, ODD_QUEUE_FACTOR};
-use super::config::RESUME_WITHIN;
+use super::config::{FIRST_SHARE, RESUME_WITHIN};
 use super::search::Search;
 use super::{Pcp, Phase};
 use crate::cubic::Cubic;
@@ -138,8 +138,7 @@ impl Pcp {
 
     /// The first window per round trip, but at most a third of the path's known capacity.
     fn first_rate(&self) -> Rate {
-        self.window_rate()
-            .min(self.path_history.capacity().map_or(Rate::MAX, |capacity| capacity.scale(self.config.first_share)))
+        self.window_rate().min(self.path_history.capacity().map_or(Rate::MAX, |capacity| capacity.scale(FIRST_SHARE)))
     }
 
     /// The rate of a first window.
@@ -189,7 +188,7 @@ impl Pcp {
     pub(super) fn resume(&mut self, now: Time) {
         self.reached = self.reached.max(self.base);
         let ten_packets = self.first_rate().min(self.base);
-        let base = self.reached.scale(self.config.first_share).max(ten_packets);
+        let base = self.reached.scale(FIRST_SHARE).max(ten_packets);
         self.restart(now, base, self.reached.saturating_sub(base));
     }
 

@@ -3,7 +3,9 @@
 use rampmeter_units::{Rate, Time};
 
 use super::Pcp;
-use super::config::{MAX_BACKOFF, MAX_TRAIN, MIN_PROBE, MIN_STEP, MISSING_RECEIPTS, STANDING, TRAIN_PER_JITTER};
+use super::config::{
+    MAX_BACKOFF, MAX_LOSS, MAX_TRAIN, MIN_PROBE, MIN_STEP, MISSING_RECEIPTS, STANDING, TRAIN_PER_JITTER,
+};
 use super::growth::{self, Rise};
 use super::probe::{PairRate, Phase, ProbeResult};
 use super::queue::WaitCount;
@@ -56,9 +58,7 @@ impl Pcp {
 
     /// The test rate of the next probe. None if no rate is available.
     pub(super) fn next_test(&mut self, now: Time) -> Option<Rate> {
-        if self.excess_loss.is_lossy(self.config.max_loss)
-            && now.since(self.probe.started) < self.rtt.scale(MAX_BACKOFF)
-        {
+        if self.excess_loss.is_lossy(MAX_LOSS) && now.since(self.probe.started) < self.rtt.scale(MAX_BACKOFF) {
             return None;
         }
         let base = self.base;

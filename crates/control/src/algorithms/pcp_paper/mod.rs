@@ -70,6 +70,7 @@ use rampmeter_wire::RouterFeedback;
 
 use self::compensation::Compensation;
 pub use self::config::Config;
+use self::config::{FIRST_TEST, MAX_INTERVAL, MIN_TEST};
 use self::history::PathHistory;
 use crate::parts::line::Line;
 use crate::parts::pacer::Pacer;
@@ -150,7 +151,7 @@ impl PcpPaper {
 
     /// The minimum test rate: 1% of the base rate (section 3.3).
     fn min_test(&self) -> Rate {
-        self.base().scale(self.config.min_test).max(self.min_rate())
+        self.base().scale(MIN_TEST).max(self.min_rate())
     }
 
     fn base(&self) -> Rate {
@@ -214,7 +215,7 @@ impl PcpPaper {
                 self.path_history.on_accepted(self.base());
             }
             ProbeResult::Rejected => {
-                self.search.rejected(self.probe.test, self.min_test(), self.config.max_interval);
+                self.search.rejected(self.probe.test, self.min_test(), MAX_INTERVAL);
             }
             ProbeResult::Inconclusive => {}
         }
@@ -266,7 +267,7 @@ impl Controller for PcpPaper {
                 self.probe.on_arrival(arrival);
             }
             let is_base = !self.probe.contains(arrival.number);
-            let cut = self.compensation.on_arrival(&self.config, now, arrival, is_base, self.rtt, self.min_rtt);
+            let cut = self.compensation.on_arrival(now, arrival, is_base, self.rtt, self.min_rtt);
             if let Some(base) = self.base {
                 self.set_base(base.scale(1.0 - cut)); // section 3.2
             }
@@ -293,14 +294,14 @@ impl Controller for PcpPaper {
         if notice == Notice::SpuriousLoss {
             // The path was only blocked: as after idle time.
             if let Some(base) = self.base_before_timeout.take() {
-                self.restart(now, base.scale(self.config.first_test));
+                self.restart(now, base.scale(FIRST_TEST));
             }
         }
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if let Some(base) = self.base.filter(|_| idle > timeout) {
-            self.restart(now, base.scale(self.config.first_test));
+            self.restart(now, base.scale(FIRST_TEST));
         }
     }
 

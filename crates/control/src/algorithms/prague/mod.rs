@@ -26,7 +26,7 @@
 //! gets `x` in `T'`. With marks at random `x / 2 = (1 - p) (1 + 1 / x)` (derived, and tested), `x = 1 + sqrt(3)` for small
 //! `p`, 37% more.
 //!
-//! *Small windows*: at least two packets may be in flight, but the rate follows `w` below that, down to `min_rate`.
+//! *Small windows*: at least two packets may be in flight, but the rate follows `w` below that, down to `MIN_RATE`.
 //!
 //! *Loss soon after marks*: the reduction by marks less than `T'` before is undone, so that one congestion halves the
 //! window once. Without marks Prague is Reno that grows more slowly below `rtt_virt`.
@@ -43,13 +43,19 @@ use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::check::{check_first_window, require};
+use crate::parts::check::check_first_window;
 use crate::parts::episode::Episode;
 use crate::parts::marked_share::{MarkedShare, Reported};
 use crate::parts::pacer::Pacer;
 use crate::parts::slow_start::{Detector, Step};
 use crate::rules::{AckEvent, Amount, SlowStart};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent, Settings};
+
+/// `rtt_virt`: flows with a shorter round trip grow as if it were this long (section 2.4.4).
+const RTT_VIRT: Duration = Duration::from_millis(25);
+
+/// The rate below which neither marks nor losses reduce the window.
+const MIN_RATE: Rate = Rate::from_bps(100_000);
 
 /// Settings of Prague.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,24 +67,13 @@ pub struct Config {
     pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha`.
     pub gain: f64,
-    /// Flows with a shorter round trip grow as if it were this long (section 2.4.4).
-    pub rtt_virt: Duration,
-    /// The rate below which neither marks nor losses reduce the window.
-    pub min_rate: Rate,
     /// A reduction by marks is for the time since the last one, in `T'`, up to this many; 1: the draft's.
     pub max_intervals: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            initial_window: 10,
-            slow_start: SlowStart::Standard,
-            gain: 1.0 / 16.0,
-            rtt_virt: Duration::from_millis(25),
-            min_rate: Rate::from_bps(100_000),
-            max_intervals: 2.0,
-        }
+        Self { initial_window: 10, slow_start: SlowStart::Standard, gain: 1.0 / 16.0, max_intervals: 2.0 }
     }
 }
 
@@ -86,9 +81,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         check_range("gain", self.gain, 0.0001..=0.99, "as a weight")?;
-        check_range("max_intervals", self.max_intervals, 1.0..=10.0, "intervals")?;
-        let error = || "min_rate is 0 b/s, so a flow could stop for ever: write min_rate = \"100 kb/s\"".into();
-        require(self.min_rate > Rate::ZERO, error)
+        check_range("max_intervals", self.max_intervals, 1.0..=10.0, "intervals")
     }
 }
 
@@ -157,19 +150,19 @@ impl Prague {
 
     /// `T'`.
     fn virtual_rtt(&self) -> Duration {
-        self.rtt.max(self.config.rtt_virt)
+        self.rtt.max(RTT_VIRT)
     }
 
     /// The window at the minimum rate.
     fn min_window(&self) -> f64 {
-        let bytes = self.config.min_rate.as_bps() as f64 / 8.0 * self.rtt.as_secs_f64();
+        let bytes = MIN_RATE.as_bps() as f64 / 8.0 * self.rtt.as_secs_f64();
         (bytes / self.packet.as_f64()).clamp(1e-6, MIN_IN_FLIGHT)
     }
 
     fn paced_rate(&self) -> Rate {
         let starting = self.window.packets < self.window.threshold / 2.0;
         let packets = self.window.packets * if starting { 2.0 } else { 1.0 };
-        Rate::from_bps_f64(packets * self.packet.as_f64() * 8.0 / self.rtt.as_secs_f64()).max(self.config.min_rate)
+        Rate::from_bps_f64(packets * self.packet.as_f64() * 8.0 / self.rtt.as_secs_f64()).max(MIN_RATE)
     }
 
     /// `packets` unmarked packets have arrived.
@@ -275,13 +268,9 @@ impl Controller for Prague {
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
+        self.pacer.on_notice(now, notice, self.paced_rate(), self.packet);
         match notice {
-            Notice::Unsent(bytes) => {
-                self.window.detector.on_unsent(bytes);
-                self.pacer.give_back(bytes, self.paced_rate());
-            }
-            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
-            Notice::Unpaced => self.pacer.bound(now),
+            Notice::Unsent(bytes) => self.window.detector.on_unsent(bytes),
             Notice::SpuriousLoss => {
                 let Some((before, episode)) = self.before.take() else { return };
                 self.losses = episode; // losses of the packets in flight get their own reaction

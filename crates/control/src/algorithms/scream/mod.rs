@@ -60,6 +60,8 @@ const REF_WND_OVERHEAD: f64 = 3.0;
 const PACKET_PACING_HEADROOM: f64 = 1.5;
 /// What the media rate is below the rate of the window.
 const MEDIA_RATE_MARGIN: f64 = 1.2;
+/// The encoder's maximum rate. The window does not grow while the media rate is this.
+const TARGET_BITRATE_MAX: Rate = Rate::from_bps(1_000_000_000);
 const RATE_PACE_MIN: Rate = Rate::from_bps(50_000);
 /// `l4s_alpha` is updated once in this time or in a round trip, if that is shorter.
 const ALPHA_INTERVAL: Duration = Duration::from_millis(10);
@@ -72,22 +74,18 @@ pub struct Config {
     pub l4s: bool,
     /// `QDELAY_TARGET_LO`: the target of the queueing delay.
     pub target: Duration,
-    /// `TARGET_BITRATE_MAX`: the encoder's maximum rate. The window does not grow while the media rate is this.
-    pub max_rate: Rate,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { l4s: false, target: Duration::from_millis(60), max_rate: Rate::from_bps(1_000_000_000) }
+        Self { l4s: false, target: Duration::from_millis(60) }
     }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let error = || format!("target is {}: write \"1 ms\" to \"1 s\"; \"60 ms\" is usual", self.target);
-        require((Duration::from_millis(1)..=Duration::from_secs(1)).contains(&self.target), error)?;
-        let error = || "max_rate is below the minimum pacing rate: write max_rate = \"50 kb/s\" or more".into();
-        require(self.max_rate >= RATE_PACE_MIN, error)
+        require((Duration::from_millis(1)..=Duration::from_secs(1)).contains(&self.target), error)
     }
 }
 
@@ -250,7 +248,7 @@ impl Scream {
         let short = (self.rtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64()).min(1.0);
         let grown = self.window + bytes * (packet / self.window).min(1.0) * short * scale.max(0.25) * multiplicative;
         let allowed = packet + self.in_flight.max().as_f64() * BYTES_IN_FLIGHT_HEAD_ROOM;
-        if grown > self.window && grown <= allowed && self.media_rate() < self.config.max_rate {
+        if grown > self.window && grown <= allowed && self.media_rate() < TARGET_BITRATE_MAX {
             (self.window, self.has_grown) = (grown, true);
         }
     }
@@ -259,7 +257,7 @@ impl Scream {
     fn media_rate(&self) -> Rate {
         let rtt = self.rtt.max(Duration::from_micros(1)).as_secs_f64();
         let small = 1.0 - ((self.packet.as_f64() / self.window).min(1.0) - 0.1).clamp(0.0, 0.2);
-        Rate::from_bps_f64(small * 8.0 * self.window / rtt / MEDIA_RATE_MARGIN).min(self.config.max_rate)
+        Rate::from_bps_f64(small * 8.0 * self.window / rtt / MEDIA_RATE_MARGIN).min(TARGET_BITRATE_MAX)
     }
 
     fn paced_rate(&self) -> Rate {
@@ -315,12 +313,7 @@ impl Controller for Scream {
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
-        match notice {
-            Notice::Unsent(bytes) => self.pacer.give_back(bytes, self.paced_rate()),
-            Notice::Discarded => self.pacer.bound(now + self.paced_rate().time_to_send(self.packet)),
-            Notice::Unpaced => self.pacer.bound(now),
-            _ => {}
-        }
+        self.pacer.on_notice(now, notice, self.paced_rate(), self.packet);
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {

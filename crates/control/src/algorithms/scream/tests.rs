@@ -1,9 +1,9 @@
 //! What the draft says about growth, reductions and equilibria.
 
 use super::*;
+use crate::Arrival;
 use crate::testing::link::Link;
 use crate::testing::{PACKET, ack, loss};
-use crate::{Arrival, MarkCount};
 
 /// Where neither the virtual round-trip time nor the number of reactions matters.
 const RTT: Duration = VIRTUAL_RTT;
@@ -129,8 +129,6 @@ fn the_media_rate_is_below_the_rate_of_the_window() {
     // 50 packets of 1000 bytes in 25 ms are 16 Mb/s, and 1.2 times the media rate.
     let flow = Flow::new(&Config::default());
     assert!((flow.scream.media_rate().as_bps_f64() / 1e6 - 16.0 / 1.2).abs() < 0.01);
-    let limited = Flow::new(&Config { max_rate: Rate::from_bps(1_000_000), ..Config::default() });
-    assert_eq!(limited.scream.media_rate(), Rate::from_bps(1_000_000));
 }
 
 #[test]
@@ -175,19 +173,6 @@ fn ms(millis: u64) -> Duration {
 const NOW: Time = Time::from_nanos(100_000_000_000);
 
 #[test]
-fn the_minimum_window_is_three_packets() {
-    let mut scream = Scream::new(&Config::default(), Random::from_seed(1));
-    scream.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
-    assert_eq!(packets(&scream), 3.0, "the first window");
-    scream.lost = true;
-    scream.reduce(NOW, 1.0);
-    assert_eq!(packets(&scream), 3.0, "a loss");
-    let mut scream = idle(&Config::default(), RTT);
-    scream.on_loss(NOW, &loss(LossKind::Persistent, 1, 1));
-    assert_eq!(packets(&scream), 3.0, "a timeout");
-}
-
-#[test]
 fn a_reaction_to_a_queue_is_proportional_to_its_excess() {
     // alpha_v is (2 q - 60 ms) / 60 ms, at most 1. In a round trip of 100 ms a reaction is a quarter.
     for (rtt, delay, left) in
@@ -220,125 +205,4 @@ fn an_l4s_reaction_is_a_quarter_near_the_last_maximum() {
         let found = 1.0 - packets(&scream) / 50.0;
         assert!((found - cut).abs() < 1e-9, "a queue of {queue} ms in {rtt} ms, a scale of {scale}: {found}");
     }
-}
-
-#[test]
-fn the_first_l4s_mark_in_100_rtts_ends_an_unused_window() {
-    for (since, left) in [(None, 20.0), (Some(RTT * 100 + Duration::from_nanos(1)), 20.0), (Some(RTT * 100), 50.0)] {
-        let mut scream = idle(&l4s(), RTT);
-        scream.in_flight.previous = PACKET * 20;
-        (scream.marked, scream.reacted) = (true, since.map(|since| NOW - since));
-        scream.reduce(NOW, 1.0);
-        assert_eq!(packets(&scream), left, "{since:?}");
-    }
-}
-
-#[test]
-fn reactions_are_a_virtual_or_a_shorter_round_trip_apart() {
-    for (rtt, apart) in [(100, 25), (25, 25), (10, 10)] {
-        let mut scream = idle(&Config::default(), ms(rtt));
-        for (now, left) in [(NOW, 35.0), (NOW + ms(apart - 1), 35.0), (NOW + ms(apart), 24.5)] {
-            scream.lost = true;
-            scream.reduce(now, 1.0);
-            assert!((packets(&scream) - left).abs() < 1e-9, "{rtt} ms: {}", packets(&scream));
-        }
-    }
-}
-
-#[test]
-fn the_mean_delay_rises_by_a_quarter_and_falls_at_once() {
-    let mut scream = idle(&Config::default(), ms(10));
-    // The base is 10 ms. The mean is updated once in 10 ms.
-    for (at, delay, mean) in [(100, 10, 0), (111, 50, 10), (120, 12, 10), (121, 18, 2), (132, 50, 11)] {
-        let sent_at = NOW + ms(at);
-        let arrivals = &[Arrival { sent_at, received_at: sent_at + ms(delay), ..Arrival::default() }];
-        scream.update_delay(sent_at, &Ack { smoothed_rtt: ms(10), arrivals, ..ack(1) });
-        assert_eq!(scream.delay, Duration::from_micros(mean * 1000 + if at == 132 { 500 } else { 0 }), "at {at} ms");
-    }
-}
-
-#[test]
-fn growth_accelerates_in_100_round_trips_after_a_congestion() {
-    // 50 packets arrive. W / MSS is 50, so the multiplicative part is 1 + c.
-    for (rtt, since, grown) in
-        [(25, 0, 1.0), (25, 50, 1.5), (25, 100, 2.0), (25, 200, 2.0), (100, 50, 1.5), (5, 50, 0.22)]
-    {
-        let mut scream = idle(&Config::default(), ms(rtt));
-        scream.in_flight.current = PACKET * 50;
-        scream.congested = Some(NOW - ms(rtt) * since);
-        scream.increase(NOW, 50.0 * PACKET.as_f64(), 1.0);
-        let found = packets(&scream) - 50.0;
-        assert!((found - grown).abs() < 1e-9, "{since} round trips of {rtt} ms: {found}");
-    }
-}
-
-#[test]
-fn the_window_grows_only_while_it_is_used() {
-    // Up to a packet and 1.5 times the bytes in flight: 50.5 packets with 33.
-    for (in_flight, arrived, max_rate, grown) in [
-        (33, 12, 1000, 0.48),
-        (33, 13, 1000, 0.0),
-        (34, 13, 1000, 0.52),
-        (50, 50, 13, 0.0),
-        (50, 50, 14, 2.0),
-        (50, 0, 1000, 0.0),
-    ] {
-        let mut scream = idle(&Config { max_rate: Rate::from_bps(max_rate * 1_000_000), ..Config::default() }, RTT);
-        scream.has_grown = false;
-        scream.in_flight.previous = PACKET * in_flight;
-        scream.increase(NOW, f64::from(arrived) * PACKET.as_f64(), 1.0);
-        let found = packets(&scream) - 50.0;
-        assert!((found - grown).abs() < 1e-9, "{arrived} arrive, {in_flight} in flight, {max_rate} Mb/s: {found}");
-        assert_eq!(scream.has_grown, grown > 0.0);
-    }
-}
-
-#[test]
-fn marked_packets_do_not_add_to_the_window() {
-    let mut scream = idle(&Config::default(), RTT);
-    scream.in_flight.current = PACKET * 50;
-    // The last reaction is recent, and there is no multiplicative part yet.
-    (scream.reacted, scream.congested) = (Some(NOW), Some(NOW));
-    let marked = MarkCount { marks: 4, number: 10 };
-    scream.on_ack(NOW, &Ack { mark_count: Some(marked), smoothed_rtt: RTT, ..ack(10) });
-    assert!((packets(&scream) - 50.0 - 6.0 / 50.0).abs() < 1e-9, "6 of 10: {}", packets(&scream));
-}
-
-#[test]
-fn the_media_rate_is_lower_with_few_packets_in_the_window() {
-    // 1 - (MSS / W - 0.1), at least 0.8, of W / T / 1.2.
-    for (packets, factor) in [(10.0, 1.0), (8.0, 0.975), (5.0, 0.9), (3.0, 0.8)] {
-        let mut scream = idle(&Config::default(), RTT);
-        scream.window = packets * PACKET.as_f64();
-        let full = 8.0 * scream.window / RTT.as_secs_f64() / 1.2;
-        let found = scream.media_rate().as_bps_f64() / full;
-        assert!((found - factor).abs() < 1e-5, "{packets} packets: {found}");
-    }
-}
-
-#[test]
-fn packets_that_do_not_leave_take_no_time() {
-    let mut flow = Flow::new(&l4s());
-    let packet_time = flow.scream.media_rate().scale(1.5).time_to_send(PACKET);
-    for number in 0..10 {
-        flow.scream.on_sent(flow.now, &Sent { number, bytes: PACKET, in_flight: PACKET });
-    }
-    let next = flow.scream.departure().at;
-    flow.scream.on_notice(flow.now, Notice::Unsent(PACKET));
-    assert_eq!(flow.scream.departure().at, next - packet_time);
-    flow.scream.on_notice(flow.now, Notice::Discarded);
-    assert_eq!(
-        flow.scream.departure().at,
-        flow.now + packet_time,
-        "the discarded packets have left nothing to wait for"
-    );
-    let later = flow.now + Duration::from_secs(1);
-    flow.scream.on_idle(later, Duration::from_secs(1), RTT);
-    assert_eq!(flow.scream.departure().at, later);
-}
-
-#[test]
-fn only_with_l4s_packets_ask_for_marks() {
-    assert_eq!(Flow::new(&Config::default()).scream.ecn(), None);
-    assert_eq!(Flow::new(&l4s()).scream.ecn(), Some(Ecn::Ect1));
 }

@@ -26,12 +26,6 @@ pub struct Config {
     pub initial_window: f64,
     /// The number of marks that end soft start (`N`); 0: no soft start.
     pub soft_start_marks: u32,
-    /// The decrease of the window by a mark in soft start, in packets.
-    pub soft_start_decrease: f64,
-    /// The minimum time between two packets, in mean intervals `T / w`.
-    pub min_interval: f64,
-    /// The maximum time between two packets, in mean intervals.
-    pub max_interval: f64,
     /// The bytes in flight permitted beyond the window, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0
     /// is the report's rule: see the deviations in [`crate::stable`].
     pub allowance: f64,
@@ -47,9 +41,6 @@ impl Default for Config {
             min_window: 0.25,
             initial_window: 2.0,
             soft_start_marks: 8,
-            soft_start_decrease: 1.0,
-            min_interval: 0.02,
-            max_interval: 8.0,
             allowance: 2.0,
         }
     }
@@ -62,9 +53,6 @@ impl Settings for Config {
         check_range("sharing", self.sharing, 0.001..=1e9, "packets a second; 10 is usual")?;
         check_range("min_window", self.min_window, 1e-3..=1.0, "packets")?;
         check_range("initial_window", self.initial_window, self.min_window..=1e6, "packets")?;
-        check_range("soft_start_decrease", self.soft_start_decrease, 0.0..=1e6, "packets")?;
-        check_range("min_interval", self.min_interval, 0.0..=0.9, "mean intervals")?;
-        check_range("max_interval", self.max_interval, 1.1..=1000.0, "mean intervals")?;
         check_range("allowance", self.allowance, 0.0..=100.0, "square roots of the window")
     }
 }

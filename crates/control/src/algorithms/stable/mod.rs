@@ -64,6 +64,13 @@ const MIN_MISSING_MARKS: f64 = 10.0;
 /// The minimum round-trip time in computations.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
+/// The decrease of the window by a mark in soft start, in packets.
+const SOFT_START_DECREASE: f64 = 1.0;
+
+/// The bounds of the time between two packets, in mean intervals `T / w`.
+const MIN_INTERVAL: f64 = 0.02;
+const MAX_INTERVAL: f64 = 8.0;
+
 /// A Stable TCP sender.
 #[derive(Debug, Clone)]
 pub struct Stable {
@@ -137,7 +144,7 @@ impl Stable {
         self.window.threshold = 0.0;
         let decrease = if self.in_soft_start() {
             self.window.soft_start_marks_left -= 1;
-            self.config.soft_start_decrease
+            SOFT_START_DECREASE
         } else {
             self.gains().1 * self.window.packets
         };
@@ -179,7 +186,7 @@ impl Algorithm for Stable {
                 threshold: 0.0,
             },
             sharing: Sharing::new(config.sharing),
-            timer: Timer::new(config.min_interval, config.max_interval, random),
+            timer: Timer::new(MIN_INTERVAL, MAX_INTERVAL, random),
             episode: Episode::default(),
             before: None,
             marks_ahead: 0.0,

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::testing::{PACKET, arrived, loss, mark};
 use crate::{Arrival, MarkCount, Settings};
@@ -30,14 +28,6 @@ fn acknowledge(stable: &mut Stable, now: Time, rtt: Duration, codes: &[Ecn]) {
 }
 
 const MS: Duration = Duration::from_millis(1);
-
-#[test]
-fn window_and_threshold_keep_their_bytes_with_smaller_packets() {
-    let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    stable.window.threshold = 40.0;
-    stable.on_packet_size(Time::ZERO, PACKET / 2);
-    assert_eq!((stable.packets(), stable.window.threshold), (20.0, 80.0));
-}
 
 #[test]
 fn each_packet_counts_by_its_own_code_and_in_order() {
@@ -96,25 +86,6 @@ fn without_marks_growth_takes_equal_round_trips_at_any_window() {
     }
 }
 
-#[test]
-fn soft_start_doubles_each_round_trip_until_its_last_mark() {
-    let config = Config { soft_start_marks: 3, ..Config::default() };
-    let (mut stable, rtt) = (stable(&config, MS * 100), MS * 100);
-    for _ in 0..6 {
-        acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ect0]);
-    }
-    assert_eq!(stable.packets(), 8.0);
-    acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ce, Ecn::Ect0]);
-    acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ce, Ecn::Ect0]);
-    assert_eq!((stable.packets(), stable.in_soft_start()), (8.0, true));
-    acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ce]);
-    assert_eq!((stable.packets(), stable.in_soft_start()), (7.0, false));
-    acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ect0]);
-    assert!((stable.packets() - 7.02).abs() < 1e-12);
-    acknowledge(&mut stable, Time::ZERO, rtt, &[Ecn::Ce]);
-    assert!((stable.packets() - 7.02 * 0.98).abs() < 1e-12);
-}
-
 /// Reports `losses` losses from `second` on, a second apart, in which ten packets would have been marked.
 fn lose(stable: &mut Stable, second: u64, losses: u64) {
     for n in second..second + losses {
@@ -144,64 +115,6 @@ fn losses_before_the_first_mark_are_reported_as_degraded() {
 }
 
 #[test]
-fn losses_while_many_flows_start_do_not_count_as_missing_marks() {
-    let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    for n in 1..=9 {
-        stable.on_loss(Time::ZERO + MS * 100 * n, &loss(LossKind::Transient, n * 10, n * 10));
-    }
-    assert_eq!(stable.degraded_reason(), None, "at most eight packets would have been marked since the first");
-}
-
-#[test]
-fn losses_of_a_window_halve_it_once_and_end_soft_start() {
-    let mut stable = stable(&Config { initial_window: 16.0, ..Config::default() }, MS * 100);
-    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
-    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 20, 24));
-    assert_eq!((stable.packets(), stable.in_soft_start()), (8.0, false));
-    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 21, 30));
-    assert_eq!(stable.packets(), 4.0);
-    stable.on_notice(Time::ZERO, Notice::SpuriousLoss);
-    assert_eq!(stable.packets(), 8.0, "the packets were reordered");
-}
-
-#[test]
-fn a_recovered_window_does_not_return_to_soft_start() {
-    let config = Config { gain: 0.125, initial_window: 16.0, ..Config::default() }; // S T = 1: a = b = 0.125
-    let mut stable = stable(&config, MS * 100);
-    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
-    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 64]);
-    stable.on_notice(Time::ZERO, Notice::SpuriousLoss);
-    assert_eq!((stable.packets(), stable.in_soft_start()), (16.0, false), "64 packets have added 8");
-}
-
-#[test]
-fn after_a_timeout_slow_start_ends_at_half_or_the_first_mark() {
-    let rtt = MS * 100;
-    let timed_out = |window: f64| {
-        let mut one = stable(&Config { initial_window: window, ..Config::default() }, rtt);
-        one.on_loss(Time::ZERO, &loss(LossKind::Persistent, 3, 20));
-        one
-    };
-    let mut one = timed_out(16.0);
-    assert_eq!(one.packets(), 1.0);
-    one.on_loss(Time::ZERO, &Loss { repeated_timeout: true, ..loss(LossKind::Persistent, 20, 20) });
-    assert_eq!(one.packets(), 0.5, "a window of at most a packet is halved at each further timeout");
-    for _ in 0..8 {
-        acknowledge(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
-    }
-    assert_eq!(one.packets(), 8.5);
-    acknowledge(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
-    assert!((one.packets() - 8.52).abs() < 1e-12);
-    let mut once = timed_out(16.0);
-    acknowledge(&mut once, Time::ZERO, rtt, &[Ecn::Ect0; 8]);
-    assert!((once.packets() - 8.02).abs() < 1e-12, "eight packets are half of sixteen");
-    let mut marked = timed_out(16.0);
-    acknowledge(&mut marked, Time::ZERO, rtt, &[Ecn::Ect0, Ecn::Ce, Ecn::Ect0]);
-    assert!((marked.packets() - (2.0 * 0.98 + 0.02)).abs() < 1e-12, "{}", marked.packets());
-    assert_eq!(timed_out(0.4).packets(), 0.25, "never below min_window");
-}
-
-#[test]
 fn a_counted_mark_is_one_marked_packet() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
     let two =
@@ -223,33 +136,6 @@ fn packets_whose_receipts_were_lost_do_not_count() {
         stable.on_ack(Time::ZERO, &Ack { delivered: PACKET * 2, ..arrived(&codes, MS * 100) });
         assert!((stable.packets() - window).abs() < 1e-12, "{}", stable.packets());
     }
-}
-
-#[test]
-fn in_recovery_or_unused_the_window_shrinks_but_does_not_grow() {
-    for recovering in [false, true] {
-        let mut stable = steady(&Config::default(), MS * 100, 10.0);
-        let codes = arrivals(&[Ecn::Ect0, Ecn::Ce]);
-        stable.on_ack(Time::ZERO, &Ack { recovering, app_limited: !recovering, ..arrived(&codes, MS * 100) });
-        assert!((stable.packets() - 9.8).abs() < 1e-12);
-    }
-}
-
-#[test]
-fn the_rate_is_a_window_per_round_trip_of_ecn_packets() {
-    let stable = steady(&Config::default(), MS * 100, 12.5);
-    assert_eq!(stable.rate(), Some(Rate::from_bps(1_000_000)), "125 packets a second of 8000 bits");
-    assert_eq!(stable.ecn(), Some(Ecn::Ect0));
-}
-
-#[test]
-fn after_a_long_idle_time_the_first_window_applies() {
-    let mut stable = stable(&Config::default(), MS * 100);
-    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 6]);
-    stable.on_idle(Time::ZERO, MS * 200, MS * 200);
-    assert_eq!(stable.packets(), 8.0);
-    stable.on_idle(Time::ZERO, MS * 201, MS * 200);
-    assert_eq!(stable.packets(), 2.0);
 }
 
 /// Measurements of a flow on a path with a constant round-trip time that marks each packet with the same probability.
@@ -324,148 +210,4 @@ fn under_random_marking_the_rate_is_that_of_the_response_curve() {
             assert!((variation - 1.0).abs() < 0.1, "{case}: variation {variation}");
         }
     }
-}
-
-#[test]
-fn the_limit_of_packets_in_flight_costs_a_hundredth_of_the_rate() {
-    for (allowance, min, max) in [(2.0, 0.985, 1.015), (0.0, 0.8, 0.96)] {
-        // Marks and growth are too small to change the window.
-        let config = Config { gain: 1e-9, allowance, ..Config::default() };
-        for window in [0.5, 1.0, 3.0, 10.0, 100.0] {
-            if allowance == 0.0 && window < 1.0 {
-                continue; // the limit rarely delays a flow of half a packet
-            }
-            let rtt = MS * 100;
-            let window = 0.999 * window; // just below a whole number, which is the limit then
-            let config = Config { sharing: window / 0.1, ..config.clone() };
-            let measured = over_a_marking_path(&config, rtt, 0.5, (3000.0 / window.sqrt()) as u64, 1);
-            let share = measured.rate * 0.1 / window;
-            assert!((min..max).contains(&share), "allowance {allowance}, window {window}: {share}");
-        }
-    }
-}
-
-#[test]
-fn the_timer_keeps_the_rate_while_it_is_sampled_again() {
-    // Marks and growth are too small to change the window. Acknowledgements arrive at random times where several
-    // packets are in flight. One a packet costs 0.1%, and 11% with bounds of 0.25 and 3 mean intervals.
-    for window in [3.0, 10.0, 100.0] {
-        for (min_interval, max_interval, min, max) in [(0.02, 8.0, 0.985, 1.015), (0.25, 3.0, 0.86, 0.92)] {
-            let config = Config { gain: 1e-9, sharing: window / 0.1, min_interval, max_interval, ..Config::default() };
-            let measured = over_a_marking_path(&config, MS * 100, 0.5, (3000.0 / window.sqrt()) as u64, 1);
-            let share = measured.rate * 0.1 / window;
-            assert!((min..max).contains(&share), "window {window}, from {min_interval}: {share}");
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Event {
-    Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
-    MarkCount { bytes: u64, marks: Option<u64> },
-    Loss { kind: LossKind, back: u64, repeated_timeout: bool },
-    Sent,
-    Spurious,
-    Idle,
-    Pass { nanos: u64 },
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Persistent)];
-    prop_oneof![
-        6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
-            .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
-        1 => (0..100_000u64, prop::option::of(0..3u64)).prop_map(|(bytes, marks)| Event::MarkCount { bytes, marks }),
-        2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated_timeout)| Event::Loss { kind, back, repeated_timeout }),
-        4 => Just(Event::Sent),
-        1 => Just(Event::Spurious),
-        1 => Just(Event::Idle),
-        4 => (0..10_000_000_000u64).prop_map(|nanos| Event::Pass { nanos }),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    #[test]
-    fn after_any_events_the_window_is_valid_and_a_packet_is_due(
-        events in prop::collection::vec(event(), 1..300),
-        gain in 1e-6..0.999f64,
-        min_window in 0.001..1.0f64,
-        allowance in 0.0..10.0f64,
-    ) {
-        let config = Config { gain, min_window, allowance, ..Config::default() };
-        let mut stable = stable(&config, MS * 20);
-        let (mut now, mut number, mut rtt) = (Time::ZERO, 0, MS * 20);
-        for event in events {
-            match event {
-                Event::Ack { codes, rtt: nanos, recovering, app_limited } => {
-                    rtt = Duration::from_nanos(nanos);
-                    let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
-                    stable.on_ack(now, &Ack { recovering, app_limited, ..arrived(&arrivals(&codes), rtt) });
-                }
-                Event::MarkCount { bytes, marks } => {
-                    let mark_count = marks.map(|marks| MarkCount { marks, number });
-                    stable.on_ack(now, &Ack { delivered: Bytes::new(bytes), mark_count, ..arrived(&[], rtt) });
-                }
-                Event::Loss { kind, back, repeated_timeout } => {
-                    let before = stable.packets();
-                    let number = u64::saturating_sub(number, back);
-                    stable.on_loss(now, &Loss { repeated_timeout, ..loss(kind, number, number + back) });
-                    prop_assert!(stable.packets() <= before);
-                }
-                Event::Sent => {
-                    number += 1;
-                    now = now.max(stable.departure().at);
-                    stable.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
-                }
-                Event::Spurious => stable.on_notice(now, Notice::SpuriousLoss),
-                Event::Idle => stable.on_idle(now, MS * 300, MS * 200),
-                Event::Pass { nanos } => now += Duration::from_nanos(nanos),
-            }
-            let w = stable.packets();
-            prop_assert!(w.is_finite() && w >= config.min_window, "{}", w);
-            prop_assert!(stable.window() >= PACKET && stable.window() < Bytes::MAX);
-            let (a, b) = stable.gains();
-            prop_assert!(a > 0.0 && b > 0.0 && b <= config.max_decrease, "{} {}", a, b);
-            let max_wait = config.max_interval * stable.rtt.as_secs_f64() / config.min_window;
-            prop_assert!(stable.departure().at.since(now).as_secs_f64() <= max_wait * 1.01 + 1e-6);
-        }
-    }
-}
-
-#[test]
-fn invalid_settings_are_refused_by_name() {
-    let refused = |text: &str| {
-        let config: Config = toml::from_str(text).unwrap();
-        config.check().unwrap_err()
-    };
-    for (text, name) in [
-        ("gain = 1.0", "gain"),
-        ("sharing = 0.0", "sharing"),
-        ("max_decrease = 1.5", "max_decrease"),
-        ("min_window = 0.0", "min_window"),
-        ("initial_window = 0.1", "initial_window"),
-        ("soft_start_decrease = -1.0", "soft_start_decrease"),
-        ("min_interval = 1.0", "min_interval"),
-        ("max_interval = 1.0", "max_interval"),
-        ("allowance = nan", "allowance"),
-    ] {
-        let error = refused(text);
-        assert!(error.starts_with(name), "{text}: {error}");
-    }
-}
-
-#[test]
-fn marks_end_soft_start_and_a_timeout_starts_slow_start() {
-    let config = Config { soft_start_marks: 2, initial_window: 10.0, ..Config::default() };
-    let mut stable = stable(&config, MS * 100);
-    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
-    assert_eq!(stable.state(), "soft_start");
-    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
-    assert_eq!(stable.state(), "congestion_avoidance");
-    stable.on_loss(Time::ZERO, &loss(LossKind::Persistent, 3, 9));
-    assert_eq!(stable.state(), "slow_start");
-    acknowledge(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ect0; 4]);
-    assert_eq!(stable.state(), "congestion_avoidance");
 }

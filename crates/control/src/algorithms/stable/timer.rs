@@ -146,14 +146,6 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_has_ended_is_not_sampled_again() {
-        let mut timer = timer(0.02, 8.0, 1);
-        timer.start(Time::ZERO, 100.0);
-        timer.set_rate(Time::ZERO, 50.0);
-        assert_eq!(timer.next(), Time::ZERO);
-    }
-
-    #[test]
     fn a_small_delay_is_made_up_for_and_no_burst_follows_a_stall() {
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         let mut timer = timer(0.9, 1.1, 1); // nearly even: 10 ms

@@ -23,8 +23,6 @@ pub struct Config {
     pub ai: f64,
     /// The share of the window that remains after overload (`beta`, MD).
     pub md: f64,
-    /// The maximum number of load intervals in a round trip for MI (`sigma_mi`).
-    pub mi_limit: f64,
     /// The maximum scale factor of AI (`sigma_ai`).
     pub ai_limit: f64,
     /// The round-trip time that scales MI and AI.
@@ -110,7 +108,6 @@ impl Default for Config {
             mi: 0.0625,
             ai: 1.0,
             md: 0.875,
-            mi_limit: 2.5,
             ai_limit: 10.0,
             round_trip: RoundTrip::Min,
             min_window: 0.05,
@@ -146,7 +143,6 @@ impl Settings for Config {
         check_range("md", self.md, 0.1..=0.999, "of the window; VCP's is 0.875")?;
         check_range("mi", self.mi, 0.0001..=1000.0, "of the window; 0.0625 is usual")?;
         check_range("ai", self.ai, 0.001..=1000.0, "packets; 1 is usual")?;
-        check_range("mi_limit", self.mi_limit, 0.001..=1000.0, "load intervals; 2.5 is usual")?;
         check_range("ai_limit", self.ai_limit, 0.001..=1000.0, "as a factor; 10 is usual")?;
         check_range("weight", self.weight, 0.001..=1000.0, "as a factor; 1 is usual")?;
         check_range("min_window", self.min_window, 0.001..=1.0, "packets; 0.05 is usual")?;

@@ -42,6 +42,7 @@
 //! window is frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
 
 mod config;
+pub(crate) mod graded;
 mod path;
 
 use rampmeter_units::{Bytes, Duration, Ecn, LoadRegion, Random, Rate, Time};
@@ -51,7 +52,10 @@ pub use self::config::{Config, Fairness, Pacing, RoundTrip, Rounding};
 use self::path::PathCheck;
 pub use self::path::PathFault;
 use crate::parts::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, vcp_plus};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent};
+
+/// `sigma_mi`: the maximum number of load intervals in a round trip for MI.
+pub(crate) const MAX_MI_ROUNDS: f64 = 2.5;
 
 /// VCP's end host; with `GRADED` codes that of VCP+.
 #[derive(Debug, Clone)]
@@ -169,7 +173,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
             Growth::Multiplicative if self.window < self.threshold && self.threshold.is_finite() => {
                 packets.min(self.threshold - self.window)
             }
-            Growth::Graded(region) => packets * vcp_plus::change(&self.config, region, self.window, rounds),
+            Growth::Graded(region) => packets * graded::change(&self.config, region, self.window, rounds),
             Growth::Multiplicative => packets * self.scaled_mi(rounds),
             Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
             Growth::AfterCut => packets * self.scaled_ai(rounds).min(self.max_after_cut()) / self.window,
@@ -181,7 +185,7 @@ impl<const GRADED: bool> Vcp<GRADED> {
 
     /// `(1 + xi)^min(rtt / t_rho, sigma_mi) - 1`, eq. (6) with its limit.
     fn scaled_mi(&self, rounds: f64) -> f64 {
-        libm::expm1(rounds.min(self.config.mi_limit) * libm::log1p(self.config.mi))
+        libm::expm1(rounds.min(MAX_MI_ROUNDS) * libm::log1p(self.config.mi))
     }
 
     /// `alpha min((rtt / t_rho)^2, sigma_ai)`, eq. (8) with its limit. It is less below one packet, where a round would
@@ -307,7 +311,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if let Some(rate) = self.rate() {
-            let rate = if GRADED { rate.scale(vcp_plus::pacing_gain(self.rounds())) } else { rate };
+            let rate = if GRADED { rate.scale(graded::pacing_gain(self.rounds())) } else { rate };
             self.pacer.sent(now, sent.bytes, rate);
         }
     }
@@ -339,7 +343,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         self.pause_from = now;
         if GRADED && now >= self.next_rounding {
             self.rounding = self.random.uniform();
-            self.next_rounding = now + self.config.load_interval * vcp_plus::INTERVALS_PER_ROUNDING;
+            self.next_rounding = now + self.config.load_interval * graded::INTERVALS_PER_ROUNDING;
         }
         let may_grow = !ack.recovering && !ack.app_limited && !self.episode.stops_growth(ack);
         // Feedback that counts packets reports no codes. An acknowledgement that lists none hides them, after lost ones
@@ -392,7 +396,7 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
     fn departure(&self) -> Departure {
         let mut at = if self.is_paced() { self.pacer.next() } else { Time::ZERO };
         if GRADED && self.window < 1.0 {
-            at = at.max(self.pause_from + vcp_plus::pause(self.window, self.round_trip()));
+            at = at.max(self.pause_from + graded::pause(self.window, self.round_trip()));
         }
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }

@@ -180,24 +180,6 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_lasts_a_round_trip_and_five_packets() {
-        let mut intervals = Intervals::default();
-        assert!(intervals.ends(ms(0), 5) && intervals.current_rate().is_none());
-        intervals.begin(ms(0), 0, 1e6, RTT);
-        (0..4).for_each(|number| intervals.on_sent(number, PACKET));
-        assert!(!intervals.ends(ms(20), 5));
-        intervals.on_sent(4, PACKET);
-        assert!(!intervals.ends(ms(19), 5) && intervals.ends(ms(20), 5));
-        assert_eq!(intervals.current_rate(), Some(1e6));
-        intervals.close(ms(20), 5);
-        assert!(intervals.ends(ms(0), 5) && intervals.current_rate().is_none());
-        intervals.close(ms(90), 50);
-        intervals.on_sent(5, PACKET); // between two intervals
-        deliver(&mut intervals, 0..5);
-        assert!(intervals.take_result(ms(30), RTT).is_some(), "its five packets have arrived");
-    }
-
-    #[test]
     fn a_result_is_known_when_all_packets_are_delivered_or_lost() {
         let mut intervals = two();
         deliver(&mut intervals, 0..4);
@@ -215,33 +197,6 @@ mod tests {
         intervals.on_sent(10, PACKET);
         deliver(&mut intervals, 10..11);
         assert!(intervals.take_result(ms(900), RTT).is_none(), "it still sends");
-    }
-
-    #[test]
-    fn results_are_known_two_round_trips_after_the_interval() {
-        let mut intervals = two();
-        assert!(intervals.take_result(ms(20 + 40), RTT).is_none());
-        assert!(intervals.take_result(ms(20 + 41), RTT).is_some());
-        assert!(intervals.take_result(ms(40 + 40), RTT).is_none());
-        assert!(intervals.take_result(ms(40 + 41), RTT).is_some());
-    }
-
-    #[test]
-    fn feedback_without_packets_is_about_the_oldest() {
-        let mut intervals = two();
-        intervals.on_delivered_bytes(PACKET * 4);
-        assert!(intervals.take_result(ms(30), RTT).is_none());
-        intervals.on_delivered_bytes(PACKET);
-        assert!(intervals.take_result(ms(30), RTT).is_some());
-    }
-
-    #[test]
-    fn only_the_interval_that_sends_is_limited_by_the_application() {
-        let mut intervals = two();
-        intervals.on_app_limited();
-        deliver(&mut intervals, 0..10);
-        let used = [(); 2].map(|()| intervals.take_result(ms(30), RTT).unwrap().is_used());
-        assert_eq!(used, [true, false]);
     }
 
     /// The gradient of round-trip times in milliseconds, of packets sent 10 ms after each other. It does not lose accuracy

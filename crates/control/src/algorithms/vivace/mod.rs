@@ -45,33 +45,29 @@ const BOUND_STEP: f64 = 0.1;
 /// The minimum number of packets in a monitor interval.
 const MIN_PACKETS: u64 = 5;
 
+/// `b`: the weight of the growth of the round-trip time.
+const LATENCY: f64 = 900.0;
+
+/// `c`: the weight of losses. A flow uses a link up to losses of 5%.
+const LOSS: f64 = 11.35;
+
 /// Settings of Vivace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The first window, in packets (RFC 6928); the first rate is that of this window in a round trip.
     pub initial_window: u64,
-    /// `b`: the weight of the growth of the round-trip time.
-    pub latency: f64,
-    /// `c`: the weight of losses. A flow uses a link up to losses of 5% with 11.35.
-    pub loss: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, latency: 900.0, loss: 11.35 }
+        Self { initial_window: 10 }
     }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_first_window(self.initial_window)?;
-        for (name, weight) in [("latency", self.latency), ("loss", self.loss)] {
-            if !(0.0..1e9).contains(&weight) {
-                return Err(format!("{name} is {weight}: write a weight of 0 or more, below 1e9"));
-            }
-        }
-        Ok(())
+        check_first_window(self.initial_window)
     }
 }
 
@@ -106,7 +102,7 @@ impl Vivace {
     /// Equation (1) of section 3.
     fn utility(&self, interval: &Interval) -> f64 {
         let x = interval.rate / 1e6;
-        libm::pow(x, 0.9) - x * (self.config.latency * interval.rtt_gradient() + self.config.loss * interval.loss())
+        libm::pow(x, 0.9) - x * (LATENCY * interval.rtt_gradient() + LOSS * interval.loss())
     }
 
     fn min_rate(&self) -> f64 {

@@ -21,9 +21,10 @@
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 
 use crate::parts::episode::Episode;
+use crate::parts::events::{AckEvent, Congestion};
+use crate::parts::rules::Rules;
 use crate::parts::slow_start::{Detector, Step};
-use crate::parts::window::Window;
-use crate::rules::{AckEvent, Amount, Congestion, Rules};
+use crate::parts::window::{Amount, Window};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
 
 /// A controller made of [`Rules`].

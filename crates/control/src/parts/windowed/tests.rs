@@ -50,12 +50,6 @@ impl<R: Rules> TestFlow<R> {
         &mut self.tcp.rules
     }
 
-    /// The application has no data for `span`.
-    pub(crate) fn pause(&mut self, span: Duration) {
-        self.now += span;
-        self.tcp.on_idle(self.now, span, span);
-    }
-
     /// Delivers an acknowledgement of a packet sent after all losses and marks. Returns the increase of the window.
     pub(crate) fn ack(&mut self) -> f64 {
         let before = self.window();
@@ -124,35 +118,6 @@ fn simple_flow() -> TestFlow<SimpleRules> {
 }
 
 #[test]
-fn the_rules_apply_from_the_first_loss_on() {
-    let mut flow = simple_flow();
-    assert_eq!(flow.ack(), 1.0);
-    flow.set(16.0);
-    flow.mark();
-    assert_eq!(flow.window(), 12.0);
-    assert!((flow.ack() - 0.1).abs() < 1e-9);
-    flow.lose(LossKind::Persistent);
-    assert_eq!(flow.window(), 1.0);
-    for _ in 0..9 {
-        assert_eq!(flow.ack(), 1.0, "slow start up to 3/4 of 12.1");
-    }
-    assert!((flow.ack() - 0.1).abs() < 1e-9);
-}
-
-#[test]
-fn the_end_of_slow_start_does_not_raise_the_window() {
-    let mut flow = simple_flow();
-    flow.tcp.detector = Detector::Search(Box::default());
-    // The path delivers half of what is sent, 20 packets in a round trip. The last acknowledgement ends a bin.
-    for millis in 1..=142 {
-        let now = Time::ZERO + Duration::from_millis(millis);
-        flow.tcp.on_sent(now, &Sent { number: millis, bytes: PACKET * 2, in_flight: PACKET * 16 });
-        flow.tcp.on_ack(now, &Ack { rtt: Some(RTT), app_limited: millis < 142, ..ack(1) });
-    }
-    assert_eq!((flow.tcp.window(), flow.in_slow_start()), (PACKET.scale(16.1), false));
-}
-
-#[test]
 fn for_a_round_trip_after_a_mark_the_window_does_not_grow() {
     let mut flow = simple_flow();
     let mut arrival = |number, ecn| {
@@ -182,28 +147,6 @@ fn a_spurious_loss_is_undone_once() {
 }
 
 #[test]
-fn a_window_that_has_recovered_is_not_restored() {
-    let mut flow = simple_flow();
-    flow.lose(LossKind::Transient);
-    flow.set(16.0);
-    flow.tcp.on_notice(flow.now, Notice::SpuriousLoss);
-    assert_eq!((flow.window(), flow.in_slow_start()), (16.0, false));
-}
-
-#[test]
-fn a_validated_window_replaces_a_smaller_one() {
-    let mut flow = simple_flow();
-    flow.set(16.0);
-    flow.pause(RTT);
-    for packets in [15, 16] {
-        flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * packets));
-        assert_eq!((flow.window(), flow.rules().paused), (16.0, RTT), "the rules continue");
-    }
-    flow.tcp.on_notice(flow.now, Notice::Validated(PACKET * 40));
-    assert_eq!((flow.window(), flow.in_slow_start()), (40.0, false));
-}
-
-#[test]
 fn after_a_spurious_loss_a_loss_of_the_same_window_counts() {
     let mut flow = simple_flow();
     let lost = |number| loss(LossKind::Transient, number, 20);
@@ -219,15 +162,6 @@ fn after_a_spurious_loss_a_loss_of_the_same_window_counts() {
 }
 
 #[test]
-fn the_time_before_a_path_is_no_pause() {
-    let mut flow = simple_flow();
-    let second = Duration::from_secs(1);
-    flow.tcp.on_path(Time::ZERO + second * 9, &Path::new(PACKET, second, None));
-    flow.tcp.on_ack(Time::ZERO + second * 10, &Ack { app_limited: true, ..ack(1) });
-    assert_eq!(flow.rules().paused, second);
-}
-
-#[test]
 fn idle_and_application_limited_times_do_not_grow_the_window() {
     let mut flow = simple_flow();
     let second = Duration::from_secs(1);
@@ -238,16 +172,4 @@ fn idle_and_application_limited_times_do_not_grow_the_window() {
     assert_eq!((flow.window(), flow.rules().paused), (16.0, second * 3));
     flow.tcp.on_ack(Time::ZERO + second * 4, &Ack { app_limited: true, ..ack(1) });
     assert_eq!(flow.rules().paused, second * 4, "the idle time before it is not counted again");
-}
-
-#[test]
-fn a_loss_ends_slow_start_and_a_timeout_starts_it_again() {
-    let mut flow = simple_flow();
-    assert_eq!(flow.tcp.state(), "slow_start");
-    flow.lose(LossKind::Transient);
-    assert_eq!(flow.tcp.state(), "congestion_avoidance");
-    flow.lose(LossKind::Persistent);
-    assert_eq!(flow.tcp.state(), "slow_start");
-    (0..8).for_each(|_| _ = flow.ack());
-    assert_eq!((flow.window(), flow.tcp.state()), (9.0, "congestion_avoidance"), "3/4 of 12");
 }

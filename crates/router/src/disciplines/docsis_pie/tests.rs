@@ -54,36 +54,12 @@ fn the_numbers_are_those_of_rfc_8034() {
 }
 
 #[test]
-fn packets_are_dropped_in_proportion_to_their_size() {
-    // Below probabilities of 0.1 the sum since the last drop adds a gap of 0.85 / p packets.
-    for (bytes, chance) in [(1024, 0.08), (512, 0.04), (128, 0.01)] {
-        let mut modem = congested(20, 0.08);
-        let dropped = (0..100_000).filter(|_| modem.chooses(Bytes::new(bytes))).count();
-        let expected = 100_000.0 * chance / 1.85;
-        assert!((dropped as f64 / expected - 1.0).abs() < 0.1, "{bytes}: {dropped} {expected}");
-    }
-}
-
-#[test]
 fn drops_are_never_close_together_nor_far_apart() {
     let mut modem = congested(20, 0.1);
     let drops: Vec<u64> = (1..50_000).filter(|_| modem.chooses(Bytes::new(1024))).collect();
     let gaps: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // 0.85 / 0.1 and 8.5 / 0.1 packets.
     assert!(gaps.iter().min() == Some(&9) && gaps.iter().max() <= Some(&86), "{gaps:?}");
-}
-
-#[test]
-fn a_burst_may_use_a_third_of_the_buffer() {
-    let mut modem = modem(&Config { bytes: Some(Bytes::new(30_000)), ..Config::default() });
-    (modem.probability, modem.previous_delay) = (13.6, Duration::from_millis(20));
-    for _ in 0..10 {
-        assert_eq!(modem.enqueue(ms(1), PACKET), Verdict::Queued);
-    }
-    assert_eq!(modem.state, State::Inactive);
-    // The sum of two probabilities of 0.85 each, and a coin.
-    assert!((0..10).any(|_| modem.enqueue(ms(1), PACKET) != Verdict::Queued));
-    assert_eq!((modem.state, modem.burst), (State::Active, Duration::from_millis(142)));
 }
 
 #[test]
@@ -103,44 +79,6 @@ fn after_the_first_drop_142_ms_pass_without_drops() {
 }
 
 #[test]
-fn a_second_without_a_queue_protects_the_next_burst() {
-    let mut modem = congested(4, 0.0);
-    modem.catch_up(ms(16));
-    assert_eq!(modem.state, State::Quiescent(Duration::ZERO));
-    // 62 updates are 992 ms, the 63rd is beyond a second.
-    modem.catch_up(ms(63 * 16));
-    assert_eq!(modem.state, State::Quiescent(Duration::from_millis(992)));
-    modem.catch_up(ms(64 * 16));
-    assert_eq!(modem.state, State::Inactive);
-    // A queue of half the target in between starts the second again.
-    let mut modem = congested(4, 0.0);
-    modem.catch_up(ms(32));
-    modem.queue.push(ms(33), PACKET);
-    modem.catch_up(ms(48));
-    assert_eq!(modem.state, State::Quiescent(Duration::ZERO));
-}
-
-#[test]
-fn short_queues_and_short_delays_lose_no_packet() {
-    // 2048 bytes or less; below half the target and a probability of 0.2.
-    for (packets, before, p, may_drop) in
-        [(2, 20, 13.6, false), (3, 20, 13.6, true), (9, 4, 0.19, false), (9, 4, 0.2, true), (9, 5, 0.19, true)]
-    {
-        let mut modem = congested(packets, p);
-        modem.previous_delay = Duration::from_millis(before);
-        let drops = (0..1000).any(|_| modem.chooses(Bytes::new(1000)));
-        assert_eq!(drops, may_drop, "{packets} packets, {before} ms, p = {p}");
-    }
-}
-
-#[test]
-fn capable_packets_are_dropped_too() {
-    let mut modem = congested(20, 0.1);
-    assert!((0..1000).any(|_| modem.enqueue(ms(0), PACKET.capable()) != Verdict::Queued));
-    assert_eq!(modem.tally().marked, 0);
-}
-
-#[test]
 fn the_default_buffer_is_100_ms_at_the_rate() {
     let mut modem = modem(&Config::default());
     assert_eq!(modem.buffer(), Bytes::new(100_000));
@@ -155,36 +93,4 @@ fn the_default_buffer_is_100_ms_at_the_rate() {
     let mut small: DocsisPie<TestParcel> = DocsisPie::new(&buffer, ENVIRONMENT, Random::from_seed(1));
     let verdicts = [0; 3].map(|_| small.enqueue(ms(0), PACKET));
     assert_eq!(verdicts, [Verdict::Queued, Verdict::Queued, Verdict::Dropped(PACKET)]);
-}
-
-#[test]
-fn an_unused_modem_makes_no_updates() {
-    let mut modem = congested(1, 0.5);
-    assert_eq!(modem.dequeue(ms(1)), Some(PACKET));
-    modem.catch_up(ms(60_000));
-    assert!(modem.is_at_rest() && modem.update_at > ms(60_000) && modem.update_at <= ms(60_016));
-    assert_eq!(modem.next_tick(), Time::MAX);
-    let changes: [fn(&mut DocsisPie<TestParcel>); 4] = [
-        |modem| modem.probability = 0.1,
-        |modem| modem.previous_delay = Duration::from_millis(1),
-        |modem| modem.state = State::Active,
-        |modem| modem.queue.push(ms(0), PACKET),
-    ];
-    for change in changes {
-        let mut modem = super::tests::modem(&Config::default());
-        change(&mut modem);
-        assert!(!modem.is_at_rest());
-    }
-}
-
-#[test]
-fn invalid_settings_are_refused() {
-    for (config, advice) in [
-        (Config { target: Duration::ZERO, ..Config::default() }, "10 ms"),
-        (Config { bytes: Some(Bytes::ZERO), ..Config::default() }, "1500 B"),
-    ] {
-        assert!(config.check().unwrap_err().contains(advice));
-    }
-    Config::default().check().unwrap();
-    assert_eq!(Config::default().target, Duration::from_millis(10));
 }

@@ -39,12 +39,6 @@ fn assert_close(actual: [f64; 2], expected: [f64; 2]) {
 }
 
 #[test]
-fn a_signal_is_due_when_the_sum_exceeds_one() {
-    let mut queue = Queue::<TestParcel>::new();
-    assert_eq!([0.5; 6].map(|probability| queue.recurs(probability)), [false, false, true, false, true, false]);
-}
-
-#[test]
 fn classic_packets_get_the_square_and_l4s_ones_twice_the_base() {
     for p in [0.01, 0.1, 0.3, 0.49] {
         assert_close(signals(p, CLASSIC), [0.0, p * p]);
@@ -65,40 +59,6 @@ fn in_overload_both_classes_are_dropped() {
 }
 
 #[test]
-fn classic_packets_are_marked_up_to_the_square_of_the_coupling() {
-    for (base, marks) in [(0.33, true), (0.34, false)] {
-        let config = Config { update: Duration::MAX, coupling: 3.0, ..Config::default() };
-        let mut router = DualPi2 { base, ..router(&config) };
-        for _ in 0..100 {
-            offer(&mut router, ms(0), 1, CLASSIC.capable());
-            router.dequeue(ms(0));
-        }
-        let Tally { marked, dropped_from_queue } = router.tally();
-        assert!(
-            marked + dropped_from_queue > 9 && (marked > 0) == marks && (dropped_from_queue > 0) != marks,
-            "{base}"
-        );
-    }
-}
-
-#[test]
-fn the_growth_of_the_next_delay_counts_from_the_last_update() {
-    let mut router = router(&Config::default());
-    router.previous_delay = Duration::from_millis(20);
-    router.catch_up(ms(1000));
-    assert_eq!(router.previous_delay, Duration::ZERO, "the queues have been empty");
-}
-
-#[test]
-fn packets_of_one_class_earn_no_turns_for_the_other() {
-    let mut router = router(&Config::default());
-    offer(&mut router, ms(0), 101, L4S);
-    (0..100).for_each(|_| assert!(router.dequeue(ms(0)).is_some()));
-    offer(&mut router, ms(0), 1, CLASSIC);
-    assert_eq!(router.dequeue(ms(0)).unwrap().flow, 2);
-}
-
-#[test]
 fn the_base_follows_excess_and_growth_of_the_longer_delay() {
     // Waits of L4S and classic packets at 32 ms, the delay before, and the step of p', in ms.
     for (l4s, classic, before, step) in [
@@ -116,16 +76,6 @@ fn the_base_follows_excess_and_growth_of_the_longer_delay() {
         router.catch_up(ms(40));
         assert!((router.base - 0.2 - step).abs() < 1e-12, "{l4s} {classic} {before}: {}", router.base);
     }
-}
-
-#[test]
-fn without_a_queue_the_base_falls_to_zero_and_rests() {
-    let mut router = router(&Config::default());
-    router.base = 0.01; // 0.16 * 15 ms = 0.0024 an update: five of them
-    router.catch_up(ms(16 * 4));
-    assert!((router.base - 0.0004).abs() < 1e-12, "{}", router.base);
-    router.catch_up(ms(1_000_000));
-    assert!(router.base == 0.0 && router.update_at > ms(1_000_000) && router.update_at <= ms(1_000_016));
 }
 
 #[test]
@@ -181,28 +131,4 @@ fn ect1_and_ce_are_l4s_and_each_class_has_its_delays() {
     let ClassDelays { l4s, classic } = router.delays().unwrap();
     assert_eq!((l4s.packets, classic.packets), (2, 2));
     assert!((l4s.mean_s - 0.002).abs() < 1e-12 && (classic.mean_s - 0.015).abs() < 1e-12, "{l4s:?} {classic:?}");
-}
-
-#[test]
-fn the_buffer_holds_250_ms_of_the_link() {
-    let mut router = router(&Config::default()); // 1000 bytes a millisecond
-    offer(&mut router, ms(0), 125, L4S);
-    offer(&mut router, ms(0), 125, CLASSIC);
-    assert_eq!(router.enqueue(ms(0), L4S), Verdict::Dropped(L4S));
-}
-
-#[test]
-fn invalid_settings_are_refused() {
-    for (config, advice) in [
-        (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
-        (Config { update: Duration::ZERO, ..Config::default() }, "16 ms"),
-        (Config { alpha: f64::NAN, ..Config::default() }, "0.16 is recommended"),
-        (Config { alpha: 0.0, ..Config::default() }, "0.16 is recommended"),
-        (Config { classic_share: 0.0, ..Config::default() }, "0.1"),
-        (Config { beta: -1.0, ..Config::default() }, "3.2 is recommended"),
-        (Config { coupling: 0.5, ..Config::default() }, "2 is"),
-        (Config { classic_share: 1.0, ..Config::default() }, "0.1"),
-    ] {
-        assert!(config.check().unwrap_err().contains(advice), "{config:?}");
-    }
 }

@@ -35,6 +35,15 @@ use crate::disciplines::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, check_range, ensure};
 
+/// The increment of `max_p`, limited to a quarter of its value (2001 paper, `alpha`).
+const INCREMENT: f64 = 0.01;
+
+/// The factor that lowers `max_p` (2001 paper, `beta`).
+const DECREASE: f64 = 0.9;
+
+/// The maximum of `max_p` (2001 paper).
+const MAX_P_MAX: f64 = 0.5;
+
 /// RED's settings. "Packets" are of `mean_packet` bytes each.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -75,22 +84,10 @@ pub struct Config {
     /// The interval of the adaptation (2001 paper, `interval`).
     #[default(Duration::from_millis(500))]
     pub interval: Duration,
-    /// The increment of `max_p`, limited to a quarter of its value (2001 paper, `alpha`).
-    #[default(0.01)]
-    pub increment: f64,
-    /// The factor that lowers `max_p` (2001 paper, `beta`).
-    #[default(0.9)]
-    pub decrease: f64,
-    /// The maximum of `max_p` (2001 paper).
-    #[default(0.5)]
-    pub max_p_max: f64,
-    /// The minimum of `max_p`. None: 0.01 (2001 paper), or one packet in 100 ms if that is lower (ns-2), above 8 Mb/s.
-    pub max_p_min: Option<f64>,
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let share = |p: f64| p > 0.0 && p <= 1.0;
         check_range("max_p", self.max_p, 0.0001..=1.0, "as a probability; omit it for the recommended value")?;
         check_range(
             "weight",
@@ -98,9 +95,6 @@ impl Settings for Config {
             1e-9..=1.0,
             "of the average; omit it for the recommended value",
         )?;
-        let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
-        let range = share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease);
-        ensure(range, "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1")?;
         let fraction = (0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0));
         ensure(fraction, "`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`")?;
         let positive = self.mean_packet > Bytes::ZERO && self.interval > Duration::ZERO;
@@ -126,6 +120,7 @@ struct Parameters {
     min_th: f64,
     max_th: f64,
     weight: f64,
+    /// The minimum of `max_p`: 0.01 (2001 paper), or one packet in 100 ms if that is lower (ns-2), above 8 Mb/s.
     max_p_min: f64,
 }
 
@@ -140,7 +135,7 @@ impl Parameters {
             min_th: min_th * mean_packet,
             max_th: max_th * mean_packet,
             weight: config.weight.unwrap_or(-libm::expm1(-1.0 / capacity)), // 1 - exp(-1/C)
-            max_p_min: config.max_p_min.unwrap_or((80_000.0 / rate.as_bps_f64()).min(0.01)),
+            max_p_min: (80_000.0 / rate.as_bps_f64()).min(0.01),
         }
     }
 }
@@ -182,11 +177,11 @@ impl<P: Parcel> Red<P> {
     fn adapt(&mut self, now: Time) {
         let Parameters { min_th, max_th, max_p_min, .. } = self.parameters;
         let part = 0.4 * (max_th - min_th);
-        if self.average > max_th - part && self.max_p < self.config.max_p_max {
-            self.max_p += self.config.increment.min(self.max_p / 4.0);
+        if self.average > max_th - part && self.max_p < MAX_P_MAX {
+            self.max_p += INCREMENT.min(self.max_p / 4.0);
             self.adapted_at = now;
         } else if self.average < min_th + part && self.max_p > max_p_min {
-            self.max_p *= self.config.decrease;
+            self.max_p *= DECREASE;
             self.adapted_at = now;
         }
     }

@@ -76,25 +76,6 @@ fn the_last_possible_packet_is_always_marked() {
 }
 
 #[test]
-fn packets_count_from_min_th_on_and_in_a_queue() {
-    for (average, waiting, counts) in [(1999.0, 1, false), (2000.0, 1, true), (3000.0, 0, false)] {
-        let mut red = red(&quick());
-        (0..waiting).for_each(|_| _ = red.queue.enqueue(ms(0), TestParcel::new(0, 1000)));
-        (red.average, red.since_mark) = (average, Some(500.0));
-        assert_eq!(red.chooses(Bytes::new(1000)), None);
-        assert_eq!(red.since_mark, counts.then_some(1500.0), "average {average}, {waiting} in the queue");
-    }
-}
-
-#[test]
-fn packets_of_all_sizes_are_chosen_where_p_a_is_one() {
-    let mut red = red(&quick());
-    let _ = red.queue.enqueue(ms(0), TestParcel::new(0, 1000));
-    (red.average, red.since_mark) = (8000.0, Some(0.0)); // 2 max_th
-    assert!((0..100).all(|_| red.chooses(Bytes::new(100)) == Some(1.0)));
-}
-
-#[test]
 fn thresholds_and_weight_follow_from_the_rate() {
     // Half of 5 ms, in packets of 1000 bytes, at least 5.
     for (bps, packets) in [(500_000, 5.0), (50_000_000, 15.625), (5_000_000_000, 1562.5)] {
@@ -151,49 +132,5 @@ fn max_p_rises_by_increments_and_falls_by_tenths() {
         red.average = average;
         (0..1000).for_each(|n| red.adapt(ms(n)));
         assert!(bound.contains(&red.max_p), "{}", red.max_p);
-    }
-}
-
-#[test]
-fn max_p_is_adapted_at_arrivals_after_an_interval() {
-    for (adaptive, at, expected) in [(false, 501, 0.02), (true, 499, 0.02), (true, 500, 0.02), (true, 501, 0.025)] {
-        let mut red = red(&Config { adaptive, max_p: 0.02, ..quick() });
-        (0..4).for_each(|_| _ = red.queue.enqueue(ms(0), TestParcel::new(0, 1000)));
-        let _ = red.enqueue(ms(at), TestParcel::new(1, 1000));
-        assert_eq!(red.max_p, expected, "adaptive {adaptive}, after {at} ms");
-    }
-}
-
-#[test]
-fn max_p_stays_in_the_middle_fifth_and_at_its_bounds() {
-    // The middle fifth of 2000 to 4000 bytes is 2800 to 3200. The bounds of `max_p` are 0.01 and 0.5.
-    for (average, max_p) in [(2800.0, 0.1), (3200.0, 0.1), (4000.0, 0.5), (2000.0, 0.01)] {
-        let mut red = red(&Config { adaptive: true, max_p, ..quick() });
-        red.average = average;
-        red.adapt(ms(1000));
-        assert_eq!(red.max_p, max_p, "at an average of {average}");
-    }
-}
-
-#[test]
-fn invalid_settings_are_refused() {
-    let read = |text: &str| text.parse::<toml::Table>().unwrap().try_into::<Config>().unwrap().check();
-    read("min_th = 5\nmax_th = 15").unwrap();
-    for (text, advice) in [
-        ("max_th = 15", "needs a `min_th`"),
-        ("min_th = 5\nmax_th = 5", "three times"),
-        ("min_th = 0", "three times"),
-        ("weight = 2", "omit it"),
-        ("max_p = 0", "omit it"),
-        ("max_p_min = 0.6\nmax_p_max = 0.5", "at most 1"),
-        ("max_p_min = 0", "at most 1"),
-        ("max_p_max = 0", "at most 1"),
-        ("increment = 0", "at most 1"),
-        ("decrease = 0", "at most 1"),
-        ("interval = \"0 s\"", "500 ms"),
-        ("mean_packet = \"0 B\"", "1000 B"),
-    ] {
-        let error = read(text).unwrap_err();
-        assert!(error.contains(advice), "{error}");
     }
 }

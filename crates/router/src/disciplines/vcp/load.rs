@@ -16,7 +16,11 @@
 use rampmeter_units::{Bytes, Duration, LoadRegion, Rate, Time};
 
 use super::Config;
+use super::config::QUEUE_INTERVAL;
 use super::target::Target;
+
+/// `a`: the weight of the previous average in the average queue.
+const QUEUE_MEMORY: f64 = 0.875;
 
 /// The difference in bytes below which the average queue and the queue count as equal.
 const TOLERANCE: f64 = 1e-6;
@@ -41,7 +45,7 @@ impl Load {
             rate,
             config: config.clone(),
             target: Target::new(config, graded),
-            next_sample: Time::ZERO + config.queue_interval,
+            next_sample: Time::ZERO + QUEUE_INTERVAL,
             next_measure: Time::ZERO + config.load_interval,
             ..Self::default()
         }
@@ -95,13 +99,11 @@ impl Load {
         while self.next_sample <= now {
             if (self.average_queue - queue).abs() < TOLERANCE {
                 self.average_queue = queue;
-                self.next_sample +=
-                    self.config.queue_interval * (periods(now.since(self.next_sample), self.config.queue_interval) + 1);
+                self.next_sample += QUEUE_INTERVAL * (periods(now.since(self.next_sample), QUEUE_INTERVAL) + 1);
                 return;
             }
-            let a = self.config.queue_memory;
-            self.average_queue = a * self.average_queue + (1.0 - a) * queue;
-            self.next_sample += self.config.queue_interval;
+            self.average_queue = QUEUE_MEMORY * self.average_queue + (1.0 - QUEUE_MEMORY) * queue;
+            self.next_sample += QUEUE_INTERVAL;
         }
     }
 
@@ -153,23 +155,6 @@ mod tests {
         // The queue was empty at the next sample; 20 samples of an empty queue.
         let average_queue = average_queue * 0.875_f64.powi(20);
         assert!((load.factor() - 0.5 * average_queue / 196_000.0).abs() < 1e-12, "{}", load.factor());
-    }
-
-    #[test]
-    fn regions_begin_at_80_and_at_100_percent() {
-        for (bytes, region) in [
-            (0, LoadRegion::Low),
-            (156_799, LoadRegion::Low),
-            (156_800, LoadRegion::High),
-            (195_999, LoadRegion::High),
-            (196_000, LoadRegion::Over),
-            (900_000, LoadRegion::Over),
-        ] {
-            let mut load = load();
-            load.count_arrival(Bytes::new(bytes));
-            load.advance(ms(200), Bytes::ZERO);
-            assert_eq!(load.region(), region, "{bytes}");
-        }
     }
 
     /// The rules in their plain form, with a timer for every sample and every interval.
@@ -235,37 +220,6 @@ mod tests {
                 proptest::prop_assert_eq!(skips.target.share(), ticks.target.share());
                 proptest::prop_assert_eq!(skips.factor(), ticks.factor());
             }
-        }
-    }
-
-    // 300 kB are 30% of what the link could send in a second: less than the goal, so the target rises by a step.
-    #[test]
-    fn skipped_idle_time_counts_for_the_utilization() {
-        let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
-        let mut load = Load::new(&config, false, RATE);
-        load.count_arrival(Bytes::new(300_000));
-        load.count_departure(Bytes::new(300_000));
-        load.advance(ms(1000), Bytes::ZERO);
-        assert!((load.target.share() - 0.99).abs() < 1e-12, "{}", load.target.share());
-    }
-
-    // 150 kB and half of 40 kB are 85% of the capacity; the goal is 99%.
-    #[test]
-    fn with_graded_codes_the_target_moves_by_the_load_to_the_goal() {
-        let mut load = Load { average_queue: 40_000.0, ..Load::new(&Config::default(), true, RATE) };
-        load.count_arrival(Bytes::new(150_000));
-        load.advance(ms(200), Bytes::new(40_000));
-        assert!((load.target.share() - (0.98 + 0.14 / 32.0)).abs() < 1e-12, "{}", load.target.share());
-    }
-
-    #[test]
-    fn a_link_without_a_rate_does_not_move_the_target() {
-        let in_steps = Config { goal: Some(0.9), goal_interval: Duration::from_millis(200), ..Config::default() };
-        for (config, graded) in [(in_steps, false), (Config::default(), true)] {
-            let mut load = Load::new(&config, graded, Rate::ZERO);
-            load.count_arrival(Bytes::new(1000));
-            load.advance(ms(400), Bytes::ZERO);
-            assert_eq!((load.region(), load.target.share()), (LoadRegion::Over, 0.98));
         }
     }
 

@@ -12,22 +12,22 @@
 
 use rampmeter_units::{LoadRegion, Random};
 
-use super::Config;
+/// `max_p`: the probability just below `ALL_FROM` (1/50 in Floyd and Jacobson 1993).
+const MAX: f64 = 0.02;
+
+/// `rho_all`: the load factor from which every packet is marked (RED's `max_th`).
+const ALL_FROM: f64 = 1.2;
 
 #[derive(Debug)]
 pub(super) struct Probabilistic {
-    /// `max_p`
-    max: f64,
-    /// `rho_all`
-    all_from: f64,
     /// `n`
     unmarked: u64,
     random: Random,
 }
 
 impl Probabilistic {
-    pub(super) fn new(config: &Config, random: Random) -> Self {
-        Self { max: config.max_mark_probability, all_from: config.mark_all_from, unmarked: 0, random }
+    pub(super) fn new(random: Random) -> Self {
+        Self { unmarked: 0, random }
     }
 
     /// The region to write into the next packet at a load factor of `factor`, 1 or more.
@@ -36,8 +36,8 @@ impl Probabilistic {
     }
 
     fn chooses(&mut self, factor: f64) -> bool {
-        let chosen = factor >= self.all_from || {
-            let base = self.max * (factor - 1.0) / (self.all_from - 1.0);
+        let chosen = factor >= ALL_FROM || {
+            let base = MAX * (factor - 1.0) / (ALL_FROM - 1.0);
             let remaining = 1.0 - self.unmarked as f64 * base;
             remaining <= base || self.random.chance(base / remaining)
         };
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn gaps(factor: f64) -> Vec<u64> {
-        let mut marking = Probabilistic::new(&Config::default(), Random::from_seed(3));
+        let mut marking = Probabilistic::new(Random::from_seed(3));
         let (mut gaps, mut gap) = (Vec::new(), 0);
         for _ in 0..100_000 {
             gap += 1;

@@ -15,6 +15,7 @@
 //! report the degree of the load (`vcp_plus`).
 
 mod config;
+pub(crate) mod graded;
 mod load;
 mod marking;
 pub(crate) mod target;
@@ -26,7 +27,7 @@ use self::load::Load;
 use self::marking::Probabilistic;
 use crate::disciplines::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict, vcp_plus};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// The choice of each packet's code.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Marking {
         if graded {
             Self::Graded(config.transition, Box::new(random))
         } else if config.probabilistic_marking {
-            Self::Probabilistic(Box::new(Probabilistic::new(config, random)))
+            Self::Probabilistic(Box::new(Probabilistic::new(random)))
         } else {
             Self::Region
         }
@@ -86,8 +87,8 @@ impl<P: Parcel + Send, const GRADED: bool> Vcp<P, GRADED> {
         let (load, region) = (self.load.factor(), self.load.region());
         let region = match &mut self.marking {
             Marking::Graded(transition, random) => {
-                let draw = packet.label().map_or_else(|| random.uniform(), vcp_plus::draw);
-                vcp_plus::region(load, *transition, draw)
+                let draw = packet.label().map_or_else(|| random.uniform(), graded::draw);
+                graded::region(load, *transition, draw)
             }
             Marking::Probabilistic(probabilistic) if region == LoadRegion::Over => probabilistic.region(load),
             _ => region,

@@ -159,15 +159,4 @@ mod tests {
         assert_eq!(after(100, 1.0), MIN);
         assert_eq!(after(100, 0.1), MAX);
     }
-
-    /// Senders that hold `rho` at 1.3, whatever the target is.
-    #[test]
-    fn with_graded_codes_the_target_brings_the_load_to_the_goal() {
-        let mut target = Target::new(&Config::default(), true);
-        for n in 1..200 {
-            let load = 1.3 * target.share();
-            target.after_intervals(Time::ZERO + Duration::from_millis(200 * n), load, 1000.0);
-        }
-        assert!((1.3 * target.share() - GRADED_GOAL).abs() < 1e-3, "{}", target.share());
-    }
 }

@@ -45,8 +45,17 @@ use smart_default::SmartDefault;
 
 use crate::disciplines::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, check_range, ensure};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, check_range};
 use feedback::FeedbackPool;
+
+/// The control interval before the first round-trip time is known (ns-2).
+const INITIAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The minimum control interval (ns-2).
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The maximum control interval; longer round trips count as this (`draft-falk-xcp-spec`, ns-2).
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -66,15 +75,6 @@ pub struct Config {
     /// The minimum fraction of the traffic that is shuffled in an interval (section 3.5.2).
     #[default(0.1)]
     pub gamma: f64,
-    /// The control interval before the first round-trip time is known (ns-2).
-    #[default(Duration::from_millis(50))]
-    pub initial_interval: Duration,
-    /// The minimum control interval (ns-2).
-    #[default(Duration::from_millis(1))]
-    pub min_interval: Duration,
-    /// The maximum control interval; longer round trips count as this (`draft-falk-xcp-spec`, ns-2).
-    #[default(Duration::from_secs(1))]
-    pub max_interval: Duration,
 }
 
 impl Settings for Config {
@@ -83,12 +83,6 @@ impl Settings for Config {
         for (name, value, paper) in [("beta", self.beta, 0.226), ("gamma", self.gamma, 0.1)] {
             check_range(name, value, 0.0..=1.0, &format!("as a share; XCP's is {paper}"))?;
         }
-        let Self { initial_interval: initial, min_interval: min, max_interval: max, .. } = *self;
-        ensure(min > Duration::ZERO, "min_interval is 0, so the timer would never stop: write for example \"1 ms\"")?;
-        ensure(
-            (min..=max).contains(&initial),
-            format!("initial_interval is {initial}: it must be from min_interval, {min}, to max_interval, {max}"),
-        )?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -142,7 +136,7 @@ impl<P: Parcel> Xcp<P> {
                 let rtt_by_window = rtt.as_secs_f64() * bytes / window.as_f64().max(bytes);
                 self.arrivals.requesting += packet.bytes();
                 self.arrivals.rtt_by_window += rtt_by_window;
-                let rtt = rtt.min(self.config.max_interval);
+                let rtt = rtt.min(MAX_INTERVAL);
                 self.arrivals.rtt_square_by_window += rtt.as_secs_f64() * rtt_by_window;
             }
         }
@@ -154,7 +148,7 @@ impl<P: Parcel> Xcp<P> {
         let arrivals = std::mem::take(&mut self.arrivals);
         if arrivals.rtt_by_window > 0.0 {
             let average = Duration::from_secs_f64(arrivals.rtt_square_by_window / arrivals.rtt_by_window);
-            self.interval = average.max(self.config.min_interval);
+            self.interval = average.max(MIN_INTERVAL);
         }
         let d = self.interval.as_secs_f64();
         let Config { alpha, beta, gamma, .. } = self.config;
@@ -177,7 +171,7 @@ impl<P: Parcel> Xcp<P> {
         self.persistent_queue = self.shortest_queue.min(queue);
         self.shortest_queue = queue;
         let propagation = self.interval.saturating_sub(self.rate.time_to_send(queue));
-        self.measured_at = now + propagation.max(self.config.min_interval);
+        self.measured_at = now + propagation.max(MIN_INTERVAL);
     }
 }
 
@@ -189,7 +183,7 @@ impl<P: Parcel + Send> Discipline<P> for Xcp<P> {
             config: config.clone(),
             rate: environment.rate,
             queue: DropTail::with_room(config.packets, config.bytes),
-            interval: config.initial_interval,
+            interval: INITIAL_INTERVAL,
             started_at: Time::ZERO,
             ends_at: Time::MAX,
             arrivals: Arrivals::default(),

@@ -1,7 +1,5 @@
 //! One router and packets with given windows and round trips, against the formulas computed by hand.
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
 
@@ -93,15 +91,6 @@ fn a_lone_flow_gets_two_fifths_of_the_spare_bandwidth_each_rtt() {
     assert_near(&bench.run(&[flow], 100), &[0.4 * 0.1 * 0.9 * CAPACITY]);
 }
 
-// The first interval is 50 ms; no round-trip time is known yet.
-#[test]
-fn no_rise_is_given_during_the_first_interval() {
-    let mut bench = Bench::new();
-    let flow = Flow { every_ms: 10, rtt_ms: 100 };
-    assert_near(&bench.run(&[flow], 50), &[0.0]);
-    assert!(bench.run(&[flow], 10)[0] > 0);
-}
-
 // phi = 0 and h = 0.1 y: 10% of the traffic is taken in proportion to the rates, and given back in equal parts. With
 // rates x1 + x2 = C and round trip T the rates change by (0.1 C / T) / 2 - 0.1 x / T each, the windows by T times that.
 #[test]
@@ -113,25 +102,6 @@ fn a_full_link_shuffles_a_tenth_of_the_traffic() {
     let third = 0.1 * CAPACITY * 0.1 / 3.0;
     let bytes = [third - 0.1 * 25_000.0, third - 0.1 * 25_000.0, third - 0.1 * 50_000.0];
     assert_near(&bench.run(&flows, 100), &bytes);
-}
-
-// 90% of the link are used: phi = 0.4 * 100 ms * 0.1 C is less than a tenth of the traffic, and h is the rest of that.
-// It is taken in proportion to the rates and, with phi, given back in equal parts. The first interval is half as long
-// as the second one.
-#[test]
-fn shuffling_is_a_tenth_of_the_traffic_less_phi() {
-    let mut bench = Bench::new();
-    let flows = [2, 5, 5].map(|every_ms| Flow { every_ms, rtt_ms: 100 });
-    let phi = 0.4 * 0.1 * 0.1 * CAPACITY;
-    let h = 0.1 * 0.9 * CAPACITY * 0.1 - phi;
-    let bytes = [5.0, 2.0, 2.0].map(|part| (h + phi) / 3.0 - h * part / 9.0);
-    bench.run(&flows, 50);
-    for _ in 0..2 {
-        assert_near(&bench.run(&flows, 50), &bytes.map(|bytes| bytes / 2.0));
-    }
-    for _ in 0..2 {
-        assert_near(&bench.run(&flows, 100), &bytes);
-    }
 }
 
 // d is the average of 40 ms and 120 ms, with equal weight for each flow. Two fifths of the link are used; windows are 8
@@ -167,26 +137,6 @@ fn a_standing_queue_is_drained_by_beta_in_each_round_trip() {
     assert_near(&[changed], &[-0.226 * 20_000.0]);
 }
 
-// The same queue, but it is empty once in each round trip.
-#[test]
-fn a_queue_that_empties_each_round_trip_does_not_count() {
-    let mut bench = Bench::new();
-    let packet = with_request(0, 100_000, 100);
-    let mut changed = 0;
-    for now in 0..650 {
-        let at = ms(now) + Duration::from_micros(500);
-        bench.tick(at);
-        if now % 50 == 0 {
-            for _ in 0..50 {
-                assert_eq!(bench.router.enqueue(at, packet), Verdict::Queued);
-            }
-        }
-        let received = change(&bench.router.dequeue(at).unwrap());
-        changed += if now < 550 { 0 } else { received };
-    }
-    assert_near(&[changed], &[0.0]);
-}
-
 // 500 bytes a millisecond have no header. They are half the link's load, and none of it can be shuffled: with S = 0 the
 // lone flow with requests gets back what is taken from it.
 #[test]
@@ -207,50 +157,6 @@ fn packets_without_a_header_only_count_as_load() {
 }
 
 #[test]
-fn without_requests_the_interval_stays() {
-    let mut bench = Bench::new();
-    for now in 0..500 {
-        bench.tick(ms(now));
-        let _ = bench.router.pass(ms(now), TestParcel::new(9, 500));
-    }
-    assert_eq!(bench.router.interval, Duration::from_millis(50));
-}
-
-#[test]
-fn an_unused_rise_is_left_to_other_packets() {
-    let mut bench = Bench::new();
-    let flow = Flow { every_ms: 10, rtt_ms: 100 };
-    bench.run(&[flow], 450);
-    let all = 0.4 * 0.1 * 0.9 * CAPACITY;
-    // The first packet of the interval requests a byte; the others may have a tenth of the feedback each.
-    let modest = TestParcel { feedback: header(flow.window(), 100, 1000), ..TestParcel::new(0, PACKET) };
-    let at = ms(450) + Duration::from_micros(500);
-    bench.tick(at);
-    let before = bench.router.feedback;
-    assert_eq!(change(&bench.router.pass(at, modest).0.unwrap()), 1000);
-    let unlimited = bench.router.pass(at, with_request(0, flow.window(), 100)).0.unwrap();
-    assert_near(&[change(&unlimited)], &[all / 10.0]);
-    assert_ne!(before, bench.router.feedback);
-    // Eleven more: nine tenths and the first packet's tenth, less its byte, and then nothing.
-    let rest: i64 =
-        (0..11).map(|_| change(&bench.router.pass(at, with_request(0, flow.window(), 100)).0.unwrap())).sum();
-    assert_near(&[rest], &[all * 0.9 - 1.0]);
-    let packet = header(flow.window(), 100, -7);
-    let received = bench.router.pass(at, TestParcel { feedback: packet, ..TestParcel::new(0, PACKET) }).0.unwrap();
-    assert_eq!(received.feedback, packet);
-}
-
-#[test]
-fn a_packet_without_a_round_trip_time_gets_no_rise() {
-    let mut bench = Bench::new();
-    bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 450);
-    let before = bench.router.arrivals.requesting;
-    let received = bench.router.pass(ms(451), with_request(0, 2000, 0)).0.unwrap();
-    assert_eq!(change(&received), 0);
-    assert_eq!(bench.router.arrivals.requesting, before, "nor can it be shuffled");
-}
-
-#[test]
 fn a_change_of_the_links_rate_acts_in_the_next_interval() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 1, rtt_ms: 100 };
@@ -258,95 +164,4 @@ fn a_change_of_the_links_rate_acts_in_the_next_interval() {
     Router::<TestParcel>::on_rate(&mut bench.router, ms(450), ENVIRONMENT.rate.scale(0.5));
     bench.run(&[flow], 100);
     assert_near(&bench.run(&[flow], 100), &[-0.4 * 0.1 * 0.5 * CAPACITY]);
-}
-
-#[test]
-fn an_idle_link_stops_its_timers_until_a_packet_arrives() {
-    let mut bench = Bench::new();
-    assert_eq!(Router::<TestParcel>::next_tick(&bench.router), Time::MAX);
-    bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 200);
-    bench.tick(ms(600));
-    assert_eq!(Router::<TestParcel>::next_tick(&bench.router), Time::MAX);
-    bench.now_ms = 3_600_000;
-    bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 1);
-    assert!(Router::<TestParcel>::next_tick(&bench.router) < ms(3_600_101));
-}
-
-#[test]
-fn arrivals_or_a_queue_keep_the_timers_running() {
-    let mut bench = Bench::new();
-    let _ = bench.router.enqueue(ms(0), TestParcel::new(1, PACKET));
-    for (at, leaves, is_idle) in [(50, false, false), (100, true, false), (150, false, true)] {
-        // Until 50 ms a packet has arrived; until 100 ms it is in the queue; then the link is idle.
-        bench.tick(ms(at));
-        assert_eq!(Router::<TestParcel>::next_tick(&bench.router) == Time::MAX, is_idle, "{at} ms");
-        assert_eq!(leaves && bench.router.dequeue(ms(at)).is_some(), leaves);
-    }
-    let _ = bench.router.pass(ms(200), TestParcel::new(1, PACKET));
-    bench.tick(ms(250));
-    assert!(Router::<TestParcel>::next_tick(&bench.router) < Time::MAX, "a packet arrived and left");
-}
-
-#[test]
-fn errors_of_settings_contain_the_remedy() {
-    let refused = |config: Config| config.check().unwrap_err();
-    for alpha in [f64::NAN, 0.0, 1.5] {
-        assert!(refused(Config { alpha, ..Config::default() }).contains("0.4"));
-    }
-    assert!(refused(Config { min_interval: Duration::ZERO, ..Config::default() }).contains("1 ms"));
-    assert!(refused(Config { beta: -0.1, ..Config::default() }).contains("0.226"));
-    assert!(refused(Config { gamma: 1.5, ..Config::default() }).contains("0.1"));
-    assert!(refused(Config { packets: Some(0), ..Config::default() }).contains("1 or more"));
-    let config = Config { initial_interval: Duration::from_secs(2), ..Config::default() };
-    assert!(refused(config).contains("to max_interval, 1 s"));
-    Config::default().check().unwrap();
-}
-
-/// Milliseconds since the previous step, and a packet that arrives or, with `None`, a departure.
-fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
-    let header = (any::<u64>(), prop_oneof![0..500_000_u32, any::<u32>()], any::<i64>());
-    let feedback = proptest::option::of(header).prop_map(|header| match header {
-        Some((window, rtt, change)) => {
-            RouterFeedback::Xcp { window: Bytes::new(window), rtt: Duration::from_micros(rtt.into()), change }
-        }
-        None => RouterFeedback::None,
-    });
-    let packet = (any::<u64>(), 1..9000_u64, feedback)
-        .prop_map(|(flow, bytes, feedback)| TestParcel { feedback, ..TestParcel::new(flow, bytes) });
-    proptest::collection::vec((0..40_u64, proptest::option::of(packet)), 1..200)
-}
-
-proptest! {
-    #[test]
-    fn no_request_is_raised_and_no_packet_is_lost(steps in steps()) {
-        let config = Config { packets: Some(20), ..Config::default() };
-        let mut bench = Bench::new();
-        bench.router = Xcp::new(&config, ENVIRONMENT, Random::from_seed(1));
-        let mut waiting = std::collections::VecDeque::new();
-        let mut now = 0;
-        for (after, packet) in steps {
-            now += after;
-            bench.tick(ms(now));
-            if let Some(packet) = packet {
-                match bench.router.enqueue(ms(now), packet) {
-                    Verdict::Queued => waiting.push_back(packet),
-                    verdict => prop_assert!(verdict == Verdict::Dropped(packet) && waiting.len() == 20),
-                }
-            } else {
-                let (arrived, left) = (waiting.pop_front(), bench.router.dequeue(ms(now)));
-                prop_assert_eq!(arrived.map(|p| (p.flow, p.bytes)), left.map(|p| (p.flow, p.bytes)));
-                if let (Some(arrived), Some(left)) = (arrived, left) {
-                    match (arrived.feedback, left.feedback) {
-                        (
-                            RouterFeedback::Xcp { window, rtt, change: requested },
-                            RouterFeedback::Xcp { window: w, rtt: r, change: received },
-                        ) => prop_assert!(window == w && rtt == r && received <= requested),
-                        (requested, received) => prop_assert_eq!(requested, received),
-                    }
-                }
-            }
-            prop_assert_eq!(bench.router.backlog().packets, waiting.len() as u64);
-            prop_assert_eq!(bench.router.backlog().bytes, waiting.iter().map(|p| p.bytes).sum());
-        }
-    }
 }

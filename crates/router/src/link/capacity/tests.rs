@@ -58,22 +58,6 @@ fn the_mean_rate_is_the_set_one() {
 }
 
 #[test]
-fn slow_links_have_no_opportunities_without_a_byte() {
-    for (name, settings) in [
-        ("lte", "users = 1"),
-        ("5g", "users = 1"),
-        ("wifi", "stations = 0"),
-        ("starlink", "users = 1"),
-        ("docsis", ""),
-        ("two-state", ""),
-    ] {
-        let slow = model(name, &format!("mean = \"1 kb/s\"\n{settings}"));
-        let mut slow = slow.opportunities(streams(1)).unwrap();
-        assert!((0..100).all(|_| slow.next().bytes > Bytes::ZERO), "{name}");
-    }
-}
-
-#[test]
 fn a_seed_decides_the_capacity() {
     for (name, capacity) in scheduled() {
         assert_eq!(opportunities(&capacity, 1, 20), opportunities(&capacity, 1, 20), "{name}");
@@ -135,15 +119,6 @@ fn a_cell_repeats_blocks_and_delivers_in_order() {
 }
 
 #[test]
-fn the_bytes_of_a_slot_follow_the_channel() {
-    let found = opportunities(&model("lte", "mean = \"20 Mb/s\"\nusers = 1\nspeed_kmh = 120"), 3, 60);
-    // 2500 B in the mean of a channel that has 2.4 b/s/Hz on average, 4.4 at most, and hardly any at times.
-    let bytes = |it: &Opportunity| it.bytes.as_u64();
-    let (min, max) = (found.iter().map(bytes).min().unwrap(), found.iter().map(bytes).max().unwrap());
-    assert!(min < 250 && (4400..4800).contains(&max), "{min} {max}");
-}
-
-#[test]
 fn in_the_uplink_a_cell_answers_a_request_first() {
     for (name, uplink, wait) in [("lte", false, 0), ("lte", true, 8), ("5g", false, 0), ("5g", true, 5)] {
         let found = opportunities(&model(name, &format!("mean = \"20 Mb/s\"\nuplink = {uplink}")), 3, 10);
@@ -176,17 +151,6 @@ fn stations_wait_for_each_other() {
 }
 
 #[test]
-fn a_station_waits_0_to_15_slots_for_its_turn() {
-    let found = opportunities(&model("wifi", "mean = \"20 Mb/s\"\nstations = 0"), 5, 10);
-    // 9 us each, beside 4 ms of aggregate and 130 us around it.
-    let slots = |pair: &[Opportunity]| (pair[1].at.since(pair[0].at).as_nanos() - 4_130_000) as f64 / 9000.0;
-    let mut found: Vec<f64> = found.windows(2).map(slots).collect();
-    found.sort_unstable_by(f64::total_cmp);
-    found.dedup();
-    assert_eq!(found, (0..16).map(f64::from).collect::<Vec<_>>());
-}
-
-#[test]
 fn the_modulation_shifts_between_three_tenths_and_all() {
     let found = opportunities(&model("wifi", "mean = \"20 Mb/s\"\nstations = 0"), 5, 600);
     let bytes = |it: &Opportunity| it.bytes.as_u64();
@@ -215,16 +179,6 @@ fn satellites_change_every_15_seconds_after_a_gap() {
     assert!(found.iter().any(|it| seconds(it) == 14.0), "the frame at the end of the gap");
 }
 
-#[test]
-fn satellites_differ_by_the_spread() {
-    let settings = "mean = \"20 Mb/s\"\nusers = 1\ngap = \"0 s\"\nspread = 0.9";
-    let found = opportunities(&model("starlink", settings), 9, 600);
-    // A frame has 3333 B in the mean.
-    let of_mean = |it: &Opportunity| it.bytes.as_f64() * 750.0 * 8.0 / 20e6;
-    assert!(found.iter().all(|it| (0.09..1.91).contains(&of_mean(it))));
-    assert!(found.iter().any(|it| of_mean(it) < 0.5) && found.iter().any(|it| of_mean(it) > 1.5));
-}
-
 /// The satellites of a direction: the additional delay of each, and its bytes a frame relative to their mean.
 fn satellites(found: &[Opportunity], mean: f64) -> Vec<(Duration, f64)> {
     let of_one = found.chunk_by(|a, b| a.delay == b.delay);
@@ -250,31 +204,6 @@ fn both_directions_have_the_same_satellites() {
     assert!((together as f64 / forward.len() as f64 - 0.25).abs() < 0.02, "{together}");
     // Another link has other satellites.
     assert!(satellites(&of(&up, 8, 2), 15e6).iter().zip(&of_reverse).all(|(one, other)| one.0 != other.0));
-}
-
-#[test]
-fn both_directions_are_down_at_the_same_times() {
-    let down = |mean, shared, own| {
-        let capacity = model("two-state", &format!("mean = \"{mean}\"\nlow = 0\nlength = \"100 ms\""));
-        let found = opportunities_of(&capacity, LinkStreams::from_seeds(shared, own), 60);
-        let gaps = found.windows(2).filter(|pair| pair[1].at.since(pair[0].at) > Duration::from_millis(1));
-        gaps.map(|pair| (pair[0].at, pair[1].at)).collect::<Vec<_>>()
-    };
-    let forward = down("30 Mb/s", 4, 1);
-    assert!(forward.len() > 80, "{}", forward.len());
-    assert_eq!(forward, down("5 Mb/s", 4, 2));
-    let of_another_link = down("30 Mb/s", 5, 1);
-    assert!(forward.iter().all(|outage| !of_another_link.contains(outage)));
-}
-
-#[test]
-fn schedulers_grant_to_each_direction_by_itself() {
-    for name in ["lte", "5g", "wifi", "docsis"] {
-        let capacity = model(name, "mean = \"20 Mb/s\"");
-        let found = |shared, own| opportunities_of(&capacity, LinkStreams::from_seeds(shared, own), 5);
-        assert_ne!(found(1, 1), found(1, 2), "{name}");
-        assert_eq!(found(1, 1), found(2, 1), "{name}");
-    }
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! enter   at ENTRY_SCORE points, or from slow start (`start`), which ends with a loss, growing delays or an odd queue
 //! exit    in a drain: the minimum wait is a third of that before it and of an odd one, or less
 //!         else: the minimum wait is the target or less, and nothing was lost to a queue for three round trips
-//!         at any time: the flow has most of the link, or the average loss (`excess_loss`) was above half of `max_loss`
+//!         at any time: the flow has most of the link, or the average loss (`excess_loss`) was above half of `MAX_LOSS`
 //!         in ENTRY_SCORE round trips in a row
 //! ```
 //!
@@ -32,7 +32,7 @@
 //!   do not fill the link again at once.
 //! - *Flows whose clocks differ* never drain together. Fifty of them fill the buffer for good and lose 7 to 8% of their
 //!   packets (`sender_clocks.toml`). So loss that lasts ends the mode, too: once some flows have left, the others' queue
-//!   falls. With `max_loss` itself as the limit one of four runs stays in competitive mode. Ten PCP flows beside 20 to 80
+//!   falls. With `MAX_LOSS` itself as the limit one of four runs stays in competitive mode. Ten PCP flows beside 20 to 80
 //!   CUBIC flows, which lose as much, have 3% less goodput with this rule.
 //! - *Outside a drain a falling queue* does not show that PCP flows drain it: CUBIC's window falls by three tenths with
 //!   every loss, which empties a buffer of 0.4 round trips or less. With a deep buffer a flow that exits then takes
@@ -43,6 +43,7 @@
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 
+use super::config::MAX_LOSS;
 use super::{Pcp, Phase};
 use crate::cubic::{self, Cubic};
 use crate::{Ack, Algorithm, Controller, Loss, Notice, Path};
@@ -78,7 +79,7 @@ const WHOLE_LINK: f64 = 0.8;
 /// The share of its rate that a flow keeps when it exits.
 const RATE_KEPT_ON_EXIT: f64 = 0.7;
 
-/// The loss that ends competitive mode if it lasts, as a share of `max_loss`.
+/// The loss that ends competitive mode if it lasts, as a share of `MAX_LOSS`.
 const LASTING_LOSS: f64 = 0.5;
 
 /// The minimum length of a round.
@@ -293,7 +294,7 @@ impl Pcp {
             rtt: self.rtt,
             wait_before_drain: self.drain.wait_before_drain(now),
             drain_failed: self.drain.take_failed_drain(now),
-            is_lossy: self.excess_loss.is_lossy(self.config.max_loss * LASTING_LOSS),
+            is_lossy: self.excess_loss.is_lossy(MAX_LOSS * LASTING_LOSS),
         };
         match self.competitive.observe(now, &observation) {
             Change::Exited => {

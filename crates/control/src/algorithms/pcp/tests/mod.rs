@@ -226,8 +226,6 @@ fn excess_loss_halves_the_rate_and_ends_the_train() {
     let small_step = (world.sender.base.scale(1.0 / 16.0)).max(world.sender.min_probe());
     let test = world.sender.next_test(world.sender.probe.started + RTT * 100);
     assert_eq!(test, Some(small_step), "except one in 100 round trips, by a small step after a jump that failed");
-    let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
-    assert_eq!(world.sender.base, base, "the paper's controller does not respond to losses");
 }
 
 #[test]

@@ -33,11 +33,3 @@ fn a_window_of_half_a_packet_sends_one_every_second_round_trip() {
     assert_eq!(hundred_packets(&mut vcp, rtt), rtt * 200);
     assert_eq!(vcp.window(), PACKET);
 }
-
-#[test]
-fn packets_that_left_early_do_not_delay_the_next() {
-    let mut vcp = with_window(50);
-    assert_eq!(hundred_packets(&mut vcp, Duration::from_secs(1)), Duration::from_secs(2));
-    vcp.on_notice(ms(500), Notice::Unpaced);
-    assert_eq!(vcp.departure().at, ms(500));
-}

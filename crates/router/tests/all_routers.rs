@@ -1,5 +1,5 @@
-//! Common properties of the routers that signal congestion before they are full: no packet is lost unaccounted, only
-//! ECN-capable packets are marked, and an unresponsive source cannot make the queue grow.
+//! Common properties of all routers: no packet is lost unaccounted, and only ECN-capable packets are marked. Of those that
+//! signal congestion before they are full: an unresponsive source cannot make the queue grow.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,14 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
-const ROUTERS: [(&str, &str); 15] = [
+const ROUTERS: [(&str, &str); 22] = [
+    ("drop-tail", ""),
+    ("fair-queueing", ""),
+    ("fair-share", ""),
+    ("policer", "rate = \"2 Mb/s\"\nburst = \"3 kB\""),
+    ("vcp", "load_interval = \"10 ms\""),
+    ("vcp-plus", "load_interval = \"10 ms\""),
+    ("xcp", ""),
     ("red", "min_th = 0.5\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
@@ -111,7 +118,8 @@ proptest! {
         bytes in 1500u64..20_000,
         (name, settings) in prop::sample::select(&ROUTERS[..]),
     ) {
-        let mut router = router(name, &format!("{settings}\npackets = {packets}\nbytes = \"{bytes} B\""));
+        let settings = format!("{settings}\npackets = {packets}\nbytes = \"{bytes} B\"");
+        let (mut router, _passed) = (router(name, &settings), router(name, &settings));
         let (mut ledger, mut now) = (Ledger::default(), Time::ZERO);
         for (nanos, step) in steps {
             now += Duration::from_nanos(nanos);
@@ -134,6 +142,35 @@ proptest! {
         }
         prop_assert_eq!((router.backlog().packets, router.backlog().bytes), (0, Bytes::ZERO));
         prop_assert_eq!(router.tally().marked, ledger.marked);
+    }
+}
+
+proptest! {
+    #[test]
+    fn pass_equals_enqueue_then_dequeue(
+        steps in steps(),
+        packets in 2u64..6,
+        (name, settings) in prop::sample::select(&ROUTERS[..]),
+    ) {
+        let settings = format!("{settings}\npackets = {packets}\nbytes = \"1400 B\""); // some packets never fit
+        let [mut passes, mut queues] = [0; 2].map(|_| router(name, &settings));
+        let mut now = Time::ZERO;
+        for (number, (nanos, step)) in (0..).zip(steps) {
+            now += Duration::from_nanos(nanos);
+            let Step::Arrive { flow, bytes, capable } = step else {
+                prop_assert_eq!(passes.dequeue(now), queues.dequeue(now));
+                continue;
+            };
+            let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
+            let packet = Packet { flow, number, bytes, ecn, sent_at: now };
+            let verdict = queues.enqueue(now, packet);
+            if number % 3 == 0 {
+                prop_assert_eq!(passes.enqueue(now, packet), verdict);
+            } else {
+                prop_assert_eq!(passes.pass(now, packet), (queues.dequeue(now), verdict));
+            }
+            prop_assert_eq!(passes.backlog(), queues.backlog());
+        }
     }
 }
 
