@@ -160,9 +160,8 @@ crowd: build venv ## 200 clients fetch a file of 20 MB at the same time, and all
 	$(PYTHON) scripts/crowd.py $(RAMPMETER) $(CROWD)
 
 .PHONY: memory
-memory: build venv ## a file server's memory for each idle and each busy connection: MEMORY=--help
-	cargo build --quiet --release --package rampmeter-files --example idle_connections
-	$(PYTHON) scripts/memory.py $(RAMPMETER) $(CARGO_TARGET_DIR)/release/examples/idle_connections $(MEMORY)
+memory: build venv ## a file server's memory for each download: MEMORY=--help
+	$(PYTHON) scripts/memory.py $(RAMPMETER) $(MEMORY)
 
 .PHONY: docs
 docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site

@@ -1,48 +1,29 @@
-//! The file protocol: greetings and requests as a server reads them, answers as a client reads them. The module is
-//! private to its crate, so its file is compiled into this target.
+//! The file protocol: requests as a server reads them, answers as a client reads them. The module is private to its
+//! crate, so its file is compiled into this target.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, unused_imports, unreachable_pub)]
-#[path = "../../crates/files/src/protocol/mod.rs"]
+#[path = "../../crates/files/src/protocol.rs"]
 mod protocol;
 
-use protocol::{Answer, Greeting, MAX_MESSAGE, MAX_PIECE, Request};
+use protocol::{Answer, Request, check_controller, encode};
 use rampmeter_net::check_name;
 
 fn is_below(name: &str) -> bool {
     std::path::Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-fuzz_target!(|bytes: &[u8]| {
-    match Greeting::parse(bytes) {
-        Ok(Some((greeting, len))) => assert_eq!(greeting.encode(), bytes[..len]),
-        Ok(None) => assert!(bytes.len() < MAX_MESSAGE, "a full buffer is decided on"),
-        Err(_) => {}
+fuzz_target!(|text: &[u8]| {
+    if let Some(request) = Request::decode(text) {
+        assert!(check_name(&request.name).is_err() || is_below(&request.name));
+        assert_eq!(Request::decode(&encode(&request)[2..]), Some(request));
     }
-    // A stream of requests, until one is invalid or incomplete.
-    let (mut rest, mut encoded) = (bytes, Vec::new());
-    while let Ok(Some((request, len))) = Request::parse(rest) {
-        encoded.clear();
-        request.encode(&mut encoded);
-        assert!(encoded == rest[..len] && len <= MAX_MESSAGE);
-        if let Request::Get { name, .. } = &request {
-            assert!(check_name(name).is_err() || is_below(name));
+    if let Some(answer) = Answer::decode(text) {
+        if let Answer::File { size, offset, controller, .. } = &answer {
+            assert!(offset <= size && check_controller(controller).is_ok());
         }
-        rest = &rest[len..];
+        assert_eq!(Answer::decode(&encode(&answer)[2..]), Some(answer));
     }
-    assert!(Request::parse(rest) != Ok(None) || rest.len() < MAX_MESSAGE, "a full buffer is decided on");
-    // The same of answers.
-    let mut rest = bytes;
-    while let Ok(Some((answer, len))) = Answer::parse(rest) {
-        encoded.clear();
-        answer.encode(&mut encoded);
-        assert!(encoded == rest[..len] && len <= MAX_MESSAGE);
-        if let Answer::Bytes(len) = answer {
-            assert!(len > 0 && len as usize <= MAX_PIECE);
-        }
-        rest = &rest[len..];
-    }
-    assert!(Answer::parse(rest) != Ok(None) || rest.len() < MAX_MESSAGE, "a full buffer is decided on");
 });

@@ -243,7 +243,7 @@ fn a_transfer_prints_one_line_at_both_ends() {
     assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
 }
 
-/// Ten seconds is the time without packets after which a server gives up a client.
+/// Ten seconds is the time without packets after which a client gives up its server.
 #[test]
 fn a_reader_of_the_output_may_pause_for_longer_than_ten_seconds() {
     let workspace = Workspace::new("paused_reader");
@@ -284,7 +284,7 @@ fn a_silent_server_counts_as_unreachable_after_the_timeout() {
     assert!(expected.contains(&waited), "{waited:?}: {}", text(&ended.stderr));
 }
 
-/// For as long as a client is stopped, its server hears nothing of it, and after ten seconds ends its connection.
+/// For as long as a client is stopped, neither end hears of the other.
 #[test]
 fn a_download_goes_on_after_its_process_was_stopped() {
     let workspace = Workspace::new("stopped");
@@ -304,7 +304,6 @@ fn a_download_goes_on_after_its_process_was_stopped() {
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
     assert_eq!(report["bytes"], 1 << 30);
-    assert!(report["resumed_from"].as_u64().unwrap() >= 1 << 20, "{report}");
 }
 
 #[test]

@@ -181,17 +181,6 @@ impl NetError {
         }
     }
 
-    /// The same error, with what has arrived.
-    pub(crate) fn with_received(self, received: Received) -> Self {
-        match self {
-            Self::PeerTimeout(address, _) => Self::PeerTimeout(address, received),
-            Self::Aborted(address, _) => Self::Aborted(address, received),
-            Self::Restarted(address, _) => Self::Restarted(address, received),
-            Self::Interrupted(_) => Self::Interrupted(received),
-            error => error,
-        }
-    }
-
     /// The error of an operation on the file at `path`.
     pub(crate) fn file(path: &Path, reason: io::Error) -> Self {
         let path = path.to_owned();

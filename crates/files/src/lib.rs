@@ -1,22 +1,23 @@
-//! File transfer: `serve` a directory, `get` files of it by name. A connection carries requests and answers in sequence;
-//! `protocol` has the messages.
+//! File transfer: `serve` a directory, `get` files of it by name. A stream carries a request and its answer; `protocol`
+//! has the messages.
 //!
 //! A file is written to a part file and renamed when its BLAKE3 hash is verified. A transfer that ends early leaves the
 //! part; the next one compares the part's length and hash with the other end, which reads as much of its file, and goes
-//! on from there if the hashes agree. So both ends read every byte exactly once, hashing it as they go, unless the
-//! server knows the hash (`hashes`), and a file that only grew is resumed, too.
+//! on from there if the hashes agree. So both ends read every byte exactly once, hashing it as they go, and a file that
+//! only grew is resumed, too.
 //!
 //! BLAKE3, because one core hashes gigabytes a second with it, incrementally, which SHA-2 does not without special
 //! instructions; and in pure Rust, so that no C compiler is needed.
 //!
 //! ```
-//! use rampmeter_files::{ClientOptions, GetOptions, ServeOptions, Server, get};
+//! use rampmeter_files::{GetOptions, ServeOptions, Server, get};
+//! use rampmeter_streams::ServerOptions;
 //!
 //! let (here, there) = (tempfile::tempdir()?, tempfile::tempdir()?);
 //! std::fs::write(there.path().join("report.txt"), "all is well")?;
 //!
-//! let address = "127.0.0.1:0".parse()?;
-//! let options = ServeOptions { directory: there.path().to_owned(), address, ..ServeOptions::default() };
+//! let server = ServerOptions { address: "127.0.0.1:0".parse()?, ..ServerOptions::default() };
+//! let options = ServeOptions { directory: there.path().to_owned(), server, ..ServeOptions::default() };
 //! let stop = options.stop.clone();
 //! let server = Server::bind(options)?;
 //! let url = format!("{}/report.txt?key={}", server.address(), server.key());
@@ -35,31 +36,26 @@
 //! The server's controller sends the files, unless the client names another: `rampmeter_net::ControllerPolicy` has
 //! the rules.
 //!
-//! The cost of a client to a server is bounded: `server/` has places and a queue for connections, shares of memory and
-//! of the threads that hash, and timeouts for clients that make no progress. Threads read files, so that a slow disk
-//! stops no packets; what the kernel has in memory is read without them (`page_cache`).
+//! The cost of a client to a server is bounded: by the limits of `rampmeter-streams`, and by places for transfers and
+//! for threads that hash (`server/`).
 
 mod client;
 mod error;
-mod hashes;
-mod page_cache;
+mod frame;
 mod part;
-mod pool;
 mod progress;
 mod protocol;
 mod server;
-mod source;
-mod stream_output;
 mod url;
 
 use rampmeter_session::Service;
 
-pub use client::{ClientOptions, FileReport, GetOptions, Report, get, parse_hash};
+pub use client::{FileReport, GetOptions, Report, get, parse_hash};
 pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
 pub use progress::{Progress, ProgressHandler};
 pub use protocol::Refusal;
-pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
+pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport};
 
 /// The service, in the handshakes of sessions.
 pub const SERVICE: Service = Service(1);

@@ -9,15 +9,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::fcntl::Flock;
-use nix::sys::stat::futimens;
-use nix::sys::time::TimeSpec;
-use rampmeter_net::{Alarm, IfLocked, open_locked};
+use rampmeter_net::{IfLocked, open_locked};
 
 use super::error::NetError;
-use super::protocol::{Hash, Modified};
-use super::stream_output::StreamOutput;
 
 /// The name of standard output. A file of this name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
@@ -36,13 +33,22 @@ pub(crate) struct Part {
     pub(crate) len: u64,
 }
 
+impl Drop for Part {
+    /// An empty part file is deleted.
+    fn drop(&mut self) {
+        if self.len == 0 {
+            self.delete();
+        }
+    }
+}
+
 /// Where the bytes are written.
 #[derive(Debug)]
 enum Output {
     /// A part file, which is renamed once it is complete.
     Part { file: Flock<File>, path: PathBuf },
     /// A device, a pipe or standard output.
-    Stream(StreamOutput),
+    Stream(File),
 }
 
 /// The path of the part file of `target`.
@@ -57,8 +63,7 @@ impl Part {
     pub(crate) fn open(target: &Path, keep: bool) -> Result<Self, NetError> {
         let output = if target == Path::new(STANDARD_OUTPUT) {
             let out = io::stdout().as_fd().try_clone_to_owned();
-            let out = out.and_then(|out| StreamOutput::new(out.into()));
-            Output::Stream(out.map_err(|reason| NetError::file(target, reason))?)
+            Output::Stream(out.map_err(|reason| NetError::file(target, reason))?.into())
         } else {
             Output::open(target)?
         };
@@ -111,7 +116,7 @@ impl Part {
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         match &mut self.output {
             Output::Part { file, .. } => file.write_all(bytes),
-            Output::Stream(stream) => stream.append(bytes),
+            Output::Stream(file) => file.write_all(bytes),
         }
         .map_err(|reason| self.error(reason))?;
         self.hasher.update(bytes);
@@ -119,33 +124,19 @@ impl Part {
         Ok(())
     }
 
-    /// Whether no more bytes should be appended now: their reader pauses. If so, `alarm` rings when it goes on.
-    pub(crate) fn is_full(&self, alarm: &Alarm) -> bool {
-        matches!(&self.output, Output::Stream(stream) if stream.is_full(alarm))
-    }
-
-    /// Whether bytes were appended and are not written. If so, `alarm` rings when they may be.
-    pub(crate) fn is_writing(&self, alarm: &Alarm) -> bool {
-        matches!(&self.output, Output::Stream(stream) if stream.is_writing(alarm))
-    }
-
     /// The hash of the bytes received so far.
-    pub(crate) fn hash(&self) -> Hash {
-        *self.hasher.finalize().as_bytes()
+    pub(crate) fn hash(&self) -> String {
+        self.hasher.finalize().to_string()
     }
 
     /// Gives the file its time, the permissions of the file that it replaces, and its name, after it was written to the
     /// disk; the new name is on the disk, too.
-    pub(crate) fn complete(self, modified: Modified) -> Result<(), NetError> {
-        if let Output::Stream(stream) = &self.output {
-            stream.check().map_err(|reason| self.error(reason))?;
-        }
+    pub(crate) fn complete(self, modified: Option<SystemTime>) -> Result<(), NetError> {
         if let Output::Part { file, path } = &self.output {
             let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
             let complete = || {
                 // A file system that refuses the time gives the file the present one.
-                let _ =
-                    futimens(&**file, &TimeSpec::UTIME_OMIT, &TimeSpec::new(modified.seconds, modified.nanos.into()));
+                let _ = modified.map(|modified| file.set_modified(modified));
                 if let Ok(replaced) = fs::symlink_metadata(&self.target) {
                     if replaced.is_file() {
                         file.set_permissions(Permissions::from_mode(replaced.mode() & PERMISSIONS))?;
@@ -161,17 +152,14 @@ impl Part {
     }
 
     /// Deletes the part file.
-    pub(crate) fn discard(self) {
+    pub(crate) fn discard(mut self) {
+        self.len = 0;
+    }
+
+    fn delete(&self) {
         if let Output::Part { path, .. } = &self.output {
             // An error is ignored: the next download finds that the part does not match.
             let _ = fs::remove_file(path);
-        }
-    }
-
-    /// Deletes the part file if it is empty.
-    pub(crate) fn close(self) {
-        if self.len == 0 {
-            self.discard();
         }
     }
 }
@@ -191,7 +179,7 @@ impl Output {
                 open_target.open(target).map_err(error)?;
                 0o600
             }
-            Ok(_) => return open_target.open(target).and_then(StreamOutput::new).map(Self::Stream).map_err(error),
+            Ok(_) => return open_target.open(target).map(Self::Stream).map_err(error),
             Err(_) => 0o666,
         };
         let path = part_path(target);

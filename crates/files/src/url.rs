@@ -1,8 +1,6 @@
 //! Addresses of files, `rampmeter://HOST:PORT/NAME?key=KEY`. The scheme and the key may be omitted, and with the scheme
 //! the port.
 
-use std::net::SocketAddr;
-
 use rampmeter_net::{ContactError, ServerAddress, check_name};
 
 use super::DEFAULT_PORT;
@@ -14,13 +12,11 @@ const FORM: &str = "HOST:PORT/NAME or HOST:PORT/NAME?key=KEY, for example 127.0.
 #[derive(Debug)]
 pub(crate) struct Url {
     pub(crate) server: ServerAddress,
-    /// The addresses of the host.
-    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) name: String,
 }
 
 impl Url {
-    /// Reads the text and resolves the host.
+    /// Reads the text.
     pub(crate) fn read(url: &str) -> Result<Self, ContactError> {
         let (server, name) = ServerAddress::read_with_rest(url, FORM, DEFAULT_PORT)?;
         let name = name.ok_or_else(|| Self::bad(url, "it has no `/` before the file's name"))?;
@@ -31,7 +27,7 @@ impl Url {
             ));
         }
         check_name(name).map_err(|reason| Self::bad(url, &format!("the name is wrong: {reason}")))?;
-        Ok(Self { addresses: server.resolve()?, server, name: name.to_owned() })
+        Ok(Self { server, name: name.to_owned() })
     }
 
     /// The error of an address that has this problem.
@@ -68,15 +64,11 @@ mod tests {
             assert!(error.to_string().contains("HOST:PORT/NAME") && error.is_usage());
         }
         let url = Url::read("[::1]:7/a/b").unwrap();
-        assert_eq!(
-            (url.addresses[0].to_string().as_str(), url.name.as_str(), url.server.key),
-            ("[::1]:7", "a/b", None)
-        );
+        assert_eq!((url.server.text.as_str(), url.name.as_str(), url.server.key), ("[::1]:7", "a/b", None));
         let url = Url::read("rampmeter://[::1]/a").unwrap();
-        assert_eq!((url.addresses[0].to_string().as_str(), url.name.as_str()), ("[::1]:7267", "a"));
+        assert_eq!((url.server.text.as_str(), url.name.as_str()), ("[::1]:7267", "a"));
         let key = "A".repeat(43);
         let url = Url::read(&format!("rampmeter://[::1]:7/a?b?key={key}")).unwrap();
         assert_eq!((url.name.as_str(), url.server.key.map(|key| key.to_string())), ("a?b", Some(key)));
-        assert!(matches!(Url::read("no-such-host.invalid:7/x"), Err(ContactError::UnknownHost(_))));
     }
 }

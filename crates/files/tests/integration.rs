@@ -1,11 +1,7 @@
-//! Files over loopback. One program for all files: each further program would compile the generic code of the transport
-//! again.
+//! File transfer from end to end.
 
 mod common;
-mod disks;
-mod false_servers;
 mod files;
-mod keys;
-mod limits;
+mod hostile;
 mod parts;
-mod threads;
+mod sessions;

@@ -103,7 +103,7 @@ fn check(family: &str) {
     fs::write(from.path().join("f"), &bytes).unwrap();
     let server = network.server.run(|| {
         TestServer::start(from.path(), |options| {
-            options.address = (network.address, 0).into();
+            options.server.address = (network.address, 0).into();
             at_fixed_rate("20 Mb/s")(options);
         })
     });
@@ -136,7 +136,7 @@ fn a_path_that_is_too_small_for_a_handshake_is_named() {
     let to = tempfile::tempdir().unwrap();
     let address = (network.address, 7267).into();
     let mut options = options(address, "f", to.path());
-    options.client.peer_timeout = rampmeter_units::Duration::from_secs(2);
+    options.client.timeout = rampmeter_units::Duration::from_secs(2);
     let error = network.client.run(|| get(&options)).unwrap_err().to_string();
     assert!(error.contains("packets of 1000 bytes") && error.ends_with("to 1228"), "{error}");
 }

@@ -40,13 +40,15 @@ pub struct ClientOptions {
     pub first_windows: usize,
     /// The transport settings of streams.
     pub transport: Config,
-    /// Streams that are opened in advance, so that the next ones need no round trip; at least one, which keeps the
-    /// session open.
+    /// Streams that are opened in advance, so that the next ones need no round trip; one keeps the session open while
+    /// there is no other.
     pub spare: usize,
     /// The maximum number of streams that the server has opened.
     pub max_streams: usize,
     /// The maximum wait for an answer at each of the server's addresses.
     pub timeout: Duration,
+    /// The session ends after this time without packets of the server.
+    pub max_silence: Duration,
     /// The maximum sum of the receive windows of all streams.
     pub memory: Bytes,
     /// Where it puts its state once a second.
@@ -67,6 +69,7 @@ impl Default for ClientOptions {
             spare: 1,
             max_streams: 256,
             timeout: Duration::from_secs(10),
+            max_silence: Duration::from_secs(30),
             memory: Bytes::new(1 << 30),
             monitor: None,
         }
@@ -78,6 +81,7 @@ impl Default for ClientOptions {
 pub struct Client {
     session: Session,
     address: SocketAddr,
+    handshake: Duration,
     is_new_server: bool,
     incoming: mpsc::UnboundedReceiver<Stream>,
     link: Arc<Link>,
@@ -114,11 +118,14 @@ impl Client {
                 let settings = Settings {
                     transport: options.transport.clone(),
                     max_streams: options.max_streams,
-                    spare: options.spare.max(1),
+                    spare: options.spare,
                     windows: Arc::new(Windows::new(options.memory)),
                     sharers: Sharers::One,
                     number: 0,
                     monitor: options.monitor.clone(),
+                    history: None,
+                    max_silence: options.max_silence,
+                    max_stall: Duration::MAX,
                 };
                 let engine = Engine::new(net, host, Arc::clone(&link), settings, incoming_sender);
                 Ok((engine, link, address, addresses))
@@ -136,9 +143,9 @@ impl Client {
         };
         std::thread::Builder::new().name("rampmeter-net".into()).spawn(body)?;
         let failed = || ContactError::System(std::io::Error::other("the thread of the session has ended"));
-        let Connected { session, address, is_new_server } = connected.await.map_err(|_| failed())??;
+        let Connected { session, address, handshake, is_new_server } = connected.await.map_err(|_| failed())??;
         let link = link.await.map_err(|_| failed())?;
-        Ok(Self { session, address, is_new_server, incoming, link, done })
+        Ok(Self { session, address, handshake, is_new_server, incoming, link, done })
     }
 
     /// The session.
@@ -149,6 +156,11 @@ impl Client {
     /// The server's address.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The round-trip time of the first connection's handshake.
+    pub fn handshake(&self) -> Duration {
+        self.handshake
     }
 
     /// Whether this was the first contact, and the server's key was stored.

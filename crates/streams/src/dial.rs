@@ -28,5 +28,6 @@ pub(super) struct Dial {
 pub(super) struct Connected {
     pub(super) session: Session,
     pub(super) address: SocketAddr,
+    pub(super) handshake: Duration,
     pub(super) is_new_server: bool,
 }

@@ -1,24 +1,29 @@
-//! One stream at the engine: moves bytes between its pipe and its connection, and raises its receive window. The sum of
-//! all windows has a limit.
+//! One stream at the engine: moves bytes between its pipe and its connection, and makes its receive window and its send
+//! buffer larger. The sum of all windows, and of what send buffers have beyond their first size, has a limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rampmeter_control::AnyController;
 use rampmeter_manager::Share;
-use rampmeter_net::Host;
+use rampmeter_net::{Host, MAX_WINDOW};
 use rampmeter_session::SessionId;
 use rampmeter_session::shares::{Sharer, Shares};
 use rampmeter_transport::{ConnectionId, State};
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 
 use super::error::StreamEnd;
-use super::pipe::{CAPACITY, Pipe};
+use super::pipe::{CAPACITY, Pipe, State as PipeState};
+use super::stream::PathState;
 use crate::receive_window::ReceiveWindow;
 
-/// The first receive window of a stream.
+/// The first receive window of a stream, unless the transport settings have another.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
 
-/// The receive windows of all streams, of all threads of a server. Its clients share them.
+/// The first send buffer of a stream.
+pub(super) const FIRST_SEND_BUFFER: Bytes = Bytes::new(4 << 20);
+
+/// The receive windows of all streams, and what send buffers have beyond their first size, of all threads of a server.
+/// Its clients share them.
 #[derive(Debug)]
 pub(super) struct Windows(Mutex<Free>);
 
@@ -64,15 +69,26 @@ pub(super) struct Entry {
     sharer: Option<Sharer>,
     pub(super) pipe: Arc<Pipe>,
     window: ReceiveWindow,
+    /// Bytes by which the send buffer is larger than at first.
+    more_to_send: Bytes,
     finished: bool,
+    /// When the peer took bytes last, and how many it has taken until then.
+    progress: (Time, u64),
     /// Why its session has ended.
     session_end: Option<StreamEnd>,
 }
 
 impl Entry {
-    pub(super) fn new(now: Time, session: SessionId, sharer: Option<Sharer>, pipe: Arc<Pipe>) -> Self {
-        let window = ReceiveWindow::new(now, FIRST_WINDOW);
-        Self { session, sharer, pipe, window, finished: false, session_end: None }
+    pub(super) fn new(
+        now: Time,
+        session: SessionId,
+        sharer: Option<Sharer>,
+        pipe: Arc<Pipe>,
+        first_window: Bytes,
+    ) -> Self {
+        let window = ReceiveWindow::new(now, first_window);
+        let (more_to_send, progress) = (Bytes::ZERO, (now, 0));
+        Self { session, sharer, pipe, window, more_to_send, finished: false, progress, session_end: None }
     }
 
     /// Moves what can be moved.
@@ -88,6 +104,9 @@ impl Entry {
             host.share(id, Share { weight, ..Share::default() });
         }
         while !state.outgoing.is_empty() {
+            while host.is_full(id) && take_send_buffer(&mut self.more_to_send, self.sharer, windows) {
+                host.extend_send_buffer(id, FIRST_SEND_BUFFER.as_u64() as usize);
+            }
             let (head, _) = state.outgoing.as_slices();
             let (count, wanted) = (host.write(now, id, head), head.len());
             state.outgoing.drain(..count);
@@ -100,13 +119,16 @@ impl Entry {
         }
         let mut moved = 0;
         if !state.dropped {
-            let space = CAPACITY.saturating_sub(state.incoming.len());
+            // What is read counts as the receive window does: no more than a window of it waits here.
+            let capacity = CAPACITY.min(self.window.size().as_u64() as usize);
+            let space = capacity.saturating_sub(state.incoming.len());
             if space > 0 {
                 moved = host.read_up_to(now, id, space, &mut state.incoming);
             }
             state.has_more = moved == space;
             state.ended = host.is_read_to_end(id);
         }
+        note_path(&mut state, id, host);
         let woken = state.woken();
         drop(state);
         woken.wake();
@@ -135,6 +157,23 @@ impl Entry {
         self.pipe.lock().dropped && connection.is_delivered() && connection.state() == State::Open
     }
 
+    /// Whether it waits for its peer, which has taken nothing for `max`.
+    pub(super) fn is_stalled(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        host: &Host<AnyController>,
+        max: Duration,
+    ) -> bool {
+        let Some(connection) = host.endpoint().connection(id) else { return false };
+        let taken = connection.acknowledged();
+        let waits = connection.state() == State::Open && (self.finished || !self.pipe.lock().outgoing.is_empty());
+        if !waits || taken > self.progress.1 {
+            self.progress = (now, taken);
+        }
+        now.since(self.progress.0) >= max
+    }
+
     /// Whether something that its owner has written and finished is still to be delivered.
     pub(super) fn is_delivering(&self, id: ConnectionId, host: &Host<AnyController>) -> bool {
         let Some(connection) = host.endpoint().connection(id) else { return false };
@@ -154,17 +193,34 @@ impl Entry {
         // Without a limit: it is in memory already, and no more follows.
         host.read(now, id, &mut state.incoming);
         (state.ended, state.has_more) = (host.is_read_to_end(id), false);
+        note_path(&mut state, id, host);
         state.end = self.session_end.or(Some(end));
         let woken = state.woken();
         drop(state);
         woken.wake();
-        windows.give_back(self.sharer, self.window.size());
+        windows.give_back(self.sharer, self.window.size() + self.more_to_send);
     }
 
     /// Its session has ended; its connection ends next, once what has arrived is in the pipe.
     pub(super) fn set_end(&mut self, end: StreamEnd) {
         self.session_end.get_or_insert(end);
     }
+}
+
+/// Takes memory for a send buffer that limits the rate, and has this much beyond its first size.
+fn take_send_buffer(more: &mut Bytes, sharer: Option<Sharer>, windows: &Windows) -> bool {
+    let is_permitted = FIRST_SEND_BUFFER * 2 + *more <= MAX_WINDOW && windows.take(sharer, FIRST_SEND_BUFFER);
+    if is_permitted {
+        *more += FIRST_SEND_BUFFER;
+    }
+    is_permitted
+}
+
+/// Notes for the stream's owner what its packets show of the path.
+fn note_path(state: &mut PipeState, id: ConnectionId, host: &Host<AnyController>) {
+    let Some(connection) = host.endpoint().connection(id) else { return };
+    let (statistics, arrivals) = (connection.statistics(), host.arrivals(id));
+    state.path = PathState { min_rtt: statistics.min_rtt, rtt: statistics.smoothed_rtt, arrivals };
 }
 
 #[cfg(test)]
@@ -190,5 +246,14 @@ mod tests {
         assert_eq!([greedy, neighbour, other].map(fill), [2621, 524, 608]);
         windows.give_back(greedy, FIRST_WINDOW * 1000);
         assert!(windows.take(neighbour, FIRST_WINDOW));
+    }
+
+    #[test]
+    fn a_send_buffer_grows_while_there_is_memory() {
+        let (windows, mut more) = (Windows::new(FIRST_SEND_BUFFER * 4), Bytes::ZERO);
+        let grown = (0..9).take_while(|_| take_send_buffer(&mut more, None, &windows)).count();
+        assert_eq!((grown, FIRST_SEND_BUFFER + more), (3, MAX_WINDOW));
+        assert!(take_send_buffer(&mut Bytes::ZERO.clone(), None, &windows));
+        assert!(!take_send_buffer(&mut Bytes::ZERO.clone(), None, &windows), "there is no memory left");
     }
 }

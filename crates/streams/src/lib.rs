@@ -43,7 +43,7 @@
 //! ```
 //!
 //! The cost of another host is bounded: the number of sessions, of streams of each session, the bytes of each stream in
-//! memory, and the sum of all receive windows.
+//! memory, and the sum of all receive windows and of what send buffers have beyond four megabytes.
 
 mod client;
 mod dial;
@@ -70,9 +70,9 @@ pub use client::{Client, ClientOptions};
 pub use error::StreamError;
 pub use server::{Server, ServerOptions};
 pub use session::{Degraded, Session};
-pub use stream::Stream;
+pub use stream::{PathState, Stream};
 
-use rampmeter_net::{ContactError, Limits, MAX_WINDOW, Peer, fresh_seed, os_random};
+use rampmeter_net::{ContactError, Limits, Peer, fresh_seed, os_random};
 
 /// The service of servers that name no other, in the handshakes of sessions.
 pub const SERVICE: Service = Service(2);
@@ -87,7 +87,7 @@ pub fn default_transport() -> Config {
 
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
-    Limits { send_buffer: MAX_WINDOW.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+    Limits { send_buffer: entry::FIRST_SEND_BUFFER.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
 }
 
 /// How long a stream may send before it is the turn of the next one. So a key that is pressed waits no longer for each

@@ -16,6 +16,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::ReadBuf;
 
 use super::error::StreamEnd;
+use super::stream::PathState;
 
 /// The size of each buffer.
 pub(super) const CAPACITY: usize = 256 * 1024;
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub(super) dropped: bool,
     /// A new weight.
     pub(super) weight: Option<f64>,
+    /// What its packets show of the path.
+    pub(super) path: PathState,
     /// Why the connection ended.
     pub(super) end: Option<StreamEnd>,
     /// The engine has been asked to look at this pipe and has not done so yet.

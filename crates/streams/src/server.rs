@@ -6,17 +6,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rampmeter_control::Registry;
+use rampmeter_control::{History, Registry};
+use rampmeter_manager::Destination;
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{
-    Access, Clock, ContactError, EventLoop, Host, MAX_THREADS, Port, Socket, contact, default_threads, max_datagram,
-    os_random,
+    Access, Clock, ContactError, EventLoop, HistoryFile, Host, MAX_THREADS, Port, Socket, contact, default_threads,
+    max_datagram, os_random,
 };
 use rampmeter_session::{
     Clients, Config as SessionConfig, KeyPair, Member, Name, PublicKey, Purpose, Service, Sessions,
 };
 use rampmeter_transport::Config;
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, Duration};
 use tokio::sync::{mpsc, watch};
 
 use super::engine::{Engine, Settings, Sharers};
@@ -24,6 +25,9 @@ use super::entry::Windows;
 use super::link::{Command, Link};
 use super::stream::Stream;
 use super::{DEFAULT_PORT, SERVICE, default_limits, default_transport, ended, endpoint};
+
+/// The session with a client ends after this time without packets: clients that sleep or move can return.
+const DEAD_CLIENT: Duration = Duration::from_secs(60);
 
 /// The options of a server.
 pub struct ServerOptions {
@@ -55,8 +59,14 @@ pub struct ServerOptions {
     pub max_sessions: usize,
     /// The maximum number of streams of a session that its client has opened; further ones are reset.
     pub max_streams: usize,
-    /// The maximum sum of the receive windows of all streams.
+    /// The maximum sum of the receive windows of all streams, and of what their send buffers have beyond 4 MB each.
     pub memory: Bytes,
+    /// A stream is reset if there are bytes for its client, or its end, and the client takes none of them for this time.
+    /// By default it may wait for as long as it likes.
+    pub max_stall: Duration,
+    /// The file in which the server keeps what it learns of paths, and what is in it
+    /// ([`HistoryFile::open`](rampmeter_net::HistoryFile::open)).
+    pub history: Option<(HistoryFile, Vec<(Destination, History)>)>,
     /// Where it puts its state once a second.
     pub monitor: Option<Monitor>,
 }
@@ -78,6 +88,8 @@ impl Default for ServerOptions {
             max_sessions: 256,
             max_streams: 256,
             memory: Bytes::new(1 << 30),
+            max_stall: Duration::MAX,
+            history: None,
             monitor: None,
         }
     }
@@ -182,6 +194,7 @@ impl Server {
         let members = Member::group(port.sockets.len()).into_iter();
         let sessions: Vec<_> =
             members.map(|m| Sessions::of_member(m, options.sessions(address.port()), os_random())).collect();
+        let (history, learnt) = options.history.unzip();
         let settings = Settings {
             max_streams: options.max_streams,
             spare: 0,
@@ -193,6 +206,9 @@ impl Server {
             number: 0,
             transport: options.transport,
             monitor: options.monitor,
+            history: history.map(Arc::new),
+            max_silence: DEAD_CLIENT,
+            max_stall: options.max_stall,
         };
         let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned();
         let sockets: Arc<[OwnedFd]> = port.sockets.iter().map(copy).collect::<io::Result<_>>()?;
@@ -201,7 +217,10 @@ impl Server {
         for (number, (socket, sessions)) in port.sockets.into_iter().zip(sessions).enumerate() {
             let settings = Settings { number, ..settings.clone() };
             let mut net = EventLoop::with_clock(clock, max_datagram(&settings.transport))?;
-            let endpoint = make(settings.transport.clone(), max_connections);
+            let mut endpoint = make(settings.transport.clone(), max_connections);
+            for &(destination, history) in learnt.iter().flatten() {
+                endpoint.import_history(destination, history);
+            }
             let mut host = Host::new(endpoint, sessions, socket, default_limits());
             host.serve_clients(options.clients.clone());
             let host = net.add(host)?;

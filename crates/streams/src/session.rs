@@ -1,7 +1,9 @@
 //! A session: all streams between two hosts.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_control::AnyController;
 use rampmeter_net::SessionEnd;
@@ -21,13 +23,17 @@ pub struct Degraded {
     pub reason: &'static str,
 }
 
-/// A session with another host. Both ends open streams in it. It is a handle: its copies are of the same session.
+/// A session with another host. Both ends open streams in it. It is a handle: its copies are of the same session, and
+/// equal to it.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
 struct Inner {
     id: SessionId,
     peer: PublicKey,
+    address: SocketAddr,
+    /// The name of the controller that replaces the endpoint's.
+    controller: Mutex<Option<String>>,
     link: Arc<Link>,
     ended: watch::Receiver<Option<SessionEnd>>,
     answers: watch::Receiver<bool>,
@@ -40,16 +46,31 @@ impl fmt::Debug for Session {
     }
 }
 
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Session {}
+
+impl Hash for Session {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
 impl Session {
     pub(super) fn new(
         id: SessionId,
         peer: PublicKey,
+        address: SocketAddr,
         link: Arc<Link>,
         ended: watch::Receiver<Option<SessionEnd>>,
         answers: watch::Receiver<bool>,
         degraded: watch::Receiver<Option<Degraded>>,
     ) -> Self {
-        Self(Arc::new(Inner { id, peer, link, ended, answers, degraded }))
+        Self(Arc::new(Inner { id, peer, address, controller: Mutex::default(), link, ended, answers, degraded }))
     }
 
     pub(super) fn link(&self) -> &Link {
@@ -61,16 +82,27 @@ impl Session {
         self.0.peer
     }
 
+    /// The address that the other host had at first.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
     /// Opens a stream.
     pub async fn open(&self) -> Result<Stream, StreamError> {
         let (reply, answer) = oneshot::channel();
         self.0.link.push(Command::Open(self.0.id, reply));
-        answer.await.unwrap_or(Err(StreamError::Ended(self.end())))
+        answer.await.unwrap_or(Err(StreamError::Ended(self.end().unwrap_or(SessionEnd::Finished))))
     }
 
-    /// Replaces the controller of the session's macroflow.
+    /// The name of the controller that was set, if one was.
+    pub fn controller(&self) -> Option<String> {
+        self.0.controller.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the controller of the session's macroflow by one of this name.
     /// `make` is called at once, and again whenever the other host has another IP address; `None` leaves the present one.
-    pub fn set_controller(&self, make: impl FnMut() -> Option<AnyController> + Send + 'static) {
+    pub fn set_controller(&self, name: &str, make: impl FnMut() -> Option<AnyController> + Send + 'static) {
+        *self.0.controller.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
         self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));
     }
 
@@ -106,7 +138,7 @@ impl Session {
     }
 
     /// Why it has ended, if it has.
-    fn end(&self) -> SessionEnd {
-        (*self.0.ended.borrow()).unwrap_or(SessionEnd::Finished)
+    pub fn end(&self) -> Option<SessionEnd> {
+        *self.0.ended.borrow()
     }
 }

@@ -5,12 +5,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rampmeter_net::Arrivals;
 use rampmeter_transport::ConnectionId;
+use rampmeter_units::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::link::Command;
 use super::pipe::{Pipe, Polled, State};
 use super::session::Session;
+
+/// What the packets of a stream show of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathState {
+    /// The minimum round-trip time.
+    pub min_rtt: Duration,
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// The peer's packets that have arrived, and those that it has sent.
+    pub arrivals: Arrivals,
+}
 
 /// A reliable, ordered sequence of bytes in each direction, between two hosts.
 ///
@@ -35,6 +48,11 @@ impl Stream {
     /// The session of the stream.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// What its packets have shown of the path when it last moved bytes.
+    pub fn path(&self) -> PathState {
+        self.pipe.lock().path
     }
 
     /// Sets the stream's weight: beside others of its session it sends in proportion to it. It is 1 at first, and must

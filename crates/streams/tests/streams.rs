@@ -265,7 +265,7 @@ async fn a_session_keeps_its_controller_at_a_new_address() {
     let (mut ours, mut theirs) = open(&client, &mut server).await;
     let (made, factory) = (Arc::new(AtomicU32::new(0)), Registry::default().factory("cubic", &toml::Table::new()));
     let (count, factory) = (Arc::clone(&made), factory.unwrap());
-    theirs.session().set_controller(move || {
+    theirs.session().set_controller("newreno", move || {
         count.fetch_add(1, Ordering::Relaxed);
         Some(factory(Random::from_seed(1)))
     });

@@ -40,7 +40,7 @@ const LONG: Duration = Duration::from_secs(20);
 async fn thread_of(stream: &Stream) -> ThreadId {
     let (sender, made) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
-    stream.session().set_controller(move || {
+    stream.session().set_controller("newreno", move || {
         sender.take().map(|sender| sender.send(thread::current().id()));
         None
     });

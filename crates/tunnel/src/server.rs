@@ -319,7 +319,7 @@ impl Shared {
             NotLent::NotAllowed => Refusal::ControllerNotAllowed,
         })?;
         let (shared, name) = (Arc::clone(self), controller.to_owned());
-        session.set_controller(move || shared.controller(&name).ok());
+        session.set_controller(controller, move || shared.controller(&name).ok());
         Ok(())
     }
 

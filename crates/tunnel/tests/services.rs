@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use rampmeter_files::{ClientOptions as FilesOptions, GetOptions, NetError, ServeOptions, Server, get};
+use rampmeter_files::{GetOptions, NetError, ServeOptions, Server, get};
 use rampmeter_net::{ContactError, Trust};
 use rampmeter_session::Clients;
+use rampmeter_streams::{ClientOptions, ServerOptions};
 
 use crate::common::{SECONDS, SERVER, failure, key, server_key};
 
@@ -14,8 +15,8 @@ use crate::common::{SECONDS, SERVER, failure, key, server_key};
 async fn a_tunnel_to_a_server_of_files_ends_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let address = "127.0.0.1:0".parse().unwrap();
-    let options =
-        ServeOptions { directory: directory.path().to_owned(), address, identity: key(SERVER), ..Default::default() };
+    let server = ServerOptions { address, identity: key(SERVER), ..ServerOptions::default() };
+    let options = ServeOptions { directory: directory.path().to_owned(), server, ..ServeOptions::default() };
     let stop = Arc::clone(&options.stop);
     let server = Server::bind(options).unwrap();
     let address = server.address();
@@ -32,9 +33,9 @@ async fn a_download_from_a_tunnel_ends_with_the_reason() {
     let server = crate::common::server("127.0.0.1:0".parse().unwrap(), &["*:*"], |options| {
         options.server.clients = Clients::Anyone.into();
     });
-    let client = FilesOptions { trust: Trust::Key(server_key()), retry: 3, ..FilesOptions::default() };
+    let client = ClientOptions { trust: Trust::Key(server_key()), ..ClientOptions::default() };
     let urls = vec![format!("{}/f", server.address())];
-    let options = GetOptions { urls, out: Some(to.path().to_owned()), client, ..GetOptions::default() };
+    let options = GetOptions { urls, out: Some(to.path().to_owned()), retry: 3, client, ..GetOptions::default() };
     let began = Instant::now();
     let error = tokio::task::spawn_blocking(move || get(&options)).await.unwrap().unwrap_err();
     assert!(matches!(error, NetError::Contact(ContactError::NotThisService(_))), "{error}");

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_files::{self as files, ClientOptions, GetOptions, NetError, Report, STANDARD_OUTPUT};
+use rampmeter_files::{self as files, GetOptions, NetError, Report, STANDARD_OUTPUT};
 use rampmeter_net::{Trust, hide_memory, keys};
 use rampmeter_session::PublicKey;
+use rampmeter_streams::ClientOptions;
 use rampmeter_units::{Bytes, Duration};
 
 use super::bar::bar;
@@ -82,16 +83,16 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
         fresh: args.fresh,
         blake3: args.blake3,
         max_size: args.max_size,
+        controller: args.controller.clone(),
+        retry: args.retry.unwrap_or(0),
+        resume: args.retry.unwrap_or(RESUME),
+        on_progress: Some(bar(&title, args.json)),
+        stop: stop_flag(),
         client: ClientOptions {
             trust: args.key.map_or_else(Trust::default, Trust::Key),
             identity,
-            controller: args.controller.clone(),
             registry: registry.clone(),
-            retry: args.retry.unwrap_or(0),
-            resume: args.retry.unwrap_or(RESUME),
-            on_progress: Some(bar(&title, args.json)),
-            peer_timeout: args.timeout,
-            stop: stop_flag(),
+            timeout: args.timeout,
             ..ClientOptions::default()
         },
     });

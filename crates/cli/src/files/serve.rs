@@ -9,15 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use rampmeter_control::Registry;
 use rampmeter_files::{ServeOptions, Server, TransferReport};
+use rampmeter_net::keys::KeyError;
 use rampmeter_net::{
     Access, Clock, Comments, DEFAULT_CONTROLLER, LineLimit, default_threads, hide_memory, keys, on_hangup,
     stop_or_drain,
 };
 use rampmeter_session::Clients;
+use rampmeter_streams::ServerOptions;
 use rampmeter_units::{Duration, Time};
 
 use super::print::amount;
-use rampmeter_net::keys::KeyError;
 
 use super::{HostPort, key_file, reached_at};
 use crate::failure::Failure;
@@ -48,8 +49,8 @@ pub(crate) struct ServeArgs {
     /// another one with the same key
     #[arg(long, value_name = "HOST:PORT")]
     name: Vec<String>,
-    /// The maximum number of connections that are served at once; one network has at most four fifths of these places,
-    /// and further connections wait
+    /// The maximum number of files that are sent at once; one network has at most four fifths of these places, and
+    /// further requests wait
     #[arg(long, value_name = "N", default_value_t = ServeOptions::default().max_clients, value_parser = clients)]
     clients: usize,
     /// The number of threads that send and receive, 1 to 16; a client is always served by the same one
@@ -125,18 +126,21 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     let limit = || Mutex::new(LineLimit::new(LINES_A_SECOND));
     let (clock, lines, warnings) = (Clock::start(), limit(), limit());
     let server = Server::bind(ServeOptions {
-        monitor: Some(monitor),
         directory: args.directory.clone(),
-        address: listen,
-        identity,
-        names: args.name.clone(),
-        clients,
         hidden: args.hidden,
-        max_idle: args.timeout,
+        server: ServerOptions {
+            address: listen,
+            identity,
+            names: args.name.clone(),
+            clients,
+            controller: args.controller.clone(),
+            registry: registry.clone(),
+            threads: args.threads.unwrap_or_else(default_threads),
+            monitor: Some(monitor),
+            ..ServerOptions::default()
+        },
         max_clients: args.clients,
-        threads: args.threads.unwrap_or_else(default_threads),
-        controller: args.controller.clone(),
-        registry: registry.clone(),
+        max_idle: std::time::Duration::from_nanos(args.timeout.as_nanos()),
         on_transfer: Some(Box::new(move |served| {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(lines) = transfer_lines(served, clock.now(), &mut lines) {
@@ -152,7 +156,6 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         history: args.history.clone(),
         stop,
         drain,
-        ..ServeOptions::default()
     })?;
     if is_new {
         eprintln!("rampmeter: made the secret key {}", path.display());
@@ -217,7 +220,6 @@ mod tests {
     fn served() -> TransferReport {
         TransferReport {
             peer: "10.0.0.1:5".parse().unwrap(),
-            key: String::new(),
             client: String::new(),
             name: "f\n".into(),
             files: 1,
@@ -228,9 +230,6 @@ mod tests {
             refused: 0,
             refused_name: None,
             refusal: None,
-            rtt_s: 0.1,
-            packets: 1,
-            retransmitted: 0,
         }
     }
 

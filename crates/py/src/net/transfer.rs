@@ -9,9 +9,8 @@ use std::thread;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use rampmeter_files::{
-    self as files, ClientOptions, FileReport, GetOptions, NetError, Progress, ProgressHandler, Report,
-};
+use rampmeter_files::{self as files, FileReport, GetOptions, NetError, Progress, ProgressHandler, Report};
+use rampmeter_streams::ClientOptions;
 use rampmeter_units::{Bytes, Duration};
 
 use super::errors::of_transfer;
@@ -69,14 +68,15 @@ impl Transfer {
             fresh: !resume,
             blake3: blake3.map(hash).transpose()?,
             max_size: max_size.map(Bytes::new),
+            controller,
+            retry,
+            resume: 0,
+            on_progress: Some(on_progress),
+            stop: Arc::clone(&stop),
             client: ClientOptions {
                 trust: trust(key)?,
                 identity: client_identity(identity)?,
-                controller,
-                retry,
-                peer_timeout: Duration::from_nanos(seconds(timeout)?.as_nanos().try_into().unwrap_or(u64::MAX)),
-                on_progress: Some(on_progress),
-                stop: Arc::clone(&stop),
+                timeout: Duration::from_nanos(seconds(timeout)?.as_nanos().try_into().unwrap_or(u64::MAX)),
                 ..ClientOptions::default()
             },
         };

@@ -5,7 +5,6 @@ use rampmeter_session::{Denial, Goodbye, PublicKey, SessionId};
 use rampmeter_units::Time;
 
 use super::super::dial::Dial;
-use super::super::entry::FIRST_WINDOW;
 use super::Engine;
 
 impl Engine {
@@ -33,10 +32,10 @@ impl Engine {
     /// The server's key is known: opens the first streams.
     fn begin(&mut self, now: Time, session: SessionId, key: PublicKey) {
         let Some(dial) = &self.dial else { return };
-        self.add_session(session, key, dial.address.ip());
+        self.add_session(session, key, dial.address);
         let Some(host) = self.net.host_mut(self.host) else { return };
         let first = host.open(now, session, &self.settings.transport);
-        self.settings.windows.take(None, FIRST_WINDOW);
+        self.settings.windows.take(None, self.settings.first_window());
         if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
             member.opening.insert(id);
         }

@@ -1,10 +1,10 @@
 //! What an engine does when another host is silent.
 //!
 //! ```text
-//! client   15 s without packets        probes, each second
+//! client   15 s without packets        probes, each second; after half of a shorter `max_silence`
 //!          3 s without an answer       takes a new socket, each 3 s: its own address may have changed
 //!          5 s                         new streams wait (the tunnel); what is sent stays in the buffers
-//!          30 s                        the session ends
+//!          30 s (`max_silence`)        the session ends
 //! server   60 s without packets        the session ends; so clients that sleep or move can return
 //!          5 to 6 s after a check      the same, if the client has not answered (`Session::check`)
 //! ```
@@ -27,10 +27,6 @@ const UNANSWERED: Duration = Duration::from_secs(3);
 /// The other host of a session does not answer after this time.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// A session ends after this time without packets of the other host: at a client, and at a server.
-const DEAD_SERVER: Duration = Duration::from_secs(30);
-const DEAD_CLIENT: Duration = Duration::from_secs(60);
-
 impl Engine {
     /// Looks for what no event reports.
     pub(super) fn sweep(&mut self, now: Time) {
@@ -44,6 +40,14 @@ impl Engine {
         }
         let abandoned = self.streams.iter().filter(|(id, entry)| entry.is_abandoned(**id, host));
         for id in abandoned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            host.abort(now, id);
+        }
+        let max_stall = self.settings.max_stall;
+        let stalled = self
+            .streams
+            .iter_mut()
+            .filter_map(|(id, entry)| entry.is_stalled(now, *id, host, max_stall).then_some(*id));
+        for id in stalled.collect::<Vec<_>>() {
             host.abort(now, id);
         }
         let waiting: Vec<_> =
@@ -64,7 +68,8 @@ impl Engine {
     /// Asks a session for an answer, and ends it if there is none.
     fn check_session(&mut self, now: Time, session: SessionId) {
         let is_client = self.server.is_some();
-        let max = if is_client { DEAD_SERVER } else { DEAD_CLIENT };
+        let max = self.settings.max_silence;
+        let quiet = QUIET.min(max / 2);
         let Some(host) = self.net.host_mut(self.host) else { return };
         let silence = host.silence(now, session);
         let checked_at = self.sessions.get_mut(&session).and_then(|member| {
@@ -85,8 +90,8 @@ impl Engine {
         }
         let (Some(silence), true) = (silence, is_client) else { return };
         // Without bytes in flight, silence says nothing before a probe.
-        let unanswered = if host.awaits_feedback(session) { silence } else { silence.saturating_sub(QUIET) };
-        if silence >= QUIET || unanswered >= UNANSWERED {
+        let unanswered = if host.awaits_feedback(session) { silence } else { silence.saturating_sub(quiet) };
+        if silence >= quiet || unanswered >= UNANSWERED {
             host.probe(now, session);
         }
         if let Some(member) = self.sessions.get(&session) {

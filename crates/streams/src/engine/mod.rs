@@ -11,27 +11,29 @@ mod contact;
 mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rampmeter_control::AnyController;
 use rampmeter_net::monitor::Monitor;
-use rampmeter_net::{ContactError, EndReason, Event, EventLoop, Host, HostId, SessionEnd, set_min_timer_slack};
+use rampmeter_net::{
+    ContactError, EndReason, Event, EventLoop, HistoryFile, Host, HostId, SessionEnd, set_min_timer_slack,
+};
 use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
-use rampmeter_transport::{Config, ConnectionId, State};
-use rampmeter_units::{Duration, Time};
+use rampmeter_transport::{Address, Config, ConnectionId, State};
+use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dial::{Connected, Dial};
-use super::entry::{Entry, FIRST_WINDOW, Windows};
+use super::entry::{Entry, Windows};
 use super::error::{StreamEnd, StreamError};
 use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
 use super::session::{Degraded, Session};
 use super::stream::Stream;
 
-/// The interval of checks that no event causes.
+/// The interval of checks that no event causes, unless a shorter silence ends a session.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The maximum time for the delivery of finished streams when the engine ends.
@@ -54,6 +56,23 @@ pub(super) struct Settings {
     pub(super) number: usize,
     /// Where the engine puts its state once a second.
     pub(super) monitor: Option<Monitor>,
+    /// Where it keeps what it has learnt of paths.
+    pub(super) history: Option<Arc<HistoryFile>>,
+    /// A session ends after this time without packets of the other host.
+    pub(super) max_silence: Duration,
+    /// A stream is reset after this time in which its peer takes nothing.
+    pub(super) max_stall: Duration,
+}
+
+impl Settings {
+    /// The first receive window of a stream.
+    pub(super) fn first_window(&self) -> Bytes {
+        self.transport.receive_window
+    }
+
+    fn sweep(&self) -> Duration {
+        SWEEP.min(self.max_silence / 4)
+    }
 }
 
 /// Who shares the receive windows.
@@ -133,7 +152,7 @@ impl Engine {
         incoming: mpsc::UnboundedSender<Stream>,
     ) -> Self {
         Self {
-            next_sweep: net.now() + SWEEP,
+            next_sweep: net.now() + settings.sweep(),
             net,
             host,
             link,
@@ -174,7 +193,7 @@ impl Engine {
             let now = self.net.now();
             self.check_dial(now);
             if self.next_sweep <= now {
-                self.next_sweep = now + SWEEP;
+                self.next_sweep = now + self.settings.sweep();
                 self.sweep(now);
             }
         }
@@ -212,7 +231,7 @@ impl Engine {
             Event::Key(session, key) => self.on_key(now, session, key),
             Event::Moved(session) => self.set_controller(now, session),
             Event::SessionEnded(session, end) => self.on_session_ended(now, session, end),
-            Event::Opened(id, _) => self.on_opened(id),
+            Event::Opened(id, rtt) => self.on_opened(id, rtt),
             Event::Accepted(id, _) => self.on_accepted(now, id),
             Event::Readable(id) if !self.streams.contains_key(&id) => self.on_first_bytes(now, id),
             Event::Readable(id) | Event::Writable(id) => self.advance(now, id),
@@ -277,10 +296,10 @@ impl Engine {
         entry.advance(now, id, host, &self.settings.windows);
     }
 
-    fn add_session(&mut self, id: SessionId, key: PublicKey, peer: IpAddr) {
+    fn add_session(&mut self, id: SessionId, key: PublicKey, address: SocketAddr) {
         let sharer = match self.settings.sharers {
             Sharers::One => None,
-            Sharers::Networks => Some(peer.into()),
+            Sharers::Networks => Some(address.ip().into()),
             Sharers::Keys => Some(Sharer::from(key)),
         };
         let (ended, end) = watch::channel(None);
@@ -288,7 +307,7 @@ impl Engine {
         let (degraded, degradation) = watch::channel(None);
         let link = Arc::clone(&self.link);
         self.sessions.entry(id).or_insert_with(|| Member {
-            session: Session::new(id, key, link, end, answering, degradation),
+            session: Session::new(id, key, address, link, end, answering, degradation),
             sharer,
             ended,
             answers,
@@ -309,11 +328,12 @@ impl Engine {
         let member = self.sessions.get(&session)?;
         let pipe = Arc::new(Pipe::default());
         let stream = Stream::new(id, member.session.clone(), Arc::clone(&pipe));
-        self.streams.insert(id, Entry::new(now, session, member.sharer, pipe));
+        let first_window = self.settings.first_window();
+        self.streams.insert(id, Entry::new(now, session, member.sharer, pipe, first_window));
         Some(stream)
     }
 
-    fn on_opened(&mut self, id: ConnectionId) {
+    fn on_opened(&mut self, id: ConnectionId, handshake: Duration) {
         let now = self.net.now();
         let mut members = self.sessions.iter_mut();
         let Some((&session, member)) = members.find(|(_, member)| member.opening.contains(&id)) else { return };
@@ -321,7 +341,7 @@ impl Engine {
         member.spare.push_back(id);
         if let Some(dial) = self.dial.take() {
             let (session, address, is_new_server) = (member.session.clone(), dial.address, dial.is_new_server);
-            drop(dial.reply.send(Ok(Connected { session, address, is_new_server })));
+            drop(dial.reply.send(Ok(Connected { session, address, handshake, is_new_server })));
         }
         self.serve_waiting(now, session);
     }
@@ -346,7 +366,7 @@ impl Engine {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(member) = self.sessions.get_mut(&id) else { return };
         while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
-            let opened = Some(()).filter(|()| self.settings.windows.take(member.sharer, FIRST_WINDOW));
+            let opened = Some(()).filter(|()| self.settings.windows.take(member.sharer, self.settings.first_window()));
             let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
             let Some(connection) = opened else {
                 if member.opening.is_empty() {
@@ -365,13 +385,13 @@ impl Engine {
             return;
         };
         let is_stopping = self.stop_at.is_some();
-        self.add_session(session, key, peer.ip());
+        self.add_session(session, key, peer);
         let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
         if member.accepted.len() >= max_streams {
             member.forget_ended(host);
         }
         let may_wait = member.late.len() < max_streams;
-        if may_wait && !is_stopping && self.settings.windows.take(member.sharer, FIRST_WINDOW) {
+        if may_wait && !is_stopping && self.settings.windows.take(member.sharer, self.settings.first_window()) {
             member.late.push_back((id, false));
             self.place_late(now, session);
             return;
@@ -426,6 +446,7 @@ impl Engine {
     }
 
     fn on_closed(&mut self, now: Time, id: ConnectionId, reason: EndReason) {
+        self.keep_history(id);
         if let (Some(entry), Some(host)) = (self.streams.remove(&id), self.net.host_mut(self.host)) {
             let session = entry.session;
             if let Some(member) = self.sessions.get_mut(&session) {
@@ -446,7 +467,7 @@ impl Engine {
         let found =
             self.sessions.iter_mut().find_map(|(session, member)| of(member).then_some((*session, member.sharer)));
         let Some((session, sharer)) = found else { return };
-        self.settings.windows.give_back(sharer, FIRST_WINDOW);
+        self.settings.windows.give_back(sharer, self.settings.first_window());
         self.place_late(now, session);
         if let Some(dial) = &self.dial {
             let error = ContactError::no_answer(dial.address);
@@ -458,12 +479,22 @@ impl Engine {
         }
     }
 
+    /// Keeps what the connection has shown of its path.
+    fn keep_history(&self, id: ConnectionId) {
+        let (Some(file), Some(host)) = (&self.settings.history, self.net.host(self.host)) else { return };
+        let destination = host.peer(id).map(|peer| peer.destination());
+        let learnt = destination.and_then(|destination| host.endpoint().manager().history(destination));
+        if let (Some(destination), Some(learnt)) = (destination, learnt) {
+            file.keep(destination, learnt);
+        }
+    }
+
     /// Removes a session that was not established.
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections =
                 (member.opening.len() + member.spare.len() + member.silent.len() + member.late.len()) as u64;
-            self.settings.windows.give_back(member.sharer, FIRST_WINDOW * connections);
+            self.settings.windows.give_back(member.sharer, self.settings.first_window() * connections);
         }
     }
 
