@@ -115,11 +115,14 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        let of_all = Place::from(macroflow.place.destination);
+        let is_session = self.sharing.grouping == Grouping::PerSession;
+        let of_all = self.destinations.0.get(&of_all).filter(|_| is_session).and_then(|known| known.history);
         let mut known = self.destinations.0.get_mut(&macroflow.place);
         if let Some(known) = known.as_mut().filter(|_| !macroflow.started) {
             macroflow.offer(known.saved.take());
         }
-        let history = known.as_ref().and_then(|known| known.history);
+        let history = known.as_ref().and_then(|known| known.history).or(of_all);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
         macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback, bunch: Duration::ZERO });
         self.wake(index);
@@ -268,6 +271,22 @@ impl<C: Controller> Manager<C> {
     /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
     pub fn import_history(&mut self, destination: Destination, history: History) {
         self.destinations.import_history(destination, history);
+    }
+
+    /// What an owner's flows have shown of a destination until now.
+    pub fn history_of(&self, now: Time, owner: Owner, destination: Destination) -> Option<History> {
+        let known = self.destinations.0.get(&Place { owner, destination })?;
+        let macroflow = known.macroflow.and_then(|index| self.macroflows[index as usize].as_ref());
+        let mut history = known.history;
+        if let Some(macroflow) = macroflow.filter(|macroflow| !macroflow.is_chosen) {
+            macroflow.remember(now, &mut history);
+        }
+        history
+    }
+
+    /// Sessions to this destination begin with this history from now on ([`Grouping::PerSession`]).
+    pub fn keep_history(&mut self, now: Time, destination: Destination, history: History) {
+        self.destinations.enter(now, destination.into()).history = Some(history);
     }
 
     /// The history of a destination, of flows without a particular owner.

@@ -216,7 +216,8 @@ impl Server {
     /// Serves until `options.stop` is set, or a thread fails.
     pub fn run(self) -> Result<(), NetError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_time().max_blocking_threads(self.max_threads).build()?;
+        let runtime =
+            runtime.enable_time().thread_name("rampmeter-disk").max_blocking_threads(self.max_threads).build()?;
         let result = runtime.block_on(self.serve());
         runtime.shutdown_background(); // a disk may not answer
         result

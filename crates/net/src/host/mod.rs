@@ -25,10 +25,10 @@ use std::net::SocketAddr;
 pub use event::{EndReason, Event, SessionEnd};
 pub use log::LineLimit;
 use log::Log;
-use rampmeter_control::Controller;
-use rampmeter_manager::Share;
+use rampmeter_control::{Controller, History};
+use rampmeter_manager::{Destination, Share};
 use rampmeter_session::{PublicKey, SessionId, Sessions};
-use rampmeter_transport::{Config, ConnectionId, Endpoint, Event as TransportEvent};
+use rampmeter_transport::{Address, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Duration, Time};
 use send::Acks;
 use sessions::SESSION_SWEEP;
@@ -286,6 +286,19 @@ impl<C: Controller> Host<C> {
             Peer::Clear(address) => Some(address),
             Peer::Session(session, _) => self.sessions.as_ref()?.address(session),
         }
+    }
+
+    /// What a session that began at `address` has shown of its path, of what the sessions after it begin with.
+    pub fn keep_history(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        address: SocketAddr,
+    ) -> Option<(Destination, History)> {
+        let peer = Peer::session(session, address);
+        let history = self.endpoint.manager().history_of(now, peer.session(), peer.destination())?;
+        self.endpoint.keep_history(now, peer.destination(), history);
+        Some((peer.destination(), history))
     }
 
     /// The connection's session; `None` in clear.

@@ -21,7 +21,7 @@ use rampmeter_net::{
 };
 use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
-use rampmeter_transport::{Address, Config, ConnectionId, State};
+use rampmeter_transport::{Config, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -446,7 +446,6 @@ impl Engine {
     }
 
     fn on_closed(&mut self, now: Time, id: ConnectionId, reason: EndReason) {
-        self.keep_history(id);
         if let (Some(entry), Some(host)) = (self.streams.remove(&id), self.net.host_mut(self.host)) {
             let session = entry.session;
             if let Some(member) = self.sessions.get_mut(&session) {
@@ -479,16 +478,6 @@ impl Engine {
         }
     }
 
-    /// Keeps what the connection has shown of its path.
-    fn keep_history(&self, id: ConnectionId) {
-        let (Some(file), Some(host)) = (&self.settings.history, self.net.host(self.host)) else { return };
-        let destination = host.peer(id).map(|peer| peer.destination());
-        let learnt = destination.and_then(|destination| host.endpoint().manager().history(destination));
-        if let (Some(destination), Some(learnt)) = (destination, learnt) {
-            file.keep(destination, learnt);
-        }
-    }
-
     /// Removes a session that was not established.
     fn forget(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
@@ -499,9 +488,14 @@ impl Engine {
     }
 
     fn end_session(&mut self, id: SessionId, end: SessionEnd) {
+        let now = self.net.now();
         let of_session = self.streams.values_mut().filter(|entry| entry.session == id);
         of_session.for_each(|entry| entry.set_end(StreamEnd::Session(end)));
         if let Some(member) = self.sessions.get_mut(&id) {
+            if let (Some(file), Some(host)) = (&self.settings.history, self.net.host_mut(self.host)) {
+                let learnt = host.keep_history(now, id, member.session.address());
+                learnt.into_iter().for_each(|(destination, history)| file.keep(destination, history));
+            }
             member.ended.send_replace(Some(end));
             member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
         }

@@ -109,6 +109,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.manager.import_history(destination, history);
     }
 
+    /// See [`Manager::keep_history`].
+    pub fn keep_history(&mut self, now: Time, destination: Destination, history: History) {
+        self.manager.keep_history(now, destination, history);
+    }
+
     /// See [`Manager::allow_bunches`].
     pub fn allow_bunches(&mut self, bunch: Duration) {
         self.manager.allow_bunches(bunch);
