@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -26,7 +25,6 @@ from wire_peers import Peer, PeerError, Tools, chosen, fetch, prepare, progress,
 REFERENCE = "s2n-quic"
 ROWS = "rampmeter newreno,rampmeter cubic,rampmeter pcp,s2n-quic,quinn,noq,quic-go,TCP cubic"
 LIMIT = 60.0  # seconds of one transfer
-SETTLED = 62.0  # our server remembers the hash of a file that has not changed for a minute
 
 
 def main() -> int:
@@ -45,7 +43,7 @@ def main() -> int:
     peers = chosen(arguments.peers, tools)
     with closing(create_network(arguments)) as network:
         size = arguments.megabytes * 1_000_000
-        wait_until_settled(tools.file(size))
+        tools.file(size)
         rows = measure(peers, tools, network, size, arguments.repeats)
     if arguments.json:
         print(json.dumps({"bytes": size, "peers": rows}))
@@ -74,14 +72,6 @@ def cores() -> tuple[str, str]:
     if len(usable) == 1:
         progress("this machine has one core: both sides share it")
     return str(usable[0]), str(usable[-1])
-
-
-def wait_until_settled(file: Path) -> None:
-    """Wait until no server has to expect changes of a file that was just made."""
-    wait = file.stat().st_ctime + SETTLED - time.time()
-    if wait > 0:
-        progress(f"the file is new: waiting for {wait:.0f} s, as a server keeps hashes of files older than a minute")
-        time.sleep(min(wait, SETTLED))
 
 
 def measure(peers: list[Peer], tools: Tools, network: Network, size: int, repeats: int) -> list[dict[str, object]]:

@@ -32,7 +32,7 @@ impl SendBuffer {
     }
 
     /// Appends bytes to the stream, without a copy.
-    pub fn push(&mut self, piece: Vec<u8>) {
+    fn push(&mut self, piece: Vec<u8>) {
         if !piece.is_empty() {
             let start = self.end;
             self.end += piece.len() as u64;

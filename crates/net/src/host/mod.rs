@@ -193,13 +193,6 @@ impl<C: Controller> Host<C> {
         count
     }
 
-    /// Appends all of `piece` to the stream, without a copy, and perhaps beyond the size of the send buffer.
-    pub fn write_piece(&mut self, now: Time, id: ConnectionId, piece: Vec<u8>) {
-        let Some(stream) = self.streams.get_mut(&id.number()) else { return };
-        self.endpoint.write(now, id, piece.len() as u64);
-        stream.outgoing.push(piece);
-    }
-
     /// The number of bytes that the connection takes now.
     pub fn send_space(&self, id: ConnectionId) -> usize {
         let stream = self.streams.get(&id.number()).zip(self.endpoint.connection(id));
@@ -216,18 +209,6 @@ impl<C: Controller> Host<C> {
     pub fn extend_send_buffer(&mut self, id: ConnectionId, more: usize) {
         if let Some(stream) = self.streams.get_mut(&id.number()) {
             stream.send_buffer += more;
-        }
-    }
-
-    /// Whether the free space is large enough for [`Event::Writable`].
-    pub fn is_writable(&self, id: ConnectionId) -> bool {
-        self.send_space(id) >= self.limits.min_write_space()
-    }
-
-    /// Requests [`Event::Writable`] for when there is more space.
-    pub fn notify_writable(&mut self, id: ConnectionId) {
-        if let Some(stream) = self.streams.get_mut(&id.number()) {
-            stream.wants_space = true;
         }
     }
 
@@ -268,11 +249,6 @@ impl<C: Controller> Host<C> {
     /// Replaces the controller of the connection's macroflow.
     pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
         self.endpoint.replace_controller(now, id, controller);
-    }
-
-    /// Puts a connection into the macroflow of another one of the same session. False if that is not possible.
-    pub fn join_macroflow(&mut self, now: Time, id: ConnectionId, other: ConnectionId) -> bool {
-        self.session(id) == self.session(other) && self.endpoint.join_macroflow(now, id, other).is_ok()
     }
 
     /// Aborts a connection.

@@ -1,7 +1,7 @@
 //! What a program asks of its connections: to send, to read, to close, to share a path.
 
 use rampmeter_control::Controller;
-use rampmeter_manager::{MacroflowChoice, MacroflowError, Share};
+use rampmeter_manager::Share;
 use rampmeter_units::{Bytes, Time};
 
 use super::Endpoint;
@@ -101,11 +101,5 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if let Some(flow) = self.flow(id) {
             self.manager.replace(now, flow, controller);
         }
-    }
-
-    /// Puts a connection into the macroflow of `other`, which has the same destination.
-    pub fn join_macroflow(&mut self, now: Time, id: ConnectionId, other: ConnectionId) -> Result<(), MacroflowError> {
-        let (Some(flow), Some(other)) = (self.flow(id), self.flow(other)) else { return Err(MacroflowError::Closed) };
-        self.manager.set_macroflow(now, flow, MacroflowChoice::Of(other), &mut self.make)
     }
 }
