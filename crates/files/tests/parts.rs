@@ -45,7 +45,7 @@ fn a_changed_file_restarts_and_a_grown_one_resumes() {
     let (from, to) = directories(0);
     let mut bytes = noise(2_000_000, 2);
     let server = TestServer::start(from.path(), |_| {});
-    let mut resumed_from = |part: &[u8], file: &[u8], fresh| {
+    let resumed_from = |part: &[u8], file: &[u8], fresh| {
         fs::write(to.path().join("f.part"), part).unwrap();
         fs::write(from.path().join("f"), file).unwrap();
         let report = get(&GetOptions { fresh, ..options(server.address, "f", to.path()) }).unwrap();
