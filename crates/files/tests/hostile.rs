@@ -136,6 +136,9 @@ async fn get_from(answer: Vec<u8>, to: &Path) -> Result<Report, NetError> {
     result
 }
 
+/// Whether an error is the right one.
+type IsRight = fn(&NetError) -> bool;
+
 #[tokio::test]
 async fn a_file_with_other_bytes_than_those_of_its_hash_is_deleted() {
     let to = tempfile::tempdir().unwrap();
@@ -149,7 +152,6 @@ async fn a_file_with_other_bytes_than_those_of_its_hash_is_deleted() {
     assert_eq!(get_from(file(b"abc", hash(b"abc")), to.path()).await.unwrap().complete, 1);
     assert_eq!(fs::read(to.path().join("f")).unwrap(), b"abc");
     fs::remove_file(to.path().join("f")).unwrap();
-    type IsRight = fn(&NetError) -> bool;
     let corrupt: IsRight = |error| matches!(error, NetError::Corrupt { deleted: true, .. });
     let bad: IsRight = |error| matches!(error, NetError::BadAnswer(_));
     let too_large: IsRight = |error| matches!(error, NetError::TooLarge { .. });

@@ -139,7 +139,8 @@ impl<'a> Downloads<'a> {
         let (mut running, mut failed, mut interval) = (JoinSet::new(), false, interval(INTERVAL));
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            while let Some(download) = self.queue.pop_front_if(|_| !failed && running.len() < AT_ONCE) {
+            while !failed && running.len() < AT_ONCE {
+                let Some(download) = self.queue.pop_front() else { break };
                 running.spawn(download.run(session.clone(), Arc::clone(&self.state)));
             }
             tokio::select! {

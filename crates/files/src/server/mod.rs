@@ -153,7 +153,7 @@ impl Shared {
 
 /// A server bound to its address.
 pub struct Server {
-    server: StreamServer,
+    sessions: StreamServer,
     shared: Arc<Shared>,
     max_threads: usize,
     stop: Arc<AtomicBool>,
@@ -162,7 +162,7 @@ pub struct Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Server").field("sessions", &self.sessions).finish_non_exhaustive()
     }
 }
 
@@ -184,7 +184,7 @@ impl Server {
             on_transfer: options.on_transfer,
             on_degraded: options.on_degraded,
         };
-        let server = StreamServer::bind(ServerOptions {
+        let sessions = StreamServer::bind(ServerOptions {
             service: SERVICE,
             transport: Config { receive_window: REQUEST_WINDOW, ..options.server.transport },
             max_sessions: options.max_clients * 4 + 16,
@@ -195,22 +195,22 @@ impl Server {
             ..options.server
         })?;
         let max_threads = options.max_clients + MAX_HASHING;
-        Ok(Self { server, shared: Arc::new(shared), max_threads, stop: options.stop, drain: options.drain })
+        Ok(Self { sessions, shared: Arc::new(shared), max_threads, stop: options.stop, drain: options.drain })
     }
 
     /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.sessions.address()
     }
 
     /// The server's public key.
     pub fn key(&self) -> PublicKey {
-        self.server.key()
+        self.sessions.key()
     }
 
     /// Why there is one thread, if there should be more.
     pub fn refused_threads(&self) -> Option<&io::Error> {
-        self.server.refused_threads()
+        self.sessions.refused_threads()
     }
 
     /// Serves until `options.stop` is set, or a thread fails.
@@ -228,7 +228,7 @@ impl Server {
         let mut draining_since = None;
         let result = loop {
             tokio::select! {
-                stream = self.server.accept() => {
+                stream = self.sessions.accept() => {
                     let failed = || ContactError::System(io::Error::other("a thread of the server has ended"));
                     let Some(stream) = stream else { break Err(failed().into()) };
                     let session = stream.session().clone();
@@ -254,7 +254,7 @@ impl Server {
                 break Ok(());
             }
         };
-        self.server.close().await;
+        self.sessions.close().await;
         while running.join_next().await.is_some() {}
         result
     }

@@ -494,7 +494,9 @@ impl Engine {
         if let Some(member) = self.sessions.get_mut(&id) {
             if let (Some(file), Some(host)) = (&self.settings.history, self.net.host_mut(self.host)) {
                 let learnt = host.keep_history(now, id, member.session.address());
-                learnt.into_iter().for_each(|(destination, history)| file.keep(destination, history));
+                if let Some((destination, history)) = learnt {
+                    file.keep(destination, history);
+                }
             }
             member.ended.send_replace(Some(end));
             member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));

@@ -100,7 +100,7 @@ pub struct Vivace {
 
 impl Vivace {
     /// Equation (1) of section 3.
-    fn utility(&self, interval: &Interval) -> f64 {
+    fn utility(interval: &Interval) -> f64 {
         let x = interval.rate / 1e6;
         libm::pow(x, 0.9) - x * (LATENCY * interval.rtt_gradient() + LOSS * interval.loss())
     }
@@ -130,7 +130,7 @@ impl Vivace {
     /// The result of a monitor interval is known. One in which the application sent less than it could have says nothing
     /// about its rate.
     fn on_result(&mut self, interval: &Interval) {
-        let utility = self.utility(interval);
+        let utility = Self::utility(interval);
         match self.phase {
             Phase::Start { .. } if !interval.is_used() => {}
             Phase::Start { last: Some((before, rate)) } if utility <= before => {

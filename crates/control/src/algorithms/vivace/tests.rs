@@ -48,9 +48,8 @@ fn interval(rate: f64, lost: u64, growth: f64) -> Interval {
 #[test]
 fn the_utility_is_that_of_equation_1() {
     // 50 Mb/s: 50^0.9 = 33.81; a delay that grows by 2% costs 900 50 0.02 = 900, a loss of 10% 11.35 50 0.1.
-    let vivace = probing();
     for (lost, growth, expected) in [(0, 0.0, 33.8122), (0, 0.02, 33.8122 - 900.0), (1, 0.0, 33.8122 - 56.75)] {
-        let utility = vivace.utility(&interval(50e6, lost, growth));
+        let utility = Vivace::utility(&interval(50e6, lost, growth));
         assert!((utility - expected).abs() < 0.01, "{lost} {growth}: {utility}");
     }
 }
