@@ -183,6 +183,11 @@ impl Opener {
         self.renewed.is_some()
     }
 
+    /// Opens no more packets of the key before the current one.
+    pub(crate) fn discard_previous(&mut self) {
+        self.keys[0] = None;
+    }
+
     /// Decrypts a packet that has not arrived before; `None` if it is not authentic, or not new.
     pub(crate) fn open<'a>(&mut self, number: u64, header: &[u8], sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
         if !self.window.is_new(number) {
