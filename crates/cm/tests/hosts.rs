@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use common::Running;
 use common::relay::Relay;
 use rampmeter_cm::daemon::{Carriage, Daemon, DaemonError, PeerStatus, Protocol, status};
-use rampmeter_cm::{Client, Error, Feedback, HEADER_BYTES, Id, Options};
-use rampmeter_units::Bytes;
+use rampmeter_cm::{Client, Error, HEADER_BYTES, Id, Options};
 
 const PORT: u16 = 2961;
 
@@ -231,23 +230,6 @@ fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
 }
 
 #[test]
-fn losses_lower_the_rate() {
-    let hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(real));
-    receiver.listen(port(&socket)).unwrap();
-    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_condition(&socket, "half of the path", || hosts.relay.delivered.swap(0, Ordering::Relaxed) > 10_000);
-    let (calm, _) = arrivals(&socket, ms(2000));
-    hosts.relay.loss.store(60, Ordering::Relaxed);
-    arrivals(&socket, ms(500));
-    let (lossy, _) = arrivals(&socket, ms(3000));
-    println!("{calm} packets in two seconds, {lossy} in three with losses");
-    assert!(lossy < calm, "{lossy} and {calm} packets");
-    assert!(lossy > 10, "but packets still arrive");
-}
-
-#[test]
 fn a_restarted_receiver_gets_a_new_connection() {
     let mut hosts = Hosts::new();
     let (there, real) = hosts.far();
@@ -329,32 +311,6 @@ fn hints_set_the_shares_of_flows() {
     println!("{counts:?} packets for weights of 1 and 4");
     let ratio = counts[1] as f64 / counts[0] as f64;
     assert!(counts[0] > 50 && (2.5..6.0).contains(&ratio), "{counts:?}");
-}
-
-#[test]
-fn a_flow_with_its_own_reports_needs_no_remote_daemon() {
-    let [near, _, far] = addresses();
-    let (near_daemon, far_daemon) = (Running::communicating(&over_udp(near)), Running::communicating(&over_udp(far)));
-    let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
-    receiver.listen(port(&socket)).unwrap();
-    let flow = opened(&sender, far, port(&socket));
-    await_condition(&socket, "a connection", || {
-        sender.send(flow, &[7; 1000]).unwrap();
-        peer(&near_daemon).is_some_and(|peer| peer.responses > 3)
-    });
-    let rtt = Some(rampmeter_units::Duration::from_millis(10));
-    sender.update(flow, &Feedback { received: Bytes::new(1000), rtt, ..Feedback::default() }).unwrap();
-    sender.query(flow).unwrap(); // after this the daemon has read the update
-    assert_eq!(peer(&near_daemon), None);
-    arrivals(&socket, ms(200));
-    sender.send(flow, &[7; 1000]).unwrap();
-    assert_eq!(arrivals(&socket, ms(500)), (1, Some((near, arrivals_port(&socket, &sender, flow)).into())));
-}
-
-/// The port from which the sender's daemon sends datagrams without a header.
-fn arrivals_port(socket: &UdpSocket, sender: &Client, flow: Id) -> u16 {
-    sender.send(flow, &[7; 1000]).unwrap();
-    arrivals(socket, ms(300)).1.unwrap().port()
 }
 
 #[test]
