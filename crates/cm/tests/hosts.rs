@@ -230,25 +230,6 @@ fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
 }
 
 #[test]
-fn a_restarted_receiver_gets_a_new_connection() {
-    let mut hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (sender, socket) = (hosts.near.client(), program(real));
-    let protocol = Protocol { deliver: vec![port(&socket)], ..over_udp(real) };
-    hosts.far.stop();
-    hosts.far.start_communicating(&protocol);
-    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_condition(&socket, "a connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > 20));
-    hosts.far.stop();
-    arrivals(&socket, ms(300));
-    hosts.far.start_communicating(&protocol);
-    let before = peer(&hosts.near).unwrap().responses;
-    await_condition(&socket, "a new connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > before + 20));
-    assert_eq!(peer(&hosts.near).unwrap().present, Some(true));
-    assert!(arrivals(&socket, ms(500)).0 > 20);
-}
-
-#[test]
 fn without_a_remote_daemon_the_rate_ages() {
     let [near, _, far] = addresses();
     let (running, socket) = (Running::communicating(&over_udp(near)), program(far));
@@ -284,33 +265,6 @@ fn datagrams_to_unopened_ports_have_no_header() {
     let (count, from) = arrivals(&private, ms(2000));
     assert_eq!((count, from.unwrap().ip()), (1, near), "without a header again, and never through the daemon");
     assert!(arrivals(&public, ms(200)).0 > 0);
-}
-
-#[test]
-fn hints_set_the_shares_of_flows() {
-    let hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (senders, receiver) = ([hosts.near.client(), hosts.near.client()], hosts.far.client());
-    let sockets = [program(real), program(real)];
-    let ports = [port(&sockets[0]), port(&sockets[1])];
-    for port in ports {
-        receiver.listen(port).unwrap();
-    }
-    assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "a port without a listener");
-    assert_eq!(receiver.hint(hosts.addresses[1], &[(ports[0], 0)]), Err(Error::Invalid));
-    receiver.hint(hosts.addresses[1], &[(ports[0], 1), (ports[1], 4)]).unwrap();
-    let _floods = [0, 1].map(|n| Flood::of(&senders[n], opened(&senders[n], there, ports[n])));
-    let counts: Vec<usize> = std::thread::scope(|scope| {
-        let count = |socket| {
-            arrivals(socket, ms(1500));
-            arrivals(socket, ms(3000)).0
-        };
-        let threads: Vec<_> = sockets.iter().map(|socket| scope.spawn(move || count(socket))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    println!("{counts:?} packets for weights of 1 and 4");
-    let ratio = counts[1] as f64 / counts[0] as f64;
-    assert!(counts[0] > 50 && (2.5..6.0).contains(&ratio), "{counts:?}");
 }
 
 #[test]

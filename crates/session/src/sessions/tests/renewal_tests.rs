@@ -87,19 +87,6 @@ fn a_responder_alone_sends_again_after_a_long_pause() {
 }
 
 #[test]
-fn a_key_of_before_a_renewal_opens_nothing_a_minute_later() {
-    let mut pair = pair(Clients::Anyone);
-    let (client, server) = pair.open();
-    pair.now += Duration::from_secs(120);
-    let of_before = seal(&mut pair.client, pair.now, client, DATA).unwrap();
-    carry(&mut pair, &mut 0);
-    let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
-    assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
-    pair.now += Duration::from_secs(60);
-    assert_eq!(pair.at_server(&of_before), None);
-}
-
-#[test]
 fn only_the_key_of_the_session_renews_it() {
     let mut pair = pair(Clients::Anyone);
     let (client, server) = pair.open();
