@@ -41,10 +41,10 @@ fn suites(studies: &Path) -> String {
         println!("cargo:rerun-if-changed={}", directory.display());
         let mut files = BTreeSet::new();
         collect(&directory, &mut files);
-        let names = files.iter().filter_map(|file| Some((file.file_name()?, file)));
-        let asked = names.filter(|(name, _)| *name != "claims.toml" && *name != "measured.json");
-        let files: String = asked.map(|(name, file)| format!("({name:?}, include_str!({file:?})),")).collect();
-        format!("Suite {{ name: {name:?}, files: &[{files}] }},")
+        let names = files.iter().filter_map(|file| Some((file.file_name()?.to_str()?, file.to_str()?)));
+        let asked = names.filter(|(name, _)| !["claims.toml", "measured.json"].contains(name));
+        let files: Vec<String> = asked.map(|(name, file)| format!("({name:?}, include_str!({file:?})),")).collect();
+        format!("Suite {{ name: {name:?}, files: &[{}] }},", files.concat())
     };
     format!("[{}]", SUITES.map(suite).concat())
 }
