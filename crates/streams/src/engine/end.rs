@@ -19,16 +19,22 @@ impl Engine {
             Some(_) => (SessionEnd::Finished, Goodbye::Finished, 1),
             None => (SessionEnd::Stopping, Goodbye::Stopping, if sessions.is_empty() { 1 } else { 3 }),
         };
-        sessions.iter().for_each(|id| self.end_session(*id, end));
+        for &id in &sessions {
+            self.end_session(id, end);
+        }
         for _ in 1..times {
-            if let Some(host) = self.net.host_mut(self.host) {
-                sessions.iter().for_each(|id| host.announce_disconnect(*id, goodbye));
+            for &id in &sessions {
+                if let Some(host) = self.net.host_mut(self.host) {
+                    host.announce_disconnect(id, goodbye);
+                }
             }
             self.run_last(self.net.now() + GOODBYE_INTERVAL);
         }
         let now = self.net.now();
-        if let Some(host) = self.net.host_mut(self.host) {
-            sessions.iter().for_each(|id| host.disconnect(now, *id, goodbye));
+        for &id in &sessions {
+            if let Some(host) = self.net.host_mut(self.host) {
+                host.disconnect(now, id, goodbye);
+            }
         }
         self.run_last(now); // the goodbyes are sent, or nothing can be
     }
