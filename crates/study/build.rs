@@ -1,16 +1,20 @@
 //! Hashes the sources that decide the outcome of a simulated run, and the versions of dependencies in this repository's
 //! lock file: a cluster refuses workers of another build, and an evaluation says if its baseline is of another one. A
-//! command of another repository, with its own lock file, has the same hash.
+//! command of another repository, with its own lock file, has the same hash. And lists the files of the questionnaires
+//! that the program has with it.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, io};
 
 const CRATES: [&str; 11] =
     ["units", "wire", "router", "control", "manager", "transport", "island", "workload", "scenario", "sim", "study"];
 
-fn main() {
+/// Directories of `studies`: the questions of RFC 9743, then conformance suites.
+const SUITES: [&str; 3] = ["rfc9743", "cubic", "bbr"];
+
+fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
     let lock = crates.join("../Cargo.lock");
     println!("cargo:rerun-if-changed={}", lock.display());
@@ -26,6 +30,23 @@ fn main() {
         fs::read(file).unwrap_or_default().hash(&mut hash);
     }
     println!("cargo:rustc-env=RAMPMETER_SOURCES={:016x}", hash.finish());
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    fs::write(out.join("suites.rs"), suites(&crates.join("../studies")))
+}
+
+/// The array of suites, as Rust reads it. Claims and their results are no part of a suite.
+fn suites(studies: &Path) -> String {
+    let suite = |name: &str| {
+        let directory = studies.join(name);
+        println!("cargo:rerun-if-changed={}", directory.display());
+        let mut files = BTreeSet::new();
+        collect(&directory, &mut files);
+        let names = files.iter().filter_map(|file| Some((file.file_name()?.to_str()?, file.to_str()?)));
+        let asked = names.filter(|(name, _)| !["claims.toml", "measured.json"].contains(name));
+        let files: Vec<String> = asked.map(|(name, file)| format!("({name:?}, include_str!({file:?})),")).collect();
+        format!("Suite {{ name: {name:?}, files: &[{}] }},", files.concat())
+    };
+    format!("[{}]", SUITES.map(suite).concat())
 }
 
 fn collect(directory: &Path, files: &mut BTreeSet<PathBuf>) {

@@ -94,18 +94,6 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
 }
 
 #[test]
-fn an_unknown_value_of_an_axis_names_the_claim() {
-    let path = "mean = \"flows.fct_mean_s\", in = { RTT = 0.024 } }\nexpect = { above";
-    let typo = path.replacen(", in", ", relative_to = { scheme = \"tpc\" }, in", 1);
-    let workspace = with_claims("claims_values", &CLAIMS.replacen(path, &typo, 1));
-    let output = workspace.rampmeter(&["claims"]);
-    let expected = "studies/mine/claims.toml:2: claim `kept`: `relative_to`: the axis `scheme` has no value \
-                    `tpc`; did you mean `tcp`? Its values are tcp\n";
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).ends_with(expected), "{}", text(&output.stderr));
-}
-
-#[test]
 fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let numbered =
         CLAIMS.replace("\"kept\"", "\"7.kept\"").replace("\"lost\"", "\"7.lost\"").replace("\"near\"", "\"70.near\"");

@@ -87,17 +87,7 @@ impl Drop for Memory {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use super::*;
-
-    #[test]
-    fn both_sides_share_the_words() {
-        let (file, ours) = Memory::create(512).unwrap();
-        let theirs = Memory::open(&file, 512).unwrap();
-        ours.words()[511].store(7, Ordering::Relaxed);
-        assert_eq!(theirs.words()[511].load(Ordering::Relaxed), 7);
-    }
 
     #[test]
     fn the_size_is_sealed() {

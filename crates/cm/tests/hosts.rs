@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use common::Running;
 use common::relay::Relay;
 use rampmeter_cm::daemon::{Carriage, Daemon, DaemonError, PeerStatus, Protocol, status};
-use rampmeter_cm::{Client, Error, Feedback, HEADER_BYTES, Id, Options};
-use rampmeter_units::Bytes;
+use rampmeter_cm::{Client, Error, HEADER_BYTES, Id, Options};
 
 const PORT: u16 = 2961;
 
@@ -231,42 +230,6 @@ fn the_loss_rate_of_a_programs_packets_is_that_of_the_path() {
 }
 
 #[test]
-fn losses_lower_the_rate() {
-    let hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(real));
-    receiver.listen(port(&socket)).unwrap();
-    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_condition(&socket, "half of the path", || hosts.relay.delivered.swap(0, Ordering::Relaxed) > 10_000);
-    let (calm, _) = arrivals(&socket, ms(2000));
-    hosts.relay.loss.store(60, Ordering::Relaxed);
-    arrivals(&socket, ms(500));
-    let (lossy, _) = arrivals(&socket, ms(3000));
-    println!("{calm} packets in two seconds, {lossy} in three with losses");
-    assert!(lossy < calm, "{lossy} and {calm} packets");
-    assert!(lossy > 10, "but packets still arrive");
-}
-
-#[test]
-fn a_restarted_receiver_gets_a_new_connection() {
-    let mut hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (sender, socket) = (hosts.near.client(), program(real));
-    let protocol = Protocol { deliver: vec![port(&socket)], ..over_udp(real) };
-    hosts.far.stop();
-    hosts.far.start_communicating(&protocol);
-    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_condition(&socket, "a connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > 20));
-    hosts.far.stop();
-    arrivals(&socket, ms(300));
-    hosts.far.start_communicating(&protocol);
-    let before = peer(&hosts.near).unwrap().responses;
-    await_condition(&socket, "a new connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > before + 20));
-    assert_eq!(peer(&hosts.near).unwrap().present, Some(true));
-    assert!(arrivals(&socket, ms(500)).0 > 20);
-}
-
-#[test]
 fn without_a_remote_daemon_the_rate_ages() {
     let [near, _, far] = addresses();
     let (running, socket) = (Running::communicating(&over_udp(near)), program(far));
@@ -302,59 +265,6 @@ fn datagrams_to_unopened_ports_have_no_header() {
     let (count, from) = arrivals(&private, ms(2000));
     assert_eq!((count, from.unwrap().ip()), (1, near), "without a header again, and never through the daemon");
     assert!(arrivals(&public, ms(200)).0 > 0);
-}
-
-#[test]
-fn hints_set_the_shares_of_flows() {
-    let hosts = Hosts::new();
-    let (there, real) = hosts.far();
-    let (senders, receiver) = ([hosts.near.client(), hosts.near.client()], hosts.far.client());
-    let sockets = [program(real), program(real)];
-    let ports = [port(&sockets[0]), port(&sockets[1])];
-    for port in ports {
-        receiver.listen(port).unwrap();
-    }
-    assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "a port without a listener");
-    assert_eq!(receiver.hint(hosts.addresses[1], &[(ports[0], 0)]), Err(Error::Invalid));
-    receiver.hint(hosts.addresses[1], &[(ports[0], 1), (ports[1], 4)]).unwrap();
-    let _floods = [0, 1].map(|n| Flood::of(&senders[n], opened(&senders[n], there, ports[n])));
-    let counts: Vec<usize> = std::thread::scope(|scope| {
-        let count = |socket| {
-            arrivals(socket, ms(1500));
-            arrivals(socket, ms(3000)).0
-        };
-        let threads: Vec<_> = sockets.iter().map(|socket| scope.spawn(move || count(socket))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    println!("{counts:?} packets for weights of 1 and 4");
-    let ratio = counts[1] as f64 / counts[0] as f64;
-    assert!(counts[0] > 50 && (2.5..6.0).contains(&ratio), "{counts:?}");
-}
-
-#[test]
-fn a_flow_with_its_own_reports_needs_no_remote_daemon() {
-    let [near, _, far] = addresses();
-    let (near_daemon, far_daemon) = (Running::communicating(&over_udp(near)), Running::communicating(&over_udp(far)));
-    let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
-    receiver.listen(port(&socket)).unwrap();
-    let flow = opened(&sender, far, port(&socket));
-    await_condition(&socket, "a connection", || {
-        sender.send(flow, &[7; 1000]).unwrap();
-        peer(&near_daemon).is_some_and(|peer| peer.responses > 3)
-    });
-    let rtt = Some(rampmeter_units::Duration::from_millis(10));
-    sender.update(flow, &Feedback { received: Bytes::new(1000), rtt, ..Feedback::default() }).unwrap();
-    sender.query(flow).unwrap(); // after this the daemon has read the update
-    assert_eq!(peer(&near_daemon), None);
-    arrivals(&socket, ms(200));
-    sender.send(flow, &[7; 1000]).unwrap();
-    assert_eq!(arrivals(&socket, ms(500)), (1, Some((near, arrivals_port(&socket, &sender, flow)).into())));
-}
-
-/// The port from which the sender's daemon sends datagrams without a header.
-fn arrivals_port(socket: &UdpSocket, sender: &Client, flow: Id) -> u16 {
-    sender.send(flow, &[7; 1000]).unwrap();
-    arrivals(socket, ms(300)).1.unwrap().port()
 }
 
 #[test]

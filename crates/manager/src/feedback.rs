@@ -114,7 +114,6 @@ impl<C: Controller> Manager<C> {
         // A receiver cannot have received more than was sent.
         let received = report.received.min(f.all_in_flight());
         let lost = report.lost.min(f.all_in_flight() - received);
-        f.last_used = now;
         let (earlier, own) = f.split(&Report { received, lost, ..*report });
         let own = own.map(|own| {
             f.count_time(now);
@@ -211,7 +210,6 @@ impl<C: Controller> Manager<C> {
         let bytes = bytes.min(f.in_flight);
         f.count_time(now);
         f.in_flight -= bytes;
-        f.last_used = now;
         bytes
     }
 

@@ -125,8 +125,6 @@ pub(crate) struct Flow {
     /// Its share, if it differs from the default.
     pub(crate) custom_share: Option<Box<Share>>,
     pub(crate) watch: Option<Box<ShareWatch>>,
-    /// The time of its owner's last call.
-    pub(crate) last_used: Time,
     /// What happened to its bytes since the last comparison of its macroflow's flows.
     pub(crate) counts: Counts,
 }

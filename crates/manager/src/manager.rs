@@ -80,7 +80,6 @@ impl<C: Controller> Manager<C> {
             retransmission: false,
             custom_share: None,
             watch: None,
-            last_used: now,
             counts: Counts::since(now),
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
@@ -179,7 +178,6 @@ impl<C: Controller> Manager<C> {
     /// the window is full.
     pub fn request(&mut self, now: Time, flow: FlowId, retransmission: bool) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
-        f.last_used = now;
         let was_active = f.is_active();
         let requested = if retransmission { &mut f.retransmission } else { &mut f.requested };
         if std::mem::replace(requested, true) {
@@ -244,7 +242,6 @@ impl<C: Controller> Manager<C> {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.count_time(now);
             f.in_flight += bytes;
-            f.last_used = now;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.sent(now, bytes);
@@ -354,20 +351,6 @@ impl<C: Controller> Manager<C> {
         }
         self.free_macroflows.push(index);
         self.ready.retain(|&ready| ready != index);
-    }
-
-    /// Closes the flows whose owners have not called for `idle` (section 3.1), and returns them.
-    pub fn expire(&mut self, now: Time, idle: Duration) -> Vec<FlowId> {
-        let expired = self
-            .flows
-            .iter()
-            .enumerate()
-            .filter(|(_, flow)| flow.as_ref().is_some_and(|flow| now.since(flow.last_used) >= idle));
-        let expired: Vec<FlowId> = expired.map(|(index, _)| FlowId(index as u32)).collect();
-        for &flow in &expired {
-            self.close(now, flow);
-        }
-        expired
     }
 
     /// This host was stalled from `since` until now ([`Notice::Stall`]).

@@ -101,26 +101,7 @@ impl<C: Controller> Manager<C> {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_control::Algorithm;
-    use rampmeter_control::newreno::{Config, NewReno};
-    use rampmeter_units::Random;
-
     use super::*;
-    use crate::{Destination, Grouping, MacroflowChoice, Sharing};
-
-    /// Shares are compared only where a flow watches, also after it has moved or closed.
-    #[test]
-    fn a_macroflow_knows_how_many_of_its_flows_watch() {
-        let make = || NewReno::new(&Config::default(), Random::from_seed(1));
-        let mut manager = Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() });
-        let [stays, moves, closes] = [0; 3].map(|_| manager.open(Time::ZERO, Destination(1), make));
-        for flow in [stays, moves, closes] {
-            manager.watch(Time::ZERO, flow, Thresholds::default());
-        }
-        manager.set_macroflow(Time::ZERO, moves, MacroflowChoice::New, make).unwrap();
-        manager.close(Time::ZERO, closes);
-        assert_eq!([stays, moves].map(|flow| manager.macroflow(flow).unwrap().0.watchers), [1, 1]);
-    }
 
     #[test]
     fn parts_follow_weights_within_classes_and_among_them() {

@@ -1,9 +1,8 @@
 //! A sender's agent, whose receiver is the test: which messages have an effect, and what the controller gets.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
-use rampmeter_control::{Ack, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
+use rampmeter_control::{Ack, Controller, Departure, Loss, LossKind, Path, Sent};
 use rampmeter_manager::{
     Agent, AgentConfig, Destination, FlowId, Grouping, Manager, OwnHeader, Owner, Presence, Sharing,
 };
@@ -29,7 +28,6 @@ enum Call {
     Mark(u64),
     /// The bytes lost, and the highest number among them.
     Loss(Bytes, u64),
-    Spurious,
 }
 
 /// A controller that permits everything and records its calls.
@@ -49,11 +47,6 @@ impl Controller for Recorder {
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
         assert_eq!(loss.kind, LossKind::Transient);
         self.0.borrow_mut().push(Call::Loss(loss.bytes, loss.number));
-    }
-    fn on_notice(&mut self, _now: Time, notice: Notice) {
-        if notice == Notice::SpuriousLoss {
-            self.0.borrow_mut().push(Call::Spurious);
-        }
     }
     fn window(&self) -> Bytes {
         Bytes::MAX
@@ -201,24 +194,6 @@ fn congestion_concerns_the_packets_before_the_probe() {
     }
 }
 
-/// Section 4.2.2: without sequence numbers a packet that a probe overtakes looks like a loss.
-#[test]
-fn without_numbers_a_reduction_is_undone_after_reordering() {
-    let (mut sender, flow, _) = Sender::with_flow(AgentConfig { sequenced: false, ..AgentConfig::default() });
-    let name = sender.agent.name(flow).unwrap();
-    let mut now = 100;
-    let mut round = |arrived: usize| {
-        let probe = sender.send_and_probe(at(now), flow, 4, at(now + 50));
-        sender.respond(at(now + 150), response(probe, &[(name, arrived * PAYLOAD)]));
-        now += 300;
-        let is_delivered = |call: &Call| matches!(call, Call::Delivered(_));
-        sender.calls(flow).into_iter().filter(|call| !is_delivered(call)).collect::<Vec<_>>()
-    };
-    assert!(matches!(round(3)[..], [Call::Loss(PACKET, _)]));
-    assert_eq!([round(5), round(4)], [vec![], vec![]]);
-    assert_eq!(round(4), [Call::Spurious], "all have arrived");
-}
-
 #[test]
 fn a_reset_needs_a_number_of_this_host_and_a_second() {
     let (mut sender, flow, _) = Sender::with_flow(AgentConfig::default());
@@ -234,41 +209,6 @@ fn a_reset_needs_a_number_of_this_host_and_a_second() {
 
 fn refuse(sender: &mut Sender, header: CmHeader) {
     sender.receive(at(200), RECEIVER, &CmMessage::Header(CmHeader { kind: CmKind::Reset, ..header }));
-}
-
-#[test]
-fn a_flow_that_closes_takes_only_its_own_refusal_with_it() {
-    let (mut sender, closed, _) = Sender::with_flow(AgentConfig::default());
-    let kept = sender.open(at(100), RECEIVER);
-    for flow in [closed, kept] {
-        let header = sender.send(at(100), flow);
-        refuse(&mut sender, header);
-    }
-    sender.close(at(200), closed);
-    assert_eq!([sender.agent.poll_refused(), sender.agent.poll_refused()], [Some(kept), None]);
-}
-
-#[test]
-fn a_flow_that_closes_takes_only_its_own_change_with_it() {
-    let (mut sender, closed, _) = Sender::with_flow(AgentConfig::default());
-    let kept = sender.open(at(100), RECEIVER);
-    for flow in [closed, kept] {
-        sender.agent.use_own_socket(flow, Owner::default());
-    }
-    restart(&mut sender, kept);
-    sender.close(at(5000), closed);
-    let changed: BTreeSet<FlowId> = std::iter::from_fn(|| sender.agent.poll_changed()).collect();
-    assert_eq!(changed, BTreeSet::from([kept]));
-}
-
-#[test]
-fn the_next_flow_has_another_name() {
-    let (mut sender, flow, _) = Sender::with_flow(AgentConfig::default());
-    let name = sender.agent.name(flow);
-    sender.close(at(100), flow);
-    let next = sender.open(at(100), RECEIVER);
-    assert_eq!(next, flow, "its number at the manager is the same");
-    assert!(name.is_some() && sender.agent.name(next) != name);
 }
 
 #[test]
@@ -363,36 +303,6 @@ fn after_another_handshake_a_programs_numbers_begin_again() {
     let after = sender.agent.own_header(flow).unwrap();
     assert!(after.flow == before.flow && after.first != before.first && after.tag != before.tag);
     assert!(is_refused(&mut sender, after, 64) && !is_refused(&mut sender, after, 65));
-}
-
-#[test]
-fn packets_of_a_program_are_delivered_and_their_marks_reported() {
-    let syn = CmHeader { flow: 8, ..CmHeader::control(CmKind::Syn, 100) };
-    let header = OwnHeader::new(&syn, 1 << 31);
-    let data = CmHeader { kind: CmKind::Data, protocol: UDP, sequence: header.first, flow: header.flow };
-    let mut receiver = Sender::new(AgentConfig::default());
-    let unknown = receiver.agent.receive_own(at(0), 3, &data, header.tag, PAYLOAD, Ecn::NotEct);
-    assert_eq!(unknown, None, "of a sender without a handshake");
-    receiver.receive(at(0), 3, &CmMessage::Header(syn));
-    assert!(receiver.agent.poll_transmit().is_some());
-    let mut reports = |tag, ecn| {
-        let delivery = receiver.agent.receive_own(at(0), 3, &data, tag, PAYLOAD, ecn);
-        let reports = std::iter::from_fn(|| receiver.agent.poll_transmit()).count();
-        (delivery.map(|delivery| (delivery.protocol, delivery.flow)), reports)
-    };
-    assert_eq!(reports(header.tag, Ecn::Ect0), (Some((UDP, header.flow)), 0));
-    assert_eq!(reports(header.tag ^ 1, Ecn::Ce), (None, 0));
-    assert_eq!(reports(header.tag, Ecn::Ce), (Some((UDP, header.flow)), 1));
-}
-
-#[test]
-fn an_agent_acts_at_its_deadline() {
-    let mut sender = Sender::new(AgentConfig::default());
-    assert_eq!(sender.agent.deadline(), Time::MAX);
-    sender.open(at(0), RECEIVER);
-    assert_eq!(sender.agent.deadline(), Time::ZERO, "a SYN is due");
-    assert_eq!((sender.sent(at(0)).len(), sender.agent.deadline()), (1, at(1000)));
-    assert_eq!((sender.sent(at(999)).len(), sender.sent(at(1000)).len()), (0, 1));
 }
 
 fn syn_from(agent: &mut Sender, from: u32) {

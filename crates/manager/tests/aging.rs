@@ -1,7 +1,7 @@
 //! Aging: what becomes of a rate while no feedback arrives.
 
 use rampmeter_control::cm::Cm;
-use rampmeter_manager::{HalfLife, LossMode, Manager, Report, Sharing, Update};
+use rampmeter_manager::{HalfLife, LossMode, Manager, Report, Sharing};
 use rampmeter_units::{Duration, Rate};
 
 use crate::common::{HERE, PACKET, RTT, at, cm, lost, manager, open, received, send, window};
@@ -72,22 +72,6 @@ fn only_late_feedback_restarts_aging_at_the_next_probe() {
     }
 }
 
-/// Feedback has arrived at 100 ms.
-#[test]
-fn feedback_half_a_round_trip_ago_is_no_answer() {
-    let ages = |requested, overdue| {
-        let mut manager = manager();
-        let flow = open(&mut manager);
-        send(&mut manager, at(0), flow, 2);
-        manager.report(at(100), flow, &received(1));
-        let before = manager.query(at(overdue), flow).unwrap().rate;
-        manager.on_feedback_overdue(at(overdue), flow, at(requested));
-        manager.query(at(overdue), flow).unwrap().rate < before
-    };
-    assert_eq!([ages(100, 110), ages(99, 110)], [true, false]);
-    assert_eq!([ages(99, 150), ages(99, 149)], [true, false]);
-}
-
 /// A program reports that nothing arrives. RFC 6298 (5.5): each timeout doubles the time to the next packet. One round
 /// trip of 100 ms was measured, so the timeout is R + 4 R/2 = 300 ms.
 #[test]
@@ -111,23 +95,6 @@ fn reports_of_no_feedback_back_off_like_a_timer() {
     assert_eq!(rate(&manager, 1800), Rate::of(PACKET * 2, RTT));
     manager.report(at(2000), flow, &lost(0, LossMode::Persistent));
     assert_eq!(rate(&manager, 2000), Rate::of(PACKET, RTT), "the feedback ended the count of timeouts");
-}
-
-#[test]
-fn only_reports_that_nothing_arrives_count_as_a_timeout() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 4);
-    let persistent = |packets| Report { received: PACKET * packets, ..lost(0, LossMode::Persistent) };
-    manager.report(at(1000), flow, &lost(0, LossMode::Ecn));
-    manager.report(at(1100), flow, &persistent(1));
-    manager.report(at(1399), flow, &persistent(0));
-    manager.report(at(1400), flow, &lost(0, LossMode::Ecn));
-    let status = |manager: &Manager<Cm>| manager.query(at(1698), flow).unwrap();
-    manager.report(at(1698), flow, &persistent(0));
-    assert_eq!(status(&manager).rate, Rate::of(status(&manager).window, RTT), "300 ms after 1399 ms");
-    manager.report(at(1699), flow, &persistent(0));
-    assert!(status(&manager).rate < Rate::of(status(&manager).window, RTT));
 }
 
 #[test]
@@ -163,39 +130,4 @@ fn a_half_life_is_the_minimum_or_the_mean_round_trip() {
     manager.on_feedback_overdue(at(1500), flow, at(0));
     let rate = |ms| manager.query(at(ms), flow).unwrap().rate;
     assert_eq!((rate(2499), rate(2500)), (rate(1500), rate(1500).scale(0.5)), "the assumed round trip is a second");
-}
-
-#[test]
-fn an_update_without_a_delivery_does_not_end_aging() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 4);
-    let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
-    manager.on_feedback_overdue(at(100), flow, at(0));
-    manager.update(at(110), flow, &Update { lost: PACKET, ..Update::default() });
-    assert_eq!(rate(&manager, 110), Rate::of(PACKET * 2, RTT));
-    manager.update(at(120), flow, &Update { arrived_in_flight: PACKET, delivered: PACKET, ..Update::default() });
-    assert!(rate(&manager, 120) >= Rate::of(PACKET * 4, RTT));
-}
-
-#[test]
-fn all_late_feedback_of_one_response_counts_as_late() {
-    for (second, ages) in [(180, true), (181, false)] {
-        let mut manager = manager();
-        let (one, two) = (open(&mut manager), open(&mut manager));
-        for flow in [one, two] {
-            send(&mut manager, at(0), flow, 2);
-        }
-        manager.on_feedback_overdue(at(150), one, at(0));
-        let report = |sent_by| Report { sent_by: Some(at(sent_by)), ..received(1) };
-        manager.report(at(180), one, &report(0));
-        manager.report(at(second), two, &report(if second == 180 { 0 } else { 150 }));
-        let full = manager.query(at(185), one).unwrap().rate;
-        manager.on_feedback_overdue(at(185), one, at(60));
-        assert_eq!(
-            manager.query(at(185), one).unwrap().rate,
-            if ages { full.scale(0.5) } else { full },
-            "at {second} ms"
-        );
-    }
 }

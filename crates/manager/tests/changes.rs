@@ -1,10 +1,10 @@
 //! Changes of its share that a watching flow gets.
 
 use rampmeter_control::cm::Cm;
-use rampmeter_manager::{LossMode, MacroflowChoice, Manager, Share, Thresholds};
+use rampmeter_manager::{LossMode, Manager, Share, Thresholds};
 use rampmeter_units::Rate;
 
-use crate::common::{PACKET, RTT, at, cm, lost, manager, open, received, send};
+use crate::common::{PACKET, RTT, at, lost, manager, open, received, send};
 
 #[test]
 fn a_watching_flow_gets_changes_of_its_share() {
@@ -31,23 +31,6 @@ fn a_watching_flow_gets_changes_of_its_share() {
 }
 
 #[test]
-fn a_watching_flow_gets_each_halving_of_its_share() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 4);
-    manager.watch(at(0), flow, Thresholds::default());
-    let full = Rate::of(PACKET * 4, RTT);
-    manager.on_feedback_overdue(at(100), flow, at(0));
-    let mut shares = vec![(100, manager.poll_change().unwrap().share)];
-    for _ in 0..2 {
-        let now = manager.deadline();
-        manager.on_deadline(now);
-        shares.extend(manager.poll_change().map(|change| (now.as_nanos() / 1_000_000, change.share)));
-    }
-    assert_eq!(shares, [(100, full.scale(0.5)), (200, full.scale(0.25)), (300, full.scale(0.125))]);
-}
-
-#[test]
 fn changes_are_reported_twice_a_round_trip_at_most() {
     let mut manager = manager();
     let flow = open(&mut manager);
@@ -62,34 +45,4 @@ fn changes_are_reported_twice_a_round_trip_at_most() {
     assert_eq!(report(&mut manager, 110), None);
     assert_eq!(report(&mut manager, 149), None);
     assert_eq!(report(&mut manager, 150), Some(Rate::of(PACKET * 9, RTT)));
-}
-
-#[test]
-fn a_watching_flow_is_notified_in_its_next_macroflow_too() {
-    let mut manager = manager();
-    let (stays, moves) = (open(&mut manager), open(&mut manager));
-    manager.watch(at(0), moves, Thresholds::default());
-    manager.set_macroflow(at(0), moves, MacroflowChoice::New, cm).unwrap();
-    while manager.poll_change().is_some() {}
-    for flow in [stays, moves] {
-        send(&mut manager, at(100), flow, 4);
-        manager.report(at(200), flow, &received(4));
-    }
-    let change = manager.poll_change().unwrap();
-    assert_eq!((change.flow, change.share), (moves, Rate::of(PACKET * 8, RTT)));
-    assert_eq!(manager.poll_change(), None);
-}
-
-#[test]
-fn a_closed_flow_takes_only_its_own_changes_with_it() {
-    let mut manager = manager();
-    let (closed, kept) = (open(&mut manager), open(&mut manager));
-    for flow in [closed, kept] {
-        manager.watch(at(0), flow, Thresholds::default());
-        send(&mut manager, at(0), flow, 2);
-    }
-    manager.on_feedback_overdue(at(100), kept, at(0));
-    manager.close(at(100), closed);
-    assert_eq!(manager.poll_change().map(|change| change.flow), Some(kept));
-    assert_eq!(manager.poll_change(), None);
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use rampmeter_control::Algorithm;
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Algorithm, Arrival, LossKind};
 use rampmeter_manager::{
     Destination, FlowId, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager, Report, Scheduling, Sharing,
-    Update, UpdateLoss,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1250);
@@ -67,45 +66,6 @@ fn in_flight(manager: &Manager<NewReno>, flow: FlowId) -> Bytes {
 }
 
 #[test]
-fn bytes_in_flight_stay_with_the_macroflow_that_sent_them() {
-    let mut manager = shared();
-    let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));
-    assert_eq!(send(&mut manager, START, moves), 10, "the initial window");
-    put(&mut manager, START, moves, MacroflowChoice::New).unwrap();
-    assert_eq!((in_flight(&manager, stays), in_flight(&manager, moves)), (PACKET * 10, Bytes::ZERO));
-    assert_eq!(manager.in_flight(moves), PACKET * 10);
-    manager.request(START, stays, false);
-    assert_eq!(manager.grant(START).map(|grant| grant.flow), Some(moves), "the old window is still full");
-    manager.notify(START, moves, PACKET);
-    assert_eq!(in_flight(&manager, moves), PACKET);
-    manager.report(START + RTT, moves, &received(10));
-    assert_eq!((in_flight(&manager, stays), in_flight(&manager, moves)), (Bytes::ZERO, PACKET));
-    manager.close(START + RTT, moves);
-    assert_eq!(in_flight(&manager, stays), Bytes::ZERO);
-}
-
-#[test]
-fn a_grant_returned_late_leaves_no_bytes_in_flight() {
-    let mut manager = shared();
-    let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));
-    let mut numbers = Vec::new();
-    for _ in 0..2 {
-        manager.request(START, moves, false);
-        numbers.push(manager.grant(START).unwrap().number);
-        manager.notify(START, moves, PACKET);
-    }
-    put(&mut manager, START, moves, MacroflowChoice::New).unwrap();
-    manager.request(START, moves, false);
-    manager.grant(START).unwrap();
-    manager.notify(START, moves, PACKET);
-    // One and a half packets are reported, then the second grant turns out not to have been used.
-    manager.report(START + RTT, moves, &Report { received: PACKET + PACKET / 2, ..received(0) });
-    manager.unsent(START + RTT, moves, numbers[1], PACKET);
-    let of_macroflows = in_flight(&manager, stays) + in_flight(&manager, moves);
-    assert_eq!((of_macroflows, manager.in_flight(moves)), (PACKET / 2, PACKET / 2));
-}
-
-#[test]
 fn feedback_concerns_the_macroflow_that_sent_the_packets() {
     let mut manager = shared();
     let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));
@@ -125,36 +85,6 @@ fn feedback_concerns_the_macroflow_that_sent_the_packets() {
     manager.report(now + RTT, moves, &lost(1));
     assert!(window(&manager, moves) < initial);
     assert_eq!(window(&manager, stays), before);
-}
-
-#[test]
-fn a_report_about_both_macroflows_is_divided_by_packet_numbers() {
-    let mut manager = shared();
-    let (stays, moves) = (open(&mut manager, HERE), open(&mut manager, HERE));
-    let sent = send(&mut manager, START, moves);
-    put(&mut manager, START, moves, MacroflowChoice::New).unwrap();
-    manager.request(START, moves, false);
-    let number = manager.grant(START).unwrap().number;
-    assert!(number >= sent, "numbers are not reused");
-    manager.notify(START, moves, PACKET);
-    let initial = window(&manager, moves);
-    let arrival = |number| Arrival { number, bytes: PACKET, sent_at: START, received_at: START, ecn: Ecn::NotEct };
-    let loss = UpdateLoss { kind: LossKind::Transient, number: sent - 1, recovering: false, repeated_timeout: false };
-    // The first packets and the one of the new macroflow arrive, the last one of the old macroflow does not.
-    let arrivals: Vec<Arrival> = (0..sent - 1).chain([number]).map(arrival).collect();
-    let update = Update {
-        arrived_in_flight: PACKET * sent,
-        delivered: PACKET * sent,
-        lost: PACKET,
-        arrivals: &arrivals,
-        loss: Some(loss),
-        flight_size: PACKET * (sent + 1),
-        ..Update::default()
-    };
-    manager.update(START + RTT, moves, &update);
-    assert_eq!((in_flight(&manager, stays), in_flight(&manager, moves)), (Bytes::ZERO, Bytes::ZERO));
-    assert!(window(&manager, stays) < initial);
-    assert!(window(&manager, moves) > initial);
 }
 
 #[test]

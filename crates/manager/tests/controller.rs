@@ -100,15 +100,6 @@ fn each_macroflow_hears_of_its_own_losses() {
 }
 
 #[test]
-fn a_loss_of_unknown_size_concerns_the_macroflow_of_its_packet() {
-    let [old, new] = divide(Update { arrivals: &arrivals(&[3]), loss: Some(loss(1)), ..update(1) });
-    assert_eq!(old, (vec![Call::Loss(Bytes::ZERO, 1), Call::Ack(acked(0, &[]))], 2));
-    assert_eq!(new, (vec![last(acked(1, &[3]))], 1));
-    let [old, new] = divide(Update { arrivals: &arrivals(&[3]), loss: Some(loss(2)), ..update(1) });
-    assert_eq!((old, new), ((vec![], 2), (vec![Call::Loss(Bytes::ZERO, 2), last(acked(1, &[3]))], 1)));
-}
-
-#[test]
 fn packets_that_are_not_in_flight_reach_their_macroflow() {
     let late = Update { arrived_in_flight: Bytes::ZERO, arrivals: &arrivals(&[0]), ..update(1) };
     assert_eq!(divide(late), [(vec![last(acked(1, &[0]))], 2), (vec![], 2)], "it had counted as lost");
@@ -159,25 +150,6 @@ fn a_mark_concerns_the_macroflow_of_the_bytes_in_flight() {
     let marked = Call::Ack(Acked { marks: Some(1), ..Acked::default() });
     assert_eq!(divide_report(2, mark), [(vec![], 2, RTT), (vec![marked.clone()], 2, BOTH)]);
     assert_eq!(divide_report(0, mark), [(vec![marked], 2, BOTH), (vec![], 0, RTT)]);
-}
-
-#[test]
-fn a_grant_returned_late_is_returned_to_its_macroflow() {
-    let (mut manager, stays, moves) = moved(1);
-    manager.unsent(at(1), moves, 1, PACKET);
-    assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 1]);
-    manager.unsent(at(1), moves, 2, PACKET);
-    assert_eq!([stays, moves].map(|flow| in_flight(&manager, flow)), [1, 0]);
-}
-
-#[test]
-fn discarded_bytes_are_those_that_were_sent_first() {
-    let (mut manager, stays, moves) = moved(2);
-    let mut discard = |packets| {
-        manager.discard_in_flight(at(1), moves, PACKET * packets);
-        [stays, moves].map(|flow| in_flight(&manager, flow))
-    };
-    assert_eq!((discard(1), discard(2)), ([1, 2], [0, 1]));
 }
 
 #[test]
@@ -319,19 +291,6 @@ fn a_retransmission_waits_for_its_departure() {
 }
 
 #[test]
-fn a_flow_that_closes_takes_only_its_retransmissions_with_it() {
-    let mut manager = manager();
-    let (closed, kept) = (open(&mut manager, Recorder::default()), open(&mut manager, Recorder::default()));
-    for flow in [closed, kept] {
-        manager.request(at(0), flow, true);
-    }
-    manager.close(at(0), closed);
-    assert_eq!(manager.grant(at(0)).map(|grant| grant.flow), Some(kept));
-    manager.notify(at(0), kept, PACKET);
-    assert_eq!(manager.grant(at(0)), None);
-}
-
-#[test]
 fn a_controller_is_called_at_its_deadline() {
     let mut manager = manager();
     let flow = open(&mut manager, Recorder { deadline: at(30), ..Recorder::default() });
@@ -354,19 +313,4 @@ fn a_deadline_that_stays_in_the_past_blocks_nothing() {
     manager.on_deadline(at(40));
     assert_eq!(calls(&manager, flow), [Call::Deadline(at(40))]);
     assert!(manager.deadline() > at(40));
-}
-
-#[test]
-fn discarded_bytes_can_be_in_flight_again() {
-    let mut manager = manager();
-    let flow = open(&mut manager, Recorder::default());
-    (0..3).for_each(|_| _ = send(&mut manager, at(0), flow));
-    calls(&manager, flow);
-    manager.discard_in_flight(at(10), flow, Bytes::ZERO);
-    assert_eq!(calls(&manager, flow), []);
-    manager.discard_in_flight(at(10), flow, PACKET * 2);
-    assert_eq!(calls(&manager, flow), [Call::Discarded]);
-    assert_eq!((manager.in_flight(flow), in_flight(&manager, flow)), (PACKET, 1));
-    manager.restore_in_flight(flow, PACKET);
-    assert_eq!((manager.in_flight(flow), in_flight(&manager, flow)), (PACKET * 2, 2));
 }

@@ -2,7 +2,7 @@
 
 use rampmeter_control::cm::Cm;
 use rampmeter_control::{Arrival, History};
-use rampmeter_manager::{Destination, LossMode, Manager, Report, Totals, Update};
+use rampmeter_manager::{LossMode, Manager, Report, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -36,17 +36,6 @@ fn reports_of_one_episode_halve_the_window_once() {
     assert_eq!(window(&manager, flow), 16, "packets that departures after the first reduction");
     manager.report(at(2000), flow, &lost(5, LossMode::Persistent));
     assert_eq!(window(&manager, flow), 1);
-}
-
-#[test]
-fn a_window_of_which_less_than_half_is_used_does_not_grow() {
-    for (used, grown) in [(1, 4), (2, 6)] {
-        let mut manager = manager();
-        let flow = open(&mut manager);
-        send(&mut manager, at(0), flow, used);
-        manager.report(at(100), flow, &received(used));
-        assert_eq!(window(&manager, flow), grown);
-    }
 }
 
 #[test]
@@ -94,18 +83,6 @@ fn a_macroflow_outlives_its_last_flow_by_a_timeout() {
 }
 
 #[test]
-fn abandoned_flows_are_closed() {
-    let mut manager = manager();
-    let (kept, abandoned) = (open(&mut manager), open(&mut manager));
-    send(&mut manager, at(9000), kept, 1);
-    assert_eq!(manager.expire(at(10_000), Duration::from_secs(5)), [abandoned]);
-    assert_eq!(manager.query(at(10_000), abandoned), None);
-    assert_eq!(manager.query(at(10_000), kept).unwrap().flows, 1);
-    assert_eq!(manager.expire(at(13_999), Duration::from_secs(5)), []);
-    assert_eq!(manager.expire(at(14_000), Duration::from_secs(5)), [kept]);
-}
-
-#[test]
 fn a_flow_may_send_before_its_path_was_measured() {
     let mut manager = manager();
     let flow = manager.open(Time::ZERO, HERE, cm);
@@ -130,17 +107,6 @@ fn packets_have_their_new_size_once_the_path_is_established() {
     manager.set_packet_size(at(0), flow, PACKET * 2);
     manager.request(at(0), flow, false);
     assert_eq!((manager.mtu(flow), manager.grant(at(0)).unwrap().bytes), (PACKET * 2, PACKET * 2));
-}
-
-#[test]
-fn unsent_bytes_leave_the_bytes_in_flight() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 4);
-    manager.discard_in_flight(at(0), flow, PACKET);
-    assert_eq!(manager.query(at(0), flow).unwrap().in_flight, PACKET * 3);
-    manager.discard_in_flight(at(0), flow, PACKET * 99);
-    assert_eq!(manager.query(at(0), flow).unwrap().in_flight, Bytes::ZERO);
 }
 
 #[test]
@@ -172,39 +138,6 @@ fn a_mark_reaches_the_controller_with_its_packet() {
 }
 
 #[test]
-fn a_combined_acknowledgement_grows_the_window_for_each_packet() {
-    let grown = |is_combined| {
-        let mut manager = manager();
-        let flow = open(&mut manager);
-        let packets = window(&manager, flow);
-        send(&mut manager, at(0), flow, packets);
-        let arrivals: Vec<_> =
-            (0..packets).map(|number| Arrival { number, bytes: PACKET, ..Arrival::default() }).collect();
-        let delivered = PACKET * packets;
-        let update =
-            Update { arrived_in_flight: delivered, delivered, arrivals: &arrivals, is_combined, ..Update::default() };
-        manager.update(at(100), flow, &update);
-        window(&manager, flow) - packets
-    };
-    assert_eq!((grown(true), grown(false)), (4, 1), "slow start from four packets");
-}
-
-#[test]
-fn a_path_counts_what_happened_to_its_packets() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 6);
-    let arrivals = [Ecn::Ect0, Ecn::Ce, Ecn::Ce].map(|ecn| Arrival { ecn, bytes: PACKET, ..Arrival::default() });
-    let delivered = PACKET * 3;
-    let update = Update { arrived_in_flight: delivered, delivered, arrivals: &arrivals, ..Update::default() };
-    manager.update(at(100), flow, &update);
-    manager.report(at(100), flow, &Report { lost: PACKET, mode: Some(LossMode::Transient), ..received(1) });
-    (0..2).for_each(|_| manager.report(at(110), flow, &lost(0, LossMode::Ecn)));
-    let expected = Totals { sent: PACKET * 6, delivered: PACKET * 4, lost: PACKET, marked: 4 };
-    assert_eq!(manager.path(at(110), flow).unwrap().totals, expected);
-}
-
-#[test]
 fn a_report_of_more_than_was_sent_counts_as_all_of_it() {
     let mut manager = manager();
     let flow = open(&mut manager);
@@ -214,19 +147,6 @@ fn a_report_of_more_than_was_sent_counts_as_all_of_it() {
     assert_eq!((status.in_flight, manager.in_flight(flow)), (Bytes::ZERO, Bytes::ZERO));
     send(&mut manager, at(100), flow, 1);
     assert_eq!(manager.in_flight(flow), PACKET);
-}
-
-/// Section 4.2.2: packets that had been reported lost were reordered.
-#[test]
-fn a_reduction_is_undone_where_the_packets_were_sent() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    send(&mut manager, at(0), flow, 8);
-    manager.report(at(100), flow, &received(4));
-    manager.report(at(110), flow, &lost(1, LossMode::Transient));
-    assert_eq!(window(&manager, flow), 4);
-    manager.undo(at(120), flow);
-    assert_eq!(window(&manager, flow), 8);
 }
 
 #[test]
@@ -242,18 +162,6 @@ fn a_round_trip_is_assumed_until_one_is_measured() {
     assert_eq!(manager.round_trip(flow), Some((second, second * 3)), "R + 4 R/2 of one second");
     manager.on_path(at(10_100), flow, PACKET, RTT, RouterFeedback::None);
     assert_eq!(manager.round_trip(flow), Some((RTT, RTT * 3)));
-}
-
-#[test]
-fn a_macroflow_ends_at_its_deadline() {
-    let mut manager = manager();
-    let flow = open(&mut manager);
-    let before = manager.macroflow_of(flow);
-    manager.close(at(0), flow);
-    assert_eq!(manager.deadline(), at(300), "a timeout after its last flow");
-    manager.on_deadline(at(300));
-    let other = manager.open(at(300), Destination(2), cm);
-    assert_eq!(manager.macroflow_of(other), before, "its place is free");
 }
 
 #[test]

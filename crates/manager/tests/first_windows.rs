@@ -1,39 +1,14 @@
 //! First windows: a macroflow starts with one for each active flow, as TCP connections do.
 
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
-use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
+use rampmeter_control::{Algorithm, Controller, LossKind};
+use rampmeter_manager::{FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
-const PACKET: Bytes = Bytes::new(1000);
-const RTT: Duration = Duration::from_millis(20);
+use crate::common::recorder::{Call, HERE, PACKET, RTT, Recorder, calls};
+
 const MIN_RTO: Duration = Duration::from_millis(200);
-
-/// A controller with a window of 100 packets, which records for how many flows it has first windows.
-#[derive(Debug, Default)]
-struct Recorder(Vec<usize>);
-
-impl Controller for Recorder {
-    fn on_path(&mut self, _now: Time, _path: &Path) {}
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
-    fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
-    fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
-    fn on_notice(&mut self, _now: Time, notice: Notice) {
-        if let Notice::FirstWindows(flows) = notice {
-            self.0.push(flows);
-        }
-    }
-    fn window(&self) -> Bytes {
-        PACKET * 100
-    }
-    fn departure(&self) -> Departure {
-        Departure { at: Time::ZERO, bytes: PACKET, feedback: RouterFeedback::None }
-    }
-    fn rate(&self) -> Option<Rate> {
-        None
-    }
-}
 
 /// Flows of one macroflow over a path without a limit.
 struct Test<C> {
@@ -58,7 +33,7 @@ impl<C: Controller> Test<C> {
             ..Sharing::default()
         };
         let (mut manager, now) = (Manager::new(sharing), Time::ZERO);
-        let flows: Vec<_> = (0..flows).map(|_| manager.open(now, Destination(1), &make)).collect();
+        let flows: Vec<_> = (0..flows).map(|_| manager.open(now, HERE, &make)).collect();
         for &flow in &flows {
             manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None);
         }
@@ -144,12 +119,13 @@ fn after_an_idle_time_active_flows_have_first_windows_again() {
 #[test]
 fn more_active_flows_than_before_are_reported_once() {
     let reported = |loss| {
-        let mut test = Test::with(3, 4, Recorder::default);
+        let mut test = Test::with(3, 4, || Recorder { window: PACKET * 100, ..Recorder::default() });
         for active in [2, 2, 4] {
             test.send(active);
             test.arrive(loss);
         }
-        test.manager.controller(test.flows[0]).unwrap().0.clone()
+        let flows = |call| if let Call::FirstWindows(flows) = call { Some(flows) } else { None };
+        calls(&test.manager, test.flows[0]).into_iter().filter_map(flows).collect::<Vec<_>>()
     };
     assert_eq!(reported(false), [2, 3], "up to the maximum");
     assert_eq!(reported(true), [2], "not after a loss");

@@ -4,7 +4,6 @@
 mod agent;
 mod aging;
 mod careful_resume;
-mod careful_resume_calls;
 mod changes;
 mod choice;
 mod common;
@@ -14,4 +13,3 @@ mod first_windows;
 mod protocol;
 mod segregation;
 mod sharing;
-mod turns;

@@ -316,23 +316,6 @@ fn a_refused_flow_is_reported_and_others_continue() {
 }
 
 #[test]
-fn closing_a_flow_does_not_affect_the_next_with_its_number() {
-    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
-    network.receiver = None;
-    let other = network.open();
-    let closed = network.open();
-    network.sender.send(network.now, closed, 17, PAYLOAD, &mut network.manager);
-    network.sender.close(closed);
-    network.manager.close(network.now, closed);
-    let next = network.manager.open(network.now, Destination(1), || Cm::new(&Config::default(), Random::from_seed(1)));
-    assert_eq!(next, closed);
-    network.manager.notify(network.now, next, Bytes::new(500));
-    network.run(ms(5000), false);
-    assert_eq!(network.manager.in_flight(next), Bytes::new(500));
-    assert_eq!(network.manager.in_flight(other), Bytes::ZERO);
-}
-
-#[test]
 fn a_host_that_may_stall_has_a_longer_timeout() {
     let overdue_after = |timeout: Duration| {
         let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);

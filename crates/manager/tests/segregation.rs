@@ -115,24 +115,6 @@ fn spurious_losses_separate_no_flows() {
     assert_eq!(host.macroflow_sizes(), [2, 2]);
 }
 
-#[test]
-fn chance_separates_no_flows() {
-    let mut host = Host::new(4);
-    host.run(Duration::from_secs(120), &[0.02; 4]);
-    assert_eq!(host.macroflow_sizes(), [4; 4]);
-}
-
-#[test]
-fn a_flow_may_close_while_it_is_separate() {
-    let mut host = Host::new(2);
-    host.run(Duration::from_secs(10), &[0.001, 0.1]);
-    assert_eq!(host.macroflow_sizes(), [1, 1]);
-    let closed = host.flows.pop().unwrap();
-    host.manager.close(host.now, closed);
-    host.run(Duration::from_secs(20), &[0.001]);
-    assert_eq!(host.macroflow_sizes(), [1]);
-}
-
 /// Two flows of which one is treated worse, in separate macroflows.
 fn separated() -> Host {
     let mut host = Host::new(2);
@@ -169,12 +151,6 @@ fn a_flow_is_compared_when_it_has_thirty_packets() {
 }
 
 #[test]
-fn flows_are_separated_only_where_that_is_asked_for() {
-    let sharing = Sharing { grouping: Grouping::PerDestination, ..Sharing::default() };
-    assert_eq!(Host::with(sharing, 2).change(|_| [GOOD, BAD]), None);
-}
-
-#[test]
 fn each_separation_lasts_twice_as_long_as_the_one_before() {
     let mut host = Host::new(2);
     let mut lasts = || {
@@ -188,14 +164,6 @@ fn each_separation_lasts_twice_as_long_as_the_one_before() {
     assert_eq!(lasts(), Duration::from_secs(10));
     assert_eq!(lasts(), comparison(79), "20 s");
     assert_eq!(lasts(), comparison(157), "40 s");
-}
-
-#[test]
-fn thirty_packets_that_are_treated_alike_end_a_separation() {
-    let merge = |packets: usize| separated().change(|round| [GOOD, if round <= packets { (1, 0) } else { (0, 0) }]);
-    assert_eq!(merge(30), Some(625), "ten seconds");
-    assert_eq!(merge(29), None);
-    assert_eq!(separated().change(|_| [GOOD, BAD]), None, "they differ");
 }
 
 /// A macroflow of three flows is to be separated from one of them, at a rate of which it has a third.
@@ -213,17 +181,6 @@ fn a_separate_macroflow_starts_with_its_part_of_the_rate() {
 }
 
 #[test]
-fn the_last_flow_of_a_macroflow_is_not_separated() {
-    let mut host = Host::new(2);
-    (0..33).for_each(|_| host.feedback(&[GOOD, BAD]));
-    let (kept, closed) = (host.flows[1], host.flows[0]);
-    let before = host.manager.macroflow_of(kept);
-    host.manager.close(host.now, closed);
-    host.manager.segregate(host.now, cm);
-    assert_eq!(host.manager.macroflow_of(kept), before);
-}
-
-#[test]
 fn later_flows_join_the_macroflow_that_remains() {
     let mut host = separated();
     let closed = host.flows.remove(0);
@@ -231,20 +188,6 @@ fn later_flows_join_the_macroflow_that_remains() {
     host.run(Duration::from_secs(1), &[0.0]);
     let later = host.manager.open(host.now, Destination(1), cm);
     assert_eq!(host.manager.macroflow_of(later), host.manager.macroflow_of(host.flows[0]));
-}
-
-/// A macroflow is separated from one that was separated itself, and then ends.
-#[test]
-fn a_macroflow_may_return_to_the_origin_of_its_origin() {
-    let mut host = Host::new(4);
-    host.change(|_| [GOOD, GOOD, (10, 5), (10, 5)]).unwrap();
-    assert_eq!(host.macroflow_sizes(), [2, 2, 2, 2]);
-    host.change(|_| [GOOD, GOOD, (10, 1), (10, 8)]).unwrap();
-    assert_eq!(host.macroflow_sizes(), [2, 2, 1, 1]);
-    let closed = host.flows.remove(2);
-    host.manager.close(host.now, closed);
-    host.change(|_| [GOOD, GOOD, GOOD]).unwrap();
-    assert_eq!(host.macroflow_sizes(), [3, 3, 3]);
 }
 
 /// Ten packets of each flow every round trip; those of the second flow arrive `times` round trips later than the others,

@@ -72,28 +72,6 @@ fn unused_grants_are_available_to_others() {
     assert!(manager.query(Time::ZERO, flows[1]).unwrap().in_flight >= PACKET * 5);
 }
 
-#[test]
-fn a_flow_that_uses_half_of_its_grants_gets_twice_the_turns() {
-    let scheduling = Scheduling::RoundRobin;
-    let mut manager = Manager::new(Sharing { scheduling, ..by(Grouping::PerDestination) });
-    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
-    for flow in flows {
-        manager.request(Time::ZERO, flow, false);
-    }
-    let mut turns = [0_u32; 2];
-    for _ in 0..300 {
-        let Grant { flow, number, .. } = manager.grant(Time::ZERO).unwrap();
-        let which = usize::from(flow == flows[1]);
-        turns[which] += 1;
-        manager.notify(Time::ZERO, flow, PACKET);
-        let used = if which == 0 { PACKET / 2 } else { PACKET };
-        manager.unsent(Time::ZERO, flow, number, PACKET.saturating_sub(used));
-        manager.discard_in_flight(Time::ZERO, flow, used);
-        manager.request(Time::ZERO, flow, false);
-    }
-    assert!(turns[0].abs_diff(200) <= 2, "{turns:?}");
-}
-
 /// The turns of two flows after the first one was granted permission to send and did not use it. `meanwhile`, of this flow and a
 /// third one, happens before it says so.
 fn turns_after_an_unused_grant(meanwhile: impl Fn(&mut Manager<NewReno>, [FlowId; 2])) -> Vec<usize> {
@@ -137,6 +115,20 @@ fn flows_of_one_macroflow_take_turns_in_one_window() {
     let numbers: Vec<u64> = grants.iter().map(|g| g.number).collect();
     assert_eq!(numbers, (0..10).collect::<Vec<_>>(), "packets are numbered over the macroflow");
     assert_eq!(manager.query(Time::ZERO, flows[0]).unwrap().flows, 2);
+}
+
+#[test]
+fn a_turn_is_what_the_macroflow_sends_in_that_time() {
+    // Ten packets in 20 ms: three in 6 ms.
+    for (turn, expected) in [(0, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]), (6, [0, 0, 0, 1, 1, 1, 0, 0, 0, 1])] {
+        let turn = Duration::from_millis(turn);
+        let mut manager =
+            Manager::new(Sharing { turn, scheduling: Scheduling::RoundRobin, ..by(Grouping::PerDestination) });
+        let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+        let grants = send_all(&mut manager, Time::ZERO, &flows);
+        let turns = grants.iter().map(|grant| usize::from(grant.flow == flows[1]));
+        assert_eq!(turns.collect::<Vec<_>>(), expected, "{turn}");
+    }
 }
 
 #[test]
@@ -202,16 +194,6 @@ fn with_nothing_in_flight_one_packet_is_always_permitted() {
     let all_lost = Update { lost: PACKET * 10, loss: Some(loss), ..update(0) };
     manager.update(Time::ZERO + RTT, flow, &all_lost);
     assert_eq!(send_all(&mut manager, Time::ZERO + RTT, &[flow]).len(), 1);
-}
-
-#[test]
-fn closing_a_flow_returns_its_bytes_to_the_others() {
-    let mut manager = Manager::new(by(Grouping::PerDestination));
-    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
-    send_all(&mut manager, Time::ZERO, &flows);
-    manager.close(Time::ZERO, flows[0]);
-    assert_eq!(send_all(&mut manager, Time::ZERO, &flows[1..]).len(), 5);
-    assert_eq!(manager.query(Time::ZERO, flows[0]), None);
 }
 
 proptest! {
@@ -369,36 +351,6 @@ fn the_idle_time_of_a_path_is_known_if_flows_share_it() {
     assert_eq!(idle_for(by(Grouping::PerFlow)), [None, None]);
     let segregation = Sharing { segregation: true, ..by(Grouping::PerDestination) };
     assert_eq!(idle_for(segregation), [None, None], "other macroflows may use the path");
-}
-
-#[test]
-fn late_last_packets_and_unused_flows_do_not_count_as_use() {
-    let mut manager = Manager::new(by(Grouping::PerDestination));
-    visit(&mut manager, &[0, 1000, 600_000]);
-    assert_eq!(visit(&mut manager, &[605_000]), Some(Duration::from_secs(604)));
-    let unused = visit(&mut manager, &[610_000, 611_000, 612_000]);
-    assert_eq!(unused, Some(Duration::from_secs(609)), "the last one sent nothing");
-}
-
-/// The time of the last use of a path, in ms, after a flow has sent at these times.
-fn last_use(times: &[u64]) -> u64 {
-    let mut manager = Manager::new(by(Grouping::PerDestination));
-    visit(&mut manager, times);
-    at_second(900).since(Time::ZERO + visit(&mut manager, &[900_000]).unwrap()).as_nanos() / 1_000_000
-}
-
-#[test]
-fn packets_sent_for_a_round_trip_are_a_use_of_the_path() {
-    assert_eq!(last_use(&[0, 1000, 600_000, 600_020]), 600_020);
-    assert_eq!(last_use(&[0, 1000, 600_000, 600_019]), 1000);
-    assert_eq!(last_use(&[0, 10]), 10, "nothing was sent before");
-}
-
-/// After two measurements of 20 ms the timeout is 20 + 4 * 7.5 ms (RFC 6298), and the minimum 200 ms.
-#[test]
-fn a_use_of_the_path_ends_with_idle_time_longer_than_a_timeout() {
-    assert_eq!(last_use(&[0, 1000, 1200]), 1200);
-    assert_eq!(last_use(&[0, 1000, 1201]), 1000);
 }
 
 #[test]

@@ -188,20 +188,6 @@ pub fn set_min_timer_slack() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Gives the calling thread real-time priority (`SCHED_FIFO`), so that a busy machine does not delay its packets. Needs
-/// `CAP_SYS_NICE`. Not for rates whose packets are less than about 50 us apart: the thread spins through such short
-/// waits, and the kernel throttles a real-time thread that never sleeps (50 ms in each second).
-pub fn set_realtime_priority() -> io::Result<()> {
-    // SAFETY: a sched_param consists of integers, for which zero is a valid value; the kernel only reads it, during the
-    // call.
-    let result = unsafe {
-        let mut parameters: libc::sched_param = std::mem::zeroed();
-        parameters.sched_priority = 1;
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 fn monotonic() -> u64 {
     // The clock exists on every Linux.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));

@@ -30,6 +30,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rampmeter_session::{KeyPair, PublicKey};
 use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
@@ -147,9 +149,15 @@ pub fn create_key(path: &Path) -> Result<KeyPair, KeyError> {
             writeln!(file, "{}", *pair.secret_text())?;
             file.sync_all()
         })
-        .and_then(|()| fs::hard_link(&temporary, path));
-    let removed = fs::remove_file(&temporary);
-    written.and(removed).map_err(failed)?;
+        // Not by a link: another process that starts now would refuse a key with two names.
+        .and_then(|()| match renameat2(AT_FDCWD, &temporary, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
+            Err(Errno::EINVAL) => fs::hard_link(&temporary, path).and_then(|()| fs::remove_file(&temporary)), // NFS
+            renamed => Ok(renamed?),
+        });
+    if written.is_err() {
+        let _absent = fs::remove_file(&temporary);
+    }
+    written.map_err(failed)?;
     Ok(pair)
 }
 
@@ -269,6 +277,21 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "", "the secret key");
+    }
+
+    #[test]
+    fn processes_that_start_together_have_one_key() {
+        for _ in 0..50 {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("key");
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| read_or_create_key(&path).unwrap())).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(keys.iter().filter(|(_, is_new)| *is_new).count(), 1);
+            assert!(keys.iter().all(|(key, _)| key.public() == keys[0].0.public()));
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
+        }
     }
 
     #[test]

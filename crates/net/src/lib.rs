@@ -47,7 +47,7 @@ mod stream;
 mod tcp_info;
 
 pub use access::{Access, Comments};
-pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
+pub use clock::{Clock, WakeupLatency, set_min_timer_slack};
 pub use contact::{ContactError, KeyChanged, KeyOrigin, ServerAddress, Trust, Trusted};
 pub use controller_policy::{ControllerPolicy, MakeController, NotLent};
 pub use defaults::{DEFAULT_CONTROLLER, default_transport, fresh_seed, max_datagram, os_random};

@@ -77,6 +77,28 @@ impl FairRate {
     }
 }
 
+/// Tokens that come at a steady rate, up to a second's worth.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    rate: f64,
+    level: f64,
+    at: Time,
+}
+
+impl Budget {
+    pub(crate) fn new(rate: f64) -> Self {
+        Self { rate, level: rate, at: Time::ZERO }
+    }
+
+    pub(crate) fn take(&mut self, now: Time) -> bool {
+        self.level = (self.level + now.since(self.at).as_secs_f64() * self.rate).min(self.rate);
+        self.at = self.at.max(now);
+        let has_one = self.level >= 1.0;
+        self.level -= f64::from(u8::from(has_one));
+        has_one
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;

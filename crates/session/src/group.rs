@@ -17,9 +17,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::datagram::{FINISH, SEALED};
-use crate::fair_rate::FairRate;
+use crate::fair_rate::{Budget, FairRate};
 use crate::session::SessionId;
-use crate::sessions::{Budget, HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND, RESETS_A_SECOND};
+use crate::sessions::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND, REFUSALS_A_SECOND, RESETS_A_SECOND};
 use crate::shares::Used;
 
 /// The first bytes of the datagrams that begin with the id of their receiver's session.
@@ -42,6 +42,7 @@ pub fn owner(datagram: &[u8], members: usize) -> Option<usize> {
 pub(crate) struct Shared {
     pub(crate) hellos: FairRate,
     pub(crate) hellos_with_cookie: FairRate,
+    pub(crate) refusals: FairRate,
     pub(crate) resets: Budget,
     /// The places of sessions that other hosts have opened, by address.
     pub(crate) addresses: Used,
@@ -84,6 +85,7 @@ impl Member {
         Arc::new(Mutex::new(Shared {
             hellos: FairRate::new(HELLOS_A_SECOND),
             hellos_with_cookie: FairRate::new(HELLOS_WITH_COOKIE_A_SECOND),
+            refusals: FairRate::new(REFUSALS_A_SECOND),
             resets: Budget::new(RESETS_A_SECOND),
             addresses: Used::default(),
             keys: Used::default(),

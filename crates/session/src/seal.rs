@@ -183,6 +183,11 @@ impl Opener {
         self.renewed.is_some()
     }
 
+    /// Opens no more packets of the key before the current one.
+    pub(crate) fn discard_previous(&mut self) {
+        self.keys[0] = None;
+    }
+
     /// Decrypts a packet that has not arrived before; `None` if it is not authentic, or not new.
     pub(crate) fn open<'a>(&mut self, number: u64, header: &[u8], sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
         if !self.window.is_new(number) {
@@ -271,7 +276,8 @@ mod tests {
     fn a_key_of_another_handshake_replaces_the_next_one() {
         for suite in SUITES {
             let (mut sealer, mut opener) = pair(suite);
-            let (early, late) = (seal(&mut sealer, b""), seal(&mut sealer, b""));
+            sealer.next = PACKETS_A_KEY - 3;
+            let [early, late, held] = [(); 3].map(|()| seal(&mut sealer, b""));
             assert!(opener.open(early.0, b"", &mut early.1.clone()).is_some());
             opener.renew(Key::new(suite, &[9; KEY]));
             assert!(opener.open(late.0, b"", &mut late.1.clone()).is_some(), "a packet of the key before");
@@ -279,6 +285,8 @@ mod tests {
             let (number, sealed) = seal(&mut sealer, b"");
             assert_eq!(number, PACKETS_A_KEY);
             assert!(opener.open(number, b"", &mut sealed.clone()).is_some() && !opener.is_renewing());
+            opener.discard_previous();
+            assert!(opener.open(held.0, b"", &mut held.1.clone()).is_none());
             sealer.next = 2 * PACKETS_A_KEY - 1;
             for _ in 0..2 {
                 let (number, sealed) = seal(&mut sealer, b"");

@@ -121,7 +121,7 @@ impl Session {
             hello_keys: VecDeque::new(),
             charged_key: None,
             last_received: now,
-            renewal: Renewals { keyed_at: now, asked: None, answered: None },
+            renewal: Renewals::new(now),
             candidate: None,
         }
     }

@@ -320,6 +320,18 @@ async fn a_client_that_is_gone_delays_no_other_of_its_address() {
 }
 
 #[tokio::test]
+async fn a_server_says_that_it_ends_more_than_once() {
+    let mut server = server(|_| {});
+    let relay = Relay::start(server.address(), RelayMode::Forward);
+    let url = format!("{}?key={}", relay.address, server.key());
+    let client = Client::connect(&url, ClientOptions::default()).await.unwrap();
+    let _streams = open(&client, &mut server).await;
+    relay.set(RelayMode::DropThree);
+    server.close().await;
+    timeout(SECONDS, client.session().ended()).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_end_of_a_server_ends_its_sessions() {
     let (mut server, mut client) = pair().await;
     let (mut ours, _theirs) = open(&client, &mut server).await;

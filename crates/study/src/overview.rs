@@ -91,17 +91,6 @@ router = { kind = "drop-tail" }
     }
 
     #[test]
-    fn late_frames_of_media_are_shown() {
-        let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", TEXT).unwrap());
-        let frames = [("late_share", 0.125), ("frame_delay_p50_mean_s", 0.029), ("frame_delay_p99_mean_s", 2.081)];
-        let flows = Row::from(frames.map(|(name, value)| (name, Value::Number(value))));
-        let run = Summary { point: scenario.points()[0].clone(), flows, ..Summary::default() };
-        let (head, rows) = overview(&schema, &scenario, &[&run]);
-        assert_eq!(head, ["seed", "late %", "frame p50 ms", "frame p99 ms"]);
-        assert_eq!(rows, [["1", "12.5", "29", "2081"]]);
-    }
-
-    #[test]
     fn headings_have_the_name_of_the_link_if_there_are_several() {
         let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", TEXT).unwrap());
         let head = |links: &[&str]| {

@@ -215,19 +215,6 @@ fn a_record_keeps_other_results_and_drops_those_without_a_claim() {
 }
 
 #[test]
-fn a_changed_expectation_is_recorded_without_new_runs() {
-    let (_directory, file) = directory(GOOD);
-    let path = Records::path(&file);
-    let before = record(&file, &Made::default()).claims["twice"].clone();
-    fs::write(&file, GOOD.replacen("1.9, 2.0", "1.5, 1.6", 1)).unwrap();
-    let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
-    let after = &Records::update(&path, &claims, &[]).unwrap().claims["twice"];
-    assert_eq!((before.holds, after.holds), (true, false));
-    assert_eq!(after.expect, before.expect.replace("1.9 to 2", "1.5 to 1.6"));
-    assert_eq!((after.values.len(), &after.digest), (before.values.len(), &before.digest));
-}
-
-#[test]
 fn every_mistake_names_its_line_and_the_remedy() {
     for (find, replace, line, advice) in [
         ("id = \"twice\"", "ident = \"twice\"", 3, "unknown field `ident`"),

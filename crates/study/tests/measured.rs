@@ -298,23 +298,6 @@ fn is_within(value: f64, text: &str, figures: &[Figure<'_>]) -> bool {
 }
 
 #[test]
-fn a_figure_is_tied_to_the_text_before_its_comment() {
-    let page = "In Figure 2. The share is\n0.5 to 0.9<!-- measured: cm a -->, 0.7 before<!-- measured: cm b -->.\n\n\
-                | n | x | y |\n|---|---|---|\n| 7 | 0.5 | 61.5% |\n| 8 | 0.6 | p99 |\n\n<!-- measured: cm c | x -->\n";
-    let ties = ties(page);
-    let numbers = |tie: &Tie<'_>| {
-        let figures = tie.texts.iter().flat_map(|(_, text)| figures(text));
-        figures.map(|figure| figure.text.to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(ties.iter().map(numbers).collect::<Vec<_>>(), [vec!["0.5", "0.9"], vec!["0.7"], vec!["0.5", "0.6"]]);
-    assert_eq!(ties.iter().map(|tie| tie.line).collect::<Vec<_>>(), [2, 2, 9]);
-    let whole = page.replace(" | x -->", " -->");
-    assert_eq!(numbers(&self::ties(&whole)[2]), ["0.5", "61.5", "0.6"]);
-    assert_eq!(ties[2].names, ["cm", "c"]);
-    assert_eq!(ties[2].texts.iter().map(|(row, _)| *row).collect::<Vec<_>>(), ["7", "8"]);
-}
-
-#[test]
 fn a_figure_in_a_table_is_one_of_its_rows_point() {
     let at = |capacity: &str, value| {
         let at = [("capacity".to_owned(), Value::from(capacity))].into_iter().collect();
@@ -332,17 +315,4 @@ fn a_figure_in_a_table_is_one_of_its_rows_point() {
     ] {
         assert_eq!(recorded(&record, row), numbers, "{row}");
     }
-}
-
-#[test]
-fn a_figure_has_the_digits_that_it_shows() {
-    let is = |text: &str, value: f64| figures(text).iter().all(|figure| figure.is(value));
-    assert!(is("0.29", 0.2857) && is("29%", 0.2857) && is("148", 148.2) && is("62 kb/s", 61_700.0));
-    assert!(!is("0.28", 0.2857) && !is("28%", 0.2857) && !is("149", 148.2) && !is("0.290", 0.2857));
-    let states = |text: &str, value: f64| figures(text).iter().any(|figure| figure.states(value));
-    assert!(states("90% at 1 Mb/s", 0.8998) && states("0.90 at 1 Mb/s", 0.8998) && states("36 packets", 36.0));
-    assert!(!states("at 1 Mb/s", 0.8998) && !states("1/3 at 40 ms", 0.8244) && !states("1 of 90 runs, 5%", 0.8998));
-    let within = |text: &str, value: f64| is_within(value, text, &figures(text));
-    assert!(within("0.96 to 0.99", 0.985) && within("at most 1.003", 1.0031) && within("96% to 99%", 0.985));
-    assert!(!within("0.96 to 0.99", 0.95) && !within("at most 1.003", 1.004) && !within("96% to 99%", 0.95));
 }

@@ -20,6 +20,8 @@ pub enum RelayMode {
     SendDamagedCopy = 3,
     /// Holds each packet back for [`RELAY_DELAY`], both ways.
     Delay = 4,
+    /// Drops the next three packets, both ways.
+    DropThree = 5,
 }
 
 pub const RELAY_DELAY: Duration = Duration::from_millis(30);
@@ -131,12 +133,16 @@ fn pump(stop: &AtomicBool, mode: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>
                 send(&bytes);
             }
         });
-        let mut count = 0usize;
+        let (mut count, mut dropped) = (0usize, 0);
         while !stop.load(Ordering::Relaxed) {
             let Some(mut bytes) = receive() else { continue };
             count += 1;
             match mode.load(Ordering::Relaxed) {
                 mode if mode == RelayMode::Drop as u8 => continue,
+                mode if mode == RelayMode::DropThree as u8 && dropped < 3 => {
+                    dropped += 1;
+                    continue;
+                }
                 mode if mode == RelayMode::Alter as u8 && count % 10 == 0 => *bytes.last_mut().unwrap() ^= 1,
                 mode if mode == RelayMode::SendDamagedCopy as u8 => {
                     let mut damaged = bytes.clone();

@@ -162,17 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_never_opens_counts_as_a_limit() {
-        let mut meter = LimitMeter::default();
-        meter.update(at(1), Waits::Network);
-        meter.on_departure(at(2));
-        meter.update(at(2), Waits::ReceiveWindow);
-        meter.update(at(17), Waits::ReceiveWindow); // the peer has answered a probe
-        let limits = meter.limits();
-        assert_eq!((limits.busy, limits.receive_window), (Duration::from_secs(16), Duration::from_secs(15)));
-    }
-
-    #[test]
     fn timeouts_count_from_the_last_departure_or_delivery() {
         let mut meter = LimitMeter::default();
         meter.on_departure(at(1));

@@ -134,24 +134,4 @@ mod tests {
         let times: Vec<u64> = run(&mut resets).into_iter().map(|(time, _)| time).collect();
         assert_eq!(times, [0, 200, 600, 1400, 3000, 6200, 12600]);
     }
-
-    #[test]
-    fn the_latest_resets_are_kept() {
-        let mut resets = Resets::new();
-        (0..300).for_each(|number| resets.send(Time::ZERO, reset(number)));
-        let sent = run(&mut resets);
-        assert_eq!(sent.len(), 300 + 6 * MAX_KEPT);
-        assert!(sent[300..].iter().all(|(_, number)| *number >= 44));
-    }
-
-    #[test]
-    fn a_peer_that_still_sends_gets_its_reset_again() {
-        let mut resets = Resets::new();
-        resets.send(Time::ZERO, reset(1));
-        run(&mut resets);
-        for (from, number, count) in [(5, 1, 1), (5, 2, 0), (6, 1, 0)] {
-            resets.repeat(from, number);
-            assert_eq!(std::iter::from_fn(|| resets.poll()).count(), count, "{from} {number}");
-        }
-    }
 }

@@ -63,27 +63,6 @@ fn packets_of_all_controllers_use_the_size() {
     }
 }
 
-#[test]
-fn a_transfer_survives_a_path_that_becomes_smaller() {
-    for controller in ["newreno", "cubic", "pcp"] {
-        let (mut pair, last) = pair(controller, MAX, MAX);
-        pair.bottleneck = Some((Rate::from_bps(20_000_000), Duration::from_millis(50)));
-        let data = pattern(10_000_000, 1);
-        pair.send(0, &data);
-        pair.run(Duration::from_secs(1));
-        assert_eq!(last.get(), MAX);
-        pair.mtu = 1400;
-        let since = pair.now;
-        pair.run(Duration::from_secs(3));
-        let found = last.get(); // that of the last packet of all is what is left of the data
-        finish(&mut pair, &data);
-        assert!((1385..=1400).contains(&found), "{controller}: {found}");
-        // 7.5 MB take three seconds; two timeouts, 0.2 and 0.4 s, show the black hole.
-        let took = pair.ends[0].closed.unwrap().1.delivered_at.unwrap().since(since);
-        assert!(took < Duration::from_secs(15), "{controller}: {took}");
-    }
-}
-
 /// A probe that is lost is not congestion.
 #[test]
 fn lost_probes_change_nothing() {

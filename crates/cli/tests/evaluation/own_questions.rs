@@ -122,29 +122,6 @@ fn the_command_on_the_page_computes_the_value_again() {
 }
 
 #[test]
-fn a_bound_has_the_unit_of_the_values() {
-    let workspace = Workspace::asking("evaluation_units");
-    change(&workspace, "questions.toml", "flows.fct_mean_s", "links.bottleneck.drop_rate");
-    change(&workspace, "questions.toml", "at_most = 1", "at_most = 0.03");
-    let output = workspace.rampmeter(&EVALUATE);
-    let report = text(&output.stdout);
-    let row = report.lines().find(|line| line.contains("completion")).unwrap();
-    assert!(row.contains("at most 3%") && row.contains("0%"), "{report}");
-}
-
-#[test]
-fn an_evaluation_is_identical_with_one_thread_and_with_two() {
-    let workspace = Workspace::asking("evaluation_threads");
-    let results = ["1", "2"].map(|jobs| {
-        let output = workspace.rampmeter(&[&EVALUATE[..], &["--jobs", jobs, "--out", jobs]].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let read = |file: &str| fs::read(workspace.0.join(jobs).join(file)).unwrap();
-        (read("evaluation.json"), read("index.html"))
-    });
-    assert!(results[0] == results[1]);
-}
-
-#[test]
 fn a_wrong_baseline_is_refused_before_any_run() {
     let workspace = Workspace::asking("evaluation_baseline");
     let baseline = workspace.rampmeter(&[&EVALUATE[..], &["--out", "before"]].concat());

@@ -158,21 +158,6 @@ fn calls_that_find_no_room_change_nothing() {
 }
 
 #[test]
-fn a_slot_is_free_when_the_daemon_has_the_close() {
-    let (client, flows, mut daemon) = connected(1);
-    let (flow, closing) = (flows[0], client.clone());
-    fill(&client, flow);
-    let closing = spawn(move || closing.close(flow));
-    sleep(Span::from_millis(5));
-    assert_eq!(client.mtu(flow), Ok(1472), "not yet");
-    assert!(daemon.take().is_some());
-    closing.join().unwrap().unwrap();
-    assert_eq!(client.mtu(flow), Err(Error::Closed));
-    let rest: Vec<_> = std::iter::from_fn(|| daemon.take()).collect();
-    assert_eq!(rest.last(), Some(&(flow.0, Command::Close, vec![])));
-}
-
-#[test]
 fn unread_events_stay_few_and_contain_the_latest_state() {
     let (client, flows, mut daemon) = connected(40);
     let at = |n: u64| PathState { rate: Rate::from_bps(n), srtt: Duration::from_millis(1) };
@@ -194,26 +179,6 @@ fn unread_events_stay_few_and_contain_the_latest_state() {
 }
 
 #[test]
-fn an_id_is_returned_before_the_daemon_gets_it() {
-    let (client, _, mut daemon) = connected(0);
-    let (named, ids) = std::sync::mpsc::channel();
-    let opening = spawn(move || {
-        client.open_with(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
-            sleep(Span::from_millis(20));
-            named.send(id).unwrap();
-        })
-    });
-    let id = loop {
-        if let Some((id, ..)) = daemon.take() {
-            break id;
-        }
-    };
-    assert_eq!(ids.try_recv(), Ok(Id(id)));
-    daemon.send(id, Notice::Opened { mtu: 1472, state: PathState::default() });
-    assert_eq!(opening.join().unwrap(), Ok(Id(id)));
-}
-
-#[test]
 fn reading_a_header_wakes_the_thread_that_waits_for_events() {
     let (client, flows, mut daemon) = connected(1);
     let flow = flows[0];
@@ -230,13 +195,4 @@ fn reading_a_header_wakes_the_thread_that_waits_for_events() {
     client.header(flow, 100).unwrap();
     assert_eq!(waiting.join().unwrap(), Ok(Some((flow, Event::Send { bytes: 1472 }))));
     assert!(start.elapsed() < Span::from_millis(500), "{:?}, not after the safeguard of a second", start.elapsed());
-}
-
-#[test]
-fn a_packet_without_data_gets_no_header() {
-    let (client, flows, mut daemon) = connected(1);
-    client.lock().unwrap().flows.get(flows[0].0).unwrap().own_socket.get_or_insert_default();
-    assert_eq!(client.header(flows[0], 0), Err(Error::Invalid));
-    assert!(client.header(flows[0], 1).is_ok());
-    assert!(daemon.take().is_none());
 }

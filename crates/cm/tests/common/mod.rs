@@ -56,10 +56,6 @@ impl Running {
         self.begin(|path, stop| options(path, limits, stop));
     }
 
-    pub(crate) fn start_communicating(&mut self, protocol: &Protocol) {
-        self.begin(|path, stop| communicating(path, protocol, stop));
-    }
-
     fn begin(&mut self, options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) {
         self.stop = Arc::default();
         let mut daemon = Daemon::bind(options(&self.path(), &self.stop)).unwrap();

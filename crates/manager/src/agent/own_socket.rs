@@ -177,15 +177,12 @@ mod tests {
 
     use rampmeter_control::Algorithm;
     use rampmeter_control::cm::{Cm, Config};
-    use rampmeter_units::{Duration, Random};
+    use rampmeter_units::Random;
     use rampmeter_wire::{CmKind, CmMessage, Count};
 
     use super::*;
     use crate::destinations::Destination;
     use crate::{AgentConfig, Manager, Sharing};
-
-    /// Four fifths of all names: those of one owner.
-    const MAX_OF_ONE: usize = 204;
 
     #[test]
     fn tags_and_first_numbers_differ_by_secret_and_flow() {
@@ -268,19 +265,6 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_number_of_flows_has_headers() {
-        let (mut agent, mut manager, flows) = agent_with_flows(MAX_OF_ONE + 1);
-        handshake(&mut agent, &mut manager);
-        let has_header = |agent: &Agent<u8>, flow: &FlowId| agent.own_header(*flow).is_some();
-        assert!(flows[..MAX_OF_ONE].iter().all(|flow| has_header(&agent, flow)));
-        assert!(!has_header(&agent, &flows[MAX_OF_ONE]));
-        while agent.poll_changed().is_some() {}
-        agent.close(flows[0]);
-        assert!(has_header(&agent, &flows[MAX_OF_ONE]), "in place of the closed one");
-        assert_eq!((agent.poll_changed(), agent.poll_changed()), (Some(flows[MAX_OF_ONE]), None));
-    }
-
-    #[test]
     fn names_begin_again_with_another_secret() {
         let (mut agent, mut manager, mut flows) = agent_with_flows(2);
         let first = handshake(&mut agent, &mut manager);
@@ -294,48 +278,5 @@ mod tests {
         let after = flows.iter().map(|flow| agent.own_header(*flow).unwrap()).collect::<Vec<_>>();
         assert!(before.iter().zip(&after).all(|(old, new)| old.flow == new.flow && old.tag != new.tag));
         assert_eq!(after.iter().map(|header| header.flow).collect::<BTreeSet<_>>().len(), 3);
-    }
-
-    #[test]
-    fn flows_that_wait_get_names_after_the_last_one_was_used() {
-        let (mut agent, mut manager, flows) = agent_with_flows(MAX_OF_ONE + 2);
-        handshake(&mut agent, &mut manager);
-        agent.peers[0].prober.probes.own_names.use_up();
-        agent.close(flows[0]); // the first of the two gets the last name
-        agent.close(flows[1]);
-        assert_eq!(agent.deadline(), Time::ZERO, "at once");
-        handshake(&mut agent, &mut manager);
-        let names = flows[2..].iter().map(|flow| agent.own_header(*flow).unwrap().flow);
-        assert_eq!(names.collect::<BTreeSet<_>>().len(), MAX_OF_ONE);
-    }
-
-    #[test]
-    fn opening_flows_does_not_change_the_mean_round_trip() {
-        let (mut agent, mut manager, _) = agent_with_flows(1);
-        handshake(&mut agent, &mut manager);
-        for rtt in [150, 400].repeat(50) {
-            agent.peers[0].prober.on_rtt(Duration::from_millis(rtt));
-        }
-        let before = agent.peers[0].prober.round_trip();
-        for _ in 0..30 {
-            let flow = open(&mut agent, &mut manager, Time::ZERO);
-            agent.close(flow);
-            manager.close(Time::ZERO, flow);
-        }
-        assert_eq!(agent.peers[0].prober.round_trip(), before);
-    }
-
-    #[test]
-    fn a_flow_after_idle_time_needs_no_other_handshake() {
-        let (mut agent, mut manager, flows) = agent_with_flows(1);
-        handshake(&mut agent, &mut manager);
-        let tag = agent.own_header(flows[0]).map(|header| header.tag);
-        agent.sent_by_program(Time::ZERO, flows[0], 1000, tag).unwrap();
-        agent.close(flows[0]);
-        manager.close(Time::ZERO, flows[0]);
-        let later = Time::ZERO + Duration::from_secs(60);
-        let flow = open(&mut agent, &mut manager, later);
-        agent.on_deadline(later, &mut manager);
-        assert!(agent.own_header(flow).is_some(), "{:?}", agent.poll_transmit());
     }
 }

@@ -81,18 +81,6 @@ fn the_second_window_is_half_of_the_saved_one() {
 }
 
 #[test]
-fn it_ends_with_the_packet_that_fills_the_window() {
-    let mut flow = Flow::unvalidated();
-    for sent in 1..=80 {
-        assert!(flow.resume.is_unvalidated() && flow.send_one(), "{sent}");
-    }
-    assert!(!flow.resume.is_unvalidated());
-    let mut flow = Flow::unvalidated();
-    flow.state.in_flight = PACKET * 100;
-    assert!(!flow.resume.on_window_full(flow.now, &flow.state) && !flow.resume.is_unvalidated());
-}
-
-#[test]
 fn it_ends_after_a_round_trip() {
     let nanosecond = Duration::from_nanos(1);
     let mut flow = Flow::unvalidated();
@@ -118,17 +106,6 @@ fn it_is_paced_over_a_round_trip() {
 }
 
 #[test]
-fn a_late_host_catches_up_with_a_first_window() {
-    let mut flow = Flow::unvalidated();
-    flow.now += RTT / 2;
-    let at_once = (1..100).find(|_| {
-        flow.resume.on_sent(flow.now, PACKET, &flow.state);
-        flow.resume.departure(Time::ZERO) > flow.now
-    });
-    assert_eq!(at_once, Some(11), "ten of the fifty that are late, and the one that is due");
-}
-
-#[test]
 fn packets_that_arrive_validate_and_enlarge_the_window() {
     let mut flow = Flow::confirmed(SAVED, RTT);
     flow.send();
@@ -139,21 +116,6 @@ fn packets_that_arrive_validate_and_enlarge_the_window() {
     flow.now += RTT;
     flow.deliver(100);
     assert_eq!(flow.window(), flow.state.window, "the controller has caught up");
-}
-
-#[test]
-fn the_validated_window_stays_for_a_round_trip() {
-    let settling = |window: u64, millis: u64| {
-        let mut flow = Flow::confirmed(SAVED, RTT);
-        flow.send();
-        flow.deliver(100);
-        flow.now += Duration::from_millis(millis);
-        (flow.state.window, flow.state.in_flight) = (PACKET * window, PACKET);
-        flow.deliver(1);
-        flow.resume.phase != Phase::Normal
-    };
-    assert!(settling(120, 100) && !settling(120, 101));
-    assert!(settling(198, 50) && !settling(199, 50), "or until the controller has 200 packets");
 }
 
 #[test]
@@ -222,35 +184,6 @@ fn another_round_trip_or_an_old_window_prevents_the_jump() {
 }
 
 #[test]
-fn a_window_that_was_not_used_is_not_validated() {
-    let mut flow = Flow::confirmed(SAVED, RTT);
-    (flow.state.in_flight, flow.state.next_number) = (flow.window(), 30);
-    flow.resume.on_window_full(flow.now, &flow.state);
-    flow.now += RTT * 2; // the application had no data
-    flow.deliver(20);
-    assert_eq!(flow.window(), flow.state.window);
-}
-
-#[test]
-fn more_than_before_and_a_first_window_are_validated() {
-    for (before, in_flight, is_validated) in [(20, 20, false), (20, 21, true), (5, 9, false), (5, 10, true)] {
-        let mut flow = Flow::unvalidated();
-        (flow.resume.pipe, flow.state.in_flight) = (PACKET * before, PACKET * in_flight);
-        flow.resume.end_unvalidated(&flow.state);
-        assert_eq!(flow.resume.validated().is_some(), is_validated, "{before} {in_flight}");
-    }
-}
-
-#[test]
-fn a_retreat_leaves_two_packets() {
-    let mut flow = Flow::confirmed(SAVED, RTT);
-    flow.state.in_flight = PACKET;
-    flow.resume.on_window_full(flow.now, &flow.state);
-    flow.lose(LossKind::Transient);
-    assert_eq!(flow.window(), PACKET * 2, "half of a packet was in flight");
-}
-
-#[test]
 fn the_best_of_the_last_eight_round_trips_is_saved() {
     let mut flow = Flow::confirmed(Saved { window: PACKET * 50, ..SAVED }, RTT);
     let mut saved_after = |packets: u64| {
@@ -268,15 +201,6 @@ fn the_best_of_the_last_eight_round_trips_is_saved() {
     assert!((85..=90).contains(&saved_after(90)));
     let limited = Flow::confirmed(SAVED, RTT);
     assert_eq!(limited.resume.save(limited.now, RTT), Some(SAVED), "the application sent ten packets");
-}
-
-#[test]
-fn of_equal_windows_the_new_one_is_saved() {
-    let mut flow = Flow::confirmed(SAVED, RTT);
-    for (packets, is_new) in [(199, false), (200, true)] {
-        flow.resume.observed.windows[0] = PACKET * packets;
-        assert_eq!(flow.resume.save(flow.now, RTT).unwrap().at == flow.now, is_new);
-    }
 }
 
 #[test]

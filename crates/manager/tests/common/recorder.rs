@@ -24,6 +24,7 @@ pub(crate) enum Call {
     Idle(Duration),
     AppLimited,
     Discarded,
+    FirstWindows(usize),
     Deadline(Time),
 }
 
@@ -98,6 +99,7 @@ impl Controller for Recorder {
         match notice {
             Notice::AppLimited => self.record(Call::AppLimited),
             Notice::Discarded => self.record(Call::Discarded),
+            Notice::FirstWindows(flows) => self.record(Call::FirstWindows(flows)),
             _ => {}
         }
     }

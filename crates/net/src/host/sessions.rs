@@ -33,6 +33,13 @@ impl<C: Controller> Host<C> {
         self.say_goodbye(session, reason);
     }
 
+    /// Tells the other host of a session that [`Host::disconnect`] follows.
+    pub fn announce_disconnect(&mut self, session: SessionId, reason: Goodbye) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.announce_goodbye(session, reason);
+        }
+    }
+
     /// Ends a session whose other host does not answer.
     pub fn end_unanswered(&mut self, now: Time, session: SessionId) {
         self.end_connections(now, session, CloseReason::TimedOut);

@@ -76,11 +76,6 @@ impl Monitor {
         self.with(|last| last.snapshot.address = Some(address));
     }
 
-    /// Replaces the state of a process with one event loop.
-    pub fn publish(&self, status: Status) {
-        self.publish_of(0, status);
-    }
-
     /// Replaces the state of the event loop with this number.
     pub fn publish_of(&self, number: usize, status: Status) {
         let uptime_s = self.started.elapsed().as_secs_f64();

@@ -34,7 +34,7 @@ fn monitor() -> Monitor {
     let degraded = Some("no router marks".into());
     let degraded = PathStatus { state: "drain".into(), degraded, ..path("192.0.2.9", 500, 0.25) };
     let paths = vec![path("192.0.2.1", 1000, 1.0), degraded, path("2001:db8:1:2::3", 1, 1.0)];
-    monitor.publish(Status { sessions: 3, openers, paths, ..Status::default() });
+    monitor.publish_of(0, Status { sessions: 3, openers, paths, ..Status::default() });
     monitor
 }
 
@@ -73,28 +73,6 @@ fn paths_of_one_network_and_controller_are_one_series() {
     }
     let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     assert_eq!(names.clone().count(), names.collect::<std::collections::BTreeSet<_>>().len(), "a type for each once");
-}
-
-#[test]
-fn states_count_the_paths_of_a_series() {
-    let in_state = |state: &str, peer| PathStatus { state: state.into(), ..path(peer, 1, 1.0) };
-    let paths = vec![
-        in_state("drain", "192.0.2.1"),
-        in_state("drain", "192.0.2.9"),
-        in_state("slow_start", "192.0.2.2"),
-        in_state("drain", "2001:db8:1:2::3"),
-        PathStatus { controller: "newreno".into(), ..in_state("slow_start", "192.0.2.3") },
-    ];
-    let monitor = Monitor::new("serve");
-    monitor.publish(Status { paths, ..Status::default() });
-    let text = prometheus::text(&monitor.snapshot());
-    let (_, states) = text.split_once("# TYPE rampmeter_path_state gauge\n").unwrap();
-    let expected = "\
-        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"newreno\",state=\"slow_start\"} 1\n\
-        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"drain\"} 2\n\
-        rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"slow_start\"} 1\n\
-        rampmeter_path_state{network=\"2001:db8:1::/48\",controller=\"pcp\",state=\"drain\"} 1\n";
-    assert_eq!(states, expected);
 }
 
 #[test]

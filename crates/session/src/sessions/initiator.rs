@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rampmeter_units::{Duration, Time};
 
-use super::{Event, Sessions};
+use super::{Event, Renewals, Sessions};
 use crate::datagram::{self, Denial, Pattern, Token};
 use crate::handshake::{Handshake, prologue};
 use crate::key::PublicKey;
@@ -81,7 +81,7 @@ impl Sessions {
         session.peer_key = handshake.peer_key();
         let (sealer, opener) = handshake.split();
         session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
-        session.renewal.keyed_at = now;
+        session.renewal = Renewals::new(now);
         session.remote = remote;
         session.reset_token = Some(token);
         let key = session.peer_key;

@@ -21,7 +21,7 @@ use std::ops::Range;
 use rampmeter_units::{Duration, Time};
 use rampmeter_wire::unwrap;
 use rand::RngCore;
-pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND};
+pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND, REFUSALS_A_SECOND};
 pub use responder::{Openers, Refusal};
 
 pub use self::initiator::MAX_HELLOS;
@@ -138,28 +138,6 @@ pub struct Opened {
     pub session: SessionId,
     /// Their place in the datagram.
     pub bytes: Range<usize>,
-}
-
-/// Tokens that come at a steady rate, up to a second's worth.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    rate: f64,
-    level: f64,
-    at: Time,
-}
-
-impl Budget {
-    pub(crate) fn new(rate: f64) -> Self {
-        Self { rate, level: rate, at: Time::ZERO }
-    }
-
-    fn take(&mut self, now: Time) -> bool {
-        self.level = (self.level + now.since(self.at).as_secs_f64() * self.rate).min(self.rate);
-        self.at = self.at.max(now);
-        let has_one = self.level >= 1.0;
-        self.level -= f64::from(u8::from(has_one));
-        has_one
-    }
 }
 
 /// The sessions of a host.
@@ -308,6 +286,11 @@ impl Sessions {
         }
     }
 
+    /// Tells the other host that this one ends the session soon: a copy of what [`Sessions::goodbye`] sends.
+    pub fn announce_goodbye(&mut self, id: SessionId, reason: Goodbye) {
+        self.send_frame(id, Frame::Goodbye(reason), None);
+    }
+
     /// Ends a session with a reason for the other host. Nothing acknowledges it, so a host that has shown its address gets
     /// three copies.
     pub fn goodbye(&mut self, id: SessionId, reason: Goodbye) {
@@ -318,7 +301,7 @@ impl Sessions {
 
     /// Appends a datagram to `out` whose plain bytes `write` appends, and returns where to send it. `None`, and nothing
     /// is appended, if there is nothing to send now: a packet before the answer of the other host goes with the `Hello`
-    /// ([`Sessions::poll_transmit`]).
+    /// ([`Sessions::poll_transmit`]), and one after too long a time without other keys is lost.
     pub fn seal(
         &mut self,
         now: Time,
@@ -333,6 +316,13 @@ impl Sessions {
             if asking.responder.is_some() && write(&mut early) && early.len() <= MAX_EARLY {
                 asking.early = early;
                 self.send_hello(now, id);
+            }
+            return None;
+        }
+        if session.renewal.seals_too_late(now) {
+            // Only the initiator can ask for other keys: this makes it.
+            if !session.is_own() {
+                self.send_frame(id, Frame::Padding, None);
             }
             return None;
         }
@@ -411,19 +401,25 @@ impl Sessions {
         start: usize,
     ) -> Option<Opened> {
         let session = self.slots.get_mut(self.member.slot(id)?)?.as_mut().filter(|session| session.id == id)?;
-        let Stage::Open(_, opener) = &mut session.stage else { return None };
+        let Stage::Open(_, opener) = &session.stage else { return None };
         let number = unwrap(opener.next(), number);
         let received = bytes.len();
         let body = start + SEALED_HEADER;
-        let Some(plain) = opener.open(number, &sealed_header(id.0, number), &mut bytes[body..]) else {
+        let opened = session.open(now, number, &sealed_header(id.0, number), &mut bytes[body..]);
+        let opened = opened.map(|(plain, is_late)| (plain.len(), is_late));
+        let Stage::Open(_, opener) = &session.stage else { return None };
+        let Some((len, is_late)) = opened else {
             if opener.forged >= MAX_FORGED {
                 self.events.push_back(Event::Reset(id));
             }
             return None;
         };
-        let end = body + plain.len();
+        let end = body + len;
+        if is_late {
+            self.on_late(now, id, &bytes[body..end]);
+            return None;
+        }
         let is_newest = opener.next() == number + 1;
-        session.on_renewed_packet();
         session.last_received = now;
         if !session.confirmed {
             session.on_confirmed();

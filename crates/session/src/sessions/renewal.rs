@@ -1,7 +1,9 @@
 //! Other keys for an open session. Two minutes after the last handshake, if there is something to send, the host that
 //! has opened the session begins another one (Noise's IK) within the session. So a key that leaks, of a session or in
-//! what a stopped process leaves, opens two minutes of packets, as with `WireGuard`. Unlike there, keys have no maximum
-//! age: while no answer arrives, the old ones go on.
+//! what a stopped process leaves, opens two minutes of packets, as with `WireGuard`.
+//!
+//! While no answer arrives, the old keys go on until they are three minutes old (`WireGuard`'s `REJECT_AFTER_TIME`).
+//! From then on they carry the messages of this exchange and nothing else: those are authentic by the hosts' own keys.
 //!
 //! ```text
 //! initiator   Renewal ──►                                    seals with the new keys ──►
@@ -20,6 +22,9 @@ use crate::session::{Session, SessionId, Stage};
 /// The age of keys at which the initiator asks for others.
 pub(super) const RENEW_AFTER: Duration = Duration::from_secs(120);
 
+/// The age of keys at which both hosts refuse packets of them.
+pub(super) const REJECT_AFTER: Duration = Duration::from_secs(180);
+
 /// A responder computes no other keys before this time.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
@@ -29,12 +34,27 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The handshakes of a session after the first.
 #[derive(Debug)]
 pub(crate) struct Renewals {
-    /// When its keys were made.
-    pub(crate) keyed_at: Time,
+    /// When the key that seals was first used, and the one that opens.
+    pub(crate) sealing_since: Time,
+    opening_since: Time,
+    /// When the key that opened before is discarded, if it is of another handshake.
+    discard_at: Time,
     /// The initiator's handshake, its message, and when it was sent.
     pub(crate) asked: Option<Box<(Handshake, Renewal, Time)>>,
     /// The last message that the responder has read, its answer, and the key that it will seal with.
     pub(crate) answered: Option<Box<(Renewal, Renewed, Option<Key>)>>,
+}
+
+impl Renewals {
+    /// Those of a session with new keys.
+    pub(crate) fn new(now: Time) -> Self {
+        Self { sealing_since: now, opening_since: now, discard_at: Time::MAX, asked: None, answered: None }
+    }
+
+    /// Whether the key that seals is too old.
+    pub(super) fn seals_too_late(&self, now: Time) -> bool {
+        now.since(self.sealing_since) >= REJECT_AFTER
+    }
 }
 
 impl Sessions {
@@ -44,7 +64,7 @@ impl Sessions {
             let asked_at = session.renewal.asked.as_ref().map(|asked| asked.2);
             session.is_own()
                 && session.confirmed
-                && now.since(session.renewal.keyed_at) >= RENEW_AFTER
+                && now.since(session.renewal.sealing_since) >= RENEW_AFTER
                 && asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN)
         };
         let Some(session) = self.slot(id).filter(is_due) else { return };
@@ -66,6 +86,22 @@ impl Sessions {
         }
     }
 
+    /// A packet of a key that is too old. It may show the initiator that the responder needs other keys, or has them and
+    /// waits for the first packet that is sealed with them.
+    pub(super) fn on_late(&mut self, now: Time, id: SessionId, mut plain: &[u8]) {
+        while let Some(frame) = Frame::take(&mut plain) {
+            match frame {
+                Frame::Renewal(message) => self.on_renewal(now, id, &message),
+                Frame::Renewed(message) => self.on_renewed(now, id, &message),
+                _ => {}
+            }
+        }
+        self.renew(now, id);
+        if self.slot(id).is_some_and(|session| session.is_own() && !session.renewal.seals_too_late(now)) {
+            self.send_frame(id, Frame::Padding, None);
+        }
+    }
+
     /// The initiator asks for other keys, perhaps again.
     pub(super) fn on_renewal(&mut self, now: Time, id: SessionId, message: &Renewal) {
         let Some(answer) = self.answer_renewal(now, id, message) else { return };
@@ -78,7 +114,7 @@ impl Sessions {
             return Some(answered.1);
         }
         let Stage::Open(sealer, opener) = &mut session.stage else { return None };
-        if now.since(session.renewal.keyed_at) < MIN_AGE || opener.is_renewing() {
+        if now.since(session.renewal.opening_since) < MIN_AGE || opener.is_renewing() {
             return None;
         }
         let (suite, prologue) = (sealer.suite(), renewal_prologue(session.remote, id.0));
@@ -91,7 +127,6 @@ impl Sessions {
         let answer = handshake.write(&[])?.try_into().ok()?;
         let (own, peers) = handshake.keys();
         opener.renew(Key::new(suite, &peers));
-        session.renewal.keyed_at = now;
         session.renewal.answered = Some(Box::new((*message, answer, Some(Key::new(suite, &own)))));
         Some(answer)
     }
@@ -108,19 +143,35 @@ impl Sessions {
         let (own, peers) = asked.0.keys();
         sealer.renew(Key::new(sealer.suite(), &own));
         opener.renew(Key::new(sealer.suite(), &peers));
-        session.renewal.keyed_at = now;
+        session.renewal.sealing_since = now;
     }
 }
 
 impl Session {
-    /// A packet was opened. The responder seals with other keys once the initiator does.
-    pub(crate) fn on_renewed_packet(&mut self) {
-        let Stage::Open(sealer, opener) = &mut self.stage else { return };
-        if opener.is_renewing() {
-            return;
+    /// Opens a packet. The responder seals with other keys once the initiator does. True if the key that opened it is
+    /// too old for anything but a renewal.
+    pub(crate) fn open<'a>(
+        &mut self,
+        now: Time,
+        number: u64,
+        header: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Option<(&'a mut [u8], bool)> {
+        let Stage::Open(sealer, opener) = &mut self.stage else { return None };
+        let renewal = &mut self.renewal;
+        if renewal.discard_at <= now {
+            opener.discard_previous();
+            renewal.discard_at = Time::MAX;
         }
-        if let Some(key) = self.renewal.answered.as_mut().and_then(|answered| answered.2.take()) {
-            sealer.renew(key);
+        let was_renewing = opener.is_renewing();
+        let plain = opener.open(number, header, sealed)?;
+        if was_renewing && !opener.is_renewing() {
+            (renewal.opening_since, renewal.discard_at) = (now, now + (REJECT_AFTER - RENEW_AFTER));
+            if let Some(key) = renewal.answered.as_mut().and_then(|answered| answered.2.take()) {
+                sealer.renew(key);
+                renewal.sealing_since = now;
+            }
         }
+        Some((plain, now.since(renewal.opening_since) >= REJECT_AFTER))
     }
 }

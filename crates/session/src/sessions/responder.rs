@@ -8,6 +8,8 @@
 //! - with a cookie, its address is genuine;
 //! - others cost one hash and are answered with a cookie, or not at all.
 //!
+//! A `Hello` that asks for another service or name is not read. Its refusals have a rate of their own, shared alike.
+//!
 //! When there are too many half-open sessions, the oldest one is discarded of the client with the most, in the network
 //! with the most. Open sessions are [shared](crate::shares) by addresses and, if only listed keys are served, by keys.
 
@@ -18,7 +20,7 @@ use std::ops::{AddAssign, Range};
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Clients, Event, Opened, Sessions};
+use super::{Clients, Event, Opened, Renewals, Sessions};
 use crate::datagram::{self, Denial, Pattern, Token};
 use crate::frame::{Frame, Goodbye};
 use crate::handshake::{Answered, Handshake, draw, prologue};
@@ -34,6 +36,9 @@ pub(crate) const HELLOS_A_SECOND: f64 = 200.0;
 
 /// The same, with a cookie: a fifth of a core.
 pub(crate) const HELLOS_WITH_COOKIE_A_SECOND: f64 = 1000.0;
+
+/// Refusals a second of `Hello`s that are not read: for another service or name.
+pub(crate) const REFUSALS_A_SECOND: f64 = 200.0;
 
 /// Why another host's session was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +114,9 @@ impl Sessions {
             return None;
         }
         if let Some((why, denial)) = self.denial(purpose) {
-            self.outgoing.push_back((from, datagram::refused(hello, denial)));
+            if self.member.shared().refusals.take(now, from.ip()) {
+                self.outgoing.push_back((from, datagram::refused(hello, denial)));
+            }
             self.count_refusal(from, None, why);
             return None;
         }
@@ -315,6 +322,7 @@ impl Sessions {
         session.peer_key = answered.handshake.peer_key();
         let (sealer, opener) = answered.handshake.split();
         session.stage = Stage::Open(Box::new(sealer), Box::new(opener));
+        session.renewal = Renewals::new(now);
         let key = session.peer_key?;
         let refusal = self.refusal(from.ip(), Some(key), Some(id));
         if let Some(refusal) = refusal {

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Its timers are those of the event loop, so paced packets leave on time, however busy the tasks are. `contact` has a
-//! client's first contact with its server, `liveness` what it does when the other host is silent.
+//! client's first contact with its server, `liveness` what it does when the other host is silent, `end` its end.
 
 mod contact;
+mod end;
 mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -205,24 +206,6 @@ impl Engine {
         let host = self.net.host(self.host);
         let is_delivering = |(id, entry): (&ConnectionId, &Entry)| host.is_some_and(|h| entry.is_delivering(*id, h));
         at <= self.net.now() || !self.streams.iter().any(is_delivering)
-    }
-
-    /// Tells the other hosts and all tasks that it ends.
-    fn end(&mut self) {
-        let now = self.net.now();
-        self.link.end();
-        let end = if self.server.is_some() { SessionEnd::Finished } else { SessionEnd::Stopping };
-        let goodbye = if self.server.is_some() { Goodbye::Finished } else { Goodbye::Stopping };
-        for id in self.sessions.keys().copied().collect::<Vec<_>>() {
-            self.end_session(id, end);
-            if let Some(host) = self.net.host_mut(self.host) {
-                host.disconnect(now, id, goodbye);
-            }
-        }
-        let _ = self.net.run_once(now); // the goodbyes are sent, or nothing can be
-        while let Some((_, event)) = self.net.poll_event() {
-            self.on_event(event);
-        }
     }
 
     fn on_event(&mut self, event: Event) {

@@ -82,12 +82,8 @@ proptest! {
 }
 
 #[test]
-fn the_maximum_is_found_with_the_first_probe() {
+fn the_maximum_and_common_sizes_are_tried_before_others() {
     assert_eq!(search(&mut confirmed(1500), Time::ZERO, 9000), [1500]);
-}
-
-#[test]
-fn common_sizes_are_tried_before_others() {
     let mut size = confirmed(1500);
     assert_eq!(search(&mut size, Time::ZERO, 1492), [1500, 1500, 1500, 1452, 1480, 1492]);
     assert_eq!(size.size(), Bytes::new(1492));

@@ -110,34 +110,6 @@ fn the_first_arrival_shows_whether_timeouts_were_spurious() {
     }
 }
 
-/// The receipt of a packet that a timeout counted as lost comes twice, as of a packet that the network duplicates.
-#[test]
-fn a_timed_out_packet_is_spurious_only_once() {
-    let mut test = timed_out_twice(Recovery::Sack);
-    let mut packet = Packet { acknowledgement: u32::from(PAYLOAD), window: 1 << 20, ..Packet::default() };
-    packet.sacks.push(Sack { start: 5 * u32::from(PAYLOAD), end: 6 * u32::from(PAYLOAD) });
-    for number in [11, 5] {
-        packet.receipts.push(Receipt { number, ..Receipt::default() }); // the last retransmission, so the timeout was right
-    }
-    let spurious = [(); 2].map(|()| {
-        let mut feedback = PacketFeedback::default();
-        assert!(test.sender.on_packet(test.now, &packet, test.now, &mut feedback));
-        feedback.change.spurious
-    });
-    assert_eq!(spurious, [1, 0]);
-}
-
-#[test]
-fn three_packets_leave_beyond_the_window_after_a_resumption() {
-    let mut test = timed_out_twice(Recovery::Sack);
-    assert!(test.acknowledge(1, 0, None).is_urgent);
-    for _ in 0..3 {
-        assert!(test.sender.is_urgent());
-        test.send(1);
-    }
-    assert!(!test.sender.is_urgent());
-}
-
 #[test]
 fn the_back_off_stays_until_a_round_trip_is_measured() {
     let mut test = timed_out_twice(Recovery::Sack);
@@ -155,22 +127,6 @@ fn the_back_off_stays_until_a_round_trip_is_measured() {
     let number = test.send(1);
     test.acknowledge(11, number, None);
     assert!(test.sender.timeout() < timeout / 2, "{}", test.sender.timeout());
-}
-
-#[test]
-fn a_tail_probe_is_a_retransmission_and_no_loss() {
-    let mut test = Test::new(Recovery::Sack);
-    test.sender.tail_probe = TailProbe::new(true);
-    test.sender.written = 2 * u64::from(PAYLOAD);
-    test.send(2);
-    test.now = test.sender.deadline();
-    test.sender.on_late_timers(test.now);
-    assert!(test.sender.wants_to_probe());
-    test.send(1);
-    // Both packets had arrived; their acknowledgement was late.
-    test.acknowledge(2, 1, None);
-    let sender = &test.sender;
-    assert_eq!((sender.retransmitted, sender.lost, sender.spurious), (1, 0, 0));
 }
 
 #[test]
@@ -203,32 +159,6 @@ fn a_window_that_opens_by_single_bytes_causes_no_small_packets() {
 }
 
 #[test]
-fn a_sender_awaits_what_its_packets_and_the_window_need() {
-    let mut test = Test::new(Recovery::Sack);
-    let packet = Packet { window: 1 << 20, ..Packet::default() };
-    assert!(test.sender.awaits_nothing(&packet), "it has sent nothing");
-    let first = test.send(1);
-    assert!(!test.sender.awaits_nothing(&packet), "a packet is in flight");
-    test.acknowledge(1, first, None);
-    let mut packet = Packet { acknowledgement: PAYLOAD.into(), ..packet };
-    assert!(test.sender.awaits_nothing(&packet));
-    assert!(!test.sender.awaits_nothing(&Packet { acknowledgement: 0, ..packet }), "another acknowledgement");
-    assert!(packet.receipts.push(Receipt { number: first as u32, ..Receipt::default() }));
-    assert!(!test.sender.awaits_nothing(&packet), "it has a receipt");
-    packet.receipts.clear();
-    test.sender.window_end = PAYLOAD.into();
-    assert!(!test.sender.awaits_nothing(&packet), "the window is closed, and there is more to send");
-}
-
-#[test]
-fn the_last_bytes_of_a_stream_need_no_large_window() {
-    let mut test = Test::new(Recovery::Sack);
-    (test.sender.window_end, test.sender.written) = (1_100, 1_100);
-    test.send(2);
-    assert_eq!(test.sender.unsent(), 0);
-}
-
-#[test]
 fn an_overtaken_receipt_is_reported_once() {
     let mut test = Test::new(Recovery::Sack);
     let first = test.send(3);
@@ -239,23 +169,4 @@ fn an_overtaken_receipt_is_reported_once() {
         assert!(feedback.change.arrivals.iter().all(|arrival| arrival.number == number));
         assert_eq!((feedback.change.delivered, feedback.rtt, feedback.is_new()), (Bytes::ZERO, None, reported > 0));
     }
-}
-
-#[test]
-fn a_retry_leaves_at_once_and_is_no_first_timeout() {
-    let mut test = Test::new(Recovery::Sack);
-    test.send(10);
-    let waits = test.sender.timer;
-    test.sender.retry(test.now);
-    assert_eq!(test.sender.timer, waits, "no timer has expired");
-    for expired in 1..=4 {
-        test.now = test.sender.timer;
-        let (feedback, _) = test.sender.on_timer(test.now);
-        assert_eq!(feedback.loss.unwrap().repeated_timeout, expired > 1);
-        test.send(1);
-    }
-    test.sender.retry(test.now);
-    assert_eq!(test.sender.timer, test.now);
-    let (feedback, _) = test.sender.on_timer(test.now);
-    assert!(feedback.loss.unwrap().repeated_timeout, "controllers have reduced their thresholds already");
 }

@@ -31,18 +31,6 @@ fn responder() -> Responder {
 }
 
 #[test]
-fn a_packet_is_missing_when_one_three_numbers_higher_arrives() {
-    assert_eq!(messages_for(&mut responder(), &[101, 103, 104]), []);
-    let report = messages_for(&mut responder(), &[101, 103, 104, 105]);
-    assert!(matches!(&report[..], [CmMessage::Response(r)] if r.missed && r.this_probe == r.last_probe));
-    assert_eq!(messages_for(&mut responder(), &[101, 103, 104, 102, 105, 106, 107]), [], "it arrived late");
-    assert_eq!(messages_for(&mut responder(), &[104]).len(), 1, "the first three");
-    assert_eq!(messages_for(&mut responder(), &[101, 200]).len(), 1);
-    let two = messages_for(&mut responder(), &[101, 103, 105, 106, 107, 108]);
-    assert_eq!(two.len(), 2, "102, then 104");
-}
-
-#[test]
 fn a_probe_is_answered_once_with_the_bytes_since_the_last_one() {
     let mut responder = responder();
     messages_for(&mut responder, &[101, 102]);
@@ -89,25 +77,6 @@ fn hints_wait_until_as_many_bytes_have_arrived() {
 }
 
 #[test]
-fn many_flows_are_reported_in_several_responses() {
-    let mut responder = responder();
-    let mut ignore = |_| {};
-    for flow in 0..400 {
-        let header = CmHeader { flow, ..data(101 + flow) };
-        responder.on_data(Time::ZERO, &header, 8, false, &mut ignore);
-    }
-    let responses = probe(&mut responder, 101);
-    let flows: usize = responses
-        .iter()
-        .map(|message| match message {
-            CmMessage::Response(response) if response.flows == 400 => response.counts.len(),
-            _ => 0,
-        })
-        .sum();
-    assert_eq!((responses.len(), flows), (3, 400));
-}
-
-#[test]
 fn a_restarted_sender_is_accepted_when_its_packets_arrive() {
     let mut responder = responder();
     messages_for(&mut responder, &[101, 102]);
@@ -147,25 +116,6 @@ fn programs_packets_have_numbers_of_their_own() {
 }
 
 #[test]
-fn marks_of_a_programs_packets_name_its_flow() {
-    let mut responder = responder();
-    let header = OwnHeader::new(&syn(100, 7), 2);
-    let reports = |responder: &mut Responder, numbers: std::ops::Range<u32>| {
-        let mut out = Vec::new();
-        for number in numbers {
-            let packet = CmHeader { flow: 2, ..data(header.first.wrapping_add(number)) };
-            responder.on_own_data(Time::ZERO, &packet, header.tag, 1000, true, &mut |message| out.push(message));
-        }
-        out
-    };
-    let report = reports(&mut responder, 0..5);
-    let [CmMessage::Response(report)] = &report[..] else { panic!("one until the next probe: {report:?}") };
-    assert_eq!((report.marked, &report.counts[..]), (true, &[Count { flow: 2, count: 0 }][..]));
-    assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if !r.marked));
-    assert_eq!(reports(&mut responder, 5..9).len(), 1);
-}
-
-#[test]
 fn programs_flows_leave_room_for_the_daemons() {
     let mut responder = responder();
     for flow in 0..5000 {
@@ -193,19 +143,6 @@ fn packets_with_another_flows_tag_have_no_effect() {
     assert_eq!(own(&mut responder, one, &[1]), Some(vec![]), "a SYN alone changes nothing");
     assert!(own(&mut responder, OwnHeader::new(&syn(100, 8), 1), &[900]).is_some(), "its packets do");
     assert_eq!(own(&mut responder, one, &[2]), None);
-}
-
-#[test]
-fn hints_accompany_three_responses() {
-    let mut responder = responder();
-    responder.hint(&[Count { flow: 1, count: 3 }]);
-    let hinted = (101..110).filter(|&number| {
-        messages_for(&mut responder, &[number]);
-        probe(&mut responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }))
-    });
-    assert_eq!(hinted.count(), 3);
-    responder.hint(&[Count { flow: 1, count: 3 }]);
-    assert_eq!(probe(&mut responder, 110).len(), 1, "none without data, which pays for them");
 }
 
 #[test]
@@ -279,38 +216,6 @@ fn a_packet_pays_for_a_refusal_with_nine_bytes_of_payload() {
     assert_eq!(one_packet(7), [(Action::Ignore, false); 2], "shorter than a transport header");
     assert_eq!(one_packet(8), [(Action::Deliver, false); 2]);
     assert_eq!(one_packet(9), [(Action::Deliver, true); 2]);
-}
-
-#[test]
-fn a_syn_is_answered_with_its_own_secret() {
-    let answer = CmHeader { flow: 8, ..CmHeader::control(CmKind::SynAck, 500) };
-    assert_eq!(responder().on_syn(&syn(500, 8)), CmMessage::Header(answer));
-}
-
-#[test]
-fn the_next_response_reports_a_loss_however_many_there_were() {
-    let mut responder = responder();
-    assert_eq!(messages_for(&mut responder, &[101, 110, 120]).len(), 2, "two losses, each at once");
-    assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if r.missed));
-}
-
-#[test]
-fn a_report_about_a_program_names_one_flow() {
-    let mut responder = responder();
-    let header = OwnHeader::new(&syn(100, 7), OWN);
-    let counts = vec![Count { flow: OWN, count: 0 }];
-    let report = Response { this_probe: 100, last_probe: 100, missed: true, flows: 1, counts, ..Response::default() };
-    assert_eq!(own(&mut responder, header, &[0, 10]), Some(vec![CmMessage::Response(Box::new(report))]));
-}
-
-#[test]
-fn hints_remain_when_the_sender_restarts() {
-    let mut responder = responder();
-    responder.hint(&[Count { flow: 1, count: 3 }]);
-    responder.on_syn(&syn(5_000_000, 8));
-    assert_eq!(messages_for(&mut responder, &[5_000_001]), []);
-    let hints = CmMessage::Hints { probe: 5_000_001, weights: [Count { flow: 1, count: 3 }].into() };
-    assert_eq!(probe(&mut responder, 5_000_001).pop(), Some(hints));
 }
 
 #[test]

@@ -220,20 +220,4 @@ mod tests {
             assert!(curves.eligible(0) <= curves.deadline(service(Bytes::MAX)));
         }
     }
-
-    #[test]
-    fn a_burst_without_a_rate_is_guaranteed_once() {
-        let curve = ServiceCurve { m1: Rate::from_bps(800_000), d: MS * 10, m2: Rate::ZERO };
-        let curves = Curves::new(curve, ms(0), 0);
-        assert_eq!((curves.deadline(service(KB)), curves.deadline(service(KB * 2))), (ms(10), Time::MAX));
-    }
-
-    #[test]
-    fn only_a_concave_curve_has_a_burst() {
-        let curve = |m1, d: u64, m2| ServiceCurve { m1: Rate::from_bps(m1), d: MS * d, m2: Rate::from_bps(m2) };
-        assert_eq!(audio().burst(), Some(KB));
-        for other in [curve(800_000, 1, 800_000), curve(80_000, 10, 800_000), curve(800_000, 0, 80_000)] {
-            assert_eq!(other.burst(), None, "{other:?}");
-        }
-    }
 }

@@ -212,30 +212,6 @@ fn excess_service_does_not_count_against_the_guarantee() {
 }
 
 #[test]
-fn unused_grants_cost_nothing() {
-    let mut link = Link::new(Scheduling::ServiceCurves);
-    let [half, whole] = [link.greedy(1.0), link.greedy(1.0)];
-    let small = link.flow(1.0, Some(ServiceCurve::linear(kbps(700))), None);
-    link.sources[half].bytes = PACKET / 2;
-    link.sources[small].bytes = PACKET / 10;
-    link.run(kbps(1000), SECOND * 20);
-    let rates = link.rates(SECOND * 20);
-    assert!(near(&[rates[half], rates[whole], rates[small]], &[150, 150, 700]), "{rates:?}");
-    // A packet that was not sent is charged by neither criterion.
-    let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
-    (0..2).for_each(|flow| scheduler.join(flow));
-    scheduler.guarantee(0, Some(ServiceCurve::linear(kbps(8))));
-    scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0));
-    scheduler.sent(0, PACKET, Bytes::ZERO);
-    (0..2).rev().for_each(|flow| scheduler.request(Time::ZERO, flow));
-    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0), "is due as before");
-    scheduler.sent(0, PACKET, PACKET);
-    scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(1), "has had its service for a second");
-}
-
-#[test]
 fn small_guarantees_are_kept_when_the_rate_is_too_low() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let voice = link.flow(1.0, Some(ServiceCurve::within(MS * 5, PACKET, kbps(80))), Some(MS * 100));
@@ -322,73 +298,15 @@ fn ties_go_to_the_earlier_request() {
     }
 }
 
-/// Two flows with curves request in the order of their numbers. Returns the one whose turn it is.
-fn first_of(curves: [ServiceCurve; 2], before: impl Fn(&mut Scheduler)) -> u32 {
-    let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
-    for (curve, flow) in curves.into_iter().zip(0..) {
-        scheduler.join(flow);
-        scheduler.guarantee(flow, Some(curve));
-    }
-    before(&mut scheduler);
-    (0..2).for_each(|flow| scheduler.request(Time::ZERO + SECOND, flow));
-    scheduler.next(Time::ZERO + SECOND, PACKET, Bytes::ZERO).unwrap()
-}
-
-#[test]
-fn the_earlier_deadline_precedes_the_earlier_request() {
-    let within = |ms, bytes| ServiceCurve::within(MS * ms, Bytes::new(bytes), kbps(80));
-    assert_eq!(first_of([within(20, 200), within(15, 1000)], |_| {}), 1);
-    assert_eq!(first_of([within(15, 1000), within(20, 200)], |_| {}), 0);
-    // 1500 bytes, the assumed size of a first packet, take 150 ms at 80 kb/s.
-    let linear = ServiceCurve::linear(kbps(80));
-    assert_eq!(first_of([linear, within(140, 1500)], |_| {}), 1);
-    assert_eq!(first_of([within(160, 1500), linear], |_| {}), 1);
-}
-
-#[test]
-fn a_deadline_is_that_of_a_packet_as_large_as_the_last_one() {
-    let send = |bytes: u64| {
-        move |scheduler: &mut Scheduler| {
-            scheduler.request(Time::ZERO, 0);
-            assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(0));
-            scheduler.sent(0, PACKET, Bytes::new(bytes));
-        }
-    };
-    // At 80 kb/s a packet of 100 bytes takes 10 ms, one of 1500 bytes 150 ms.
-    let curves = |ms| [ServiceCurve::linear(kbps(80)), ServiceCurve::within(MS * ms, PACKET, kbps(80))];
-    assert_eq!(first_of(curves(15), send(100)), 0);
-    assert_eq!(first_of(curves(15), send(1000)), 1);
-    assert_eq!(first_of(curves(90), send(0)), 1, "a packet that was not sent has no size");
-}
-
-#[test]
-fn a_guarantee_applies_to_a_packet_that_was_requested_before() {
-    let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
-    (0..2).for_each(|flow| scheduler.join(flow));
-    (0..2).for_each(|flow| scheduler.request(Time::ZERO, flow));
-    scheduler.guarantee(1, Some(ServiceCurve::linear(kbps(80))));
-    assert_eq!(scheduler.next(Time::ZERO, PACKET, Bytes::ZERO), Some(1));
-}
-
-#[test]
-fn idle_time_earns_no_guaranteed_service() {
-    let mut link = Link::new(Scheduling::ServiceCurves);
-    let guaranteed = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), Some(SECOND * 100));
-    link.greedy(9.0);
-    link.run(kbps(1000), SECOND * 10);
-    link.report(SECOND);
-    link.sources[guaranteed].waiting = [link.now; 1000].into();
-    link.scheduler.request(link.now, guaranteed as u32);
-    link.run(kbps(1000), SECOND * 2);
-    assert!(near(&link.rates(SECOND * 2), &[500, 500]));
-}
+const WEIGHTED: [Scheduling; 2] = [Scheduling::ServiceCurves, Scheduling::RoundRobin];
 
 proptest! {
     #[test]
     fn turns_go_to_all_flows_with_requests_and_to_no_other(
         calls in prop::collection::vec((0u8..10, 0u32..12, 0u64..40, any::<bool>()), 0..600),
+        scheduling in prop::sample::select(&WEIGHTED),
     ) {
-        let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
+        let mut scheduler = Scheduler::new(scheduling);
         let mut now = Time::ZERO;
         let mut joined = [false; 12];
         let mut requested = [false; 12];
@@ -439,14 +357,15 @@ proptest! {
         prop_assert_eq!(left, 0);
     }
 
-    /// Within every class, and among classes, bytes sent by weight differ by at most one packet of each.
+    /// Within every class, and among classes, bytes sent by weight differ by at most one packet of each, or few.
     #[test]
     fn shares_are_in_proportion_to_weights(
         flows in prop::collection::vec((1u64..50, prop::option::of(0u32..3), 1u64..=10), 2..12),
         classes in prop::array::uniform3(1u64..50),
         turns in 1usize..3000,
+        scheduling in prop::sample::select(&WEIGHTED),
     ) {
-        let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
+        let mut scheduler = Scheduler::new(scheduling);
         for (&(weight, class, _), flow) in flows.iter().zip(0..) {
             scheduler.join(flow);
             scheduler.set_weight(flow, weight as f64);
@@ -461,10 +380,12 @@ proptest! {
             sent[flow as usize] += bytes.as_u64();
             scheduler.request(Time::ZERO, flow);
         }
+        // A round charges a packet before it is known how much of it was used, and the next one corrects that.
+        let packets = if scheduling == Scheduling::RoundRobin { 3.0 } else { 1.0 };
         let spread = |members: &[(u64, u64)]| {
             let by_weight = || members.iter().map(|&(sent, weight)| sent as f64 / weight as f64);
             let packet = members.iter().map(|&(_, weight)| 1000.0 / weight as f64).fold(0.0, f64::max);
-            by_weight().fold(0.0, f64::max) - by_weight().fold(f64::INFINITY, f64::min) <= packet + 1e-3
+            by_weight().fold(0.0, f64::max) - by_weight().fold(f64::INFINITY, f64::min) <= packets * packet + 1e-3
         };
         let mut top = Vec::new();
         for class in 0..3 {

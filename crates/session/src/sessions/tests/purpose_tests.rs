@@ -68,6 +68,20 @@ fn a_client_is_not_led_to_another_service_or_server_of_the_key() {
 }
 
 #[test]
+fn refusals_of_handshakes_that_are_not_read_are_few() {
+    let mut server = server(Clients::Anyone);
+    let other = Purpose { service: Service(2), ..purpose() };
+    let hello = datagram::hello(Suite::Aes256Gcm, datagram::Pattern::Ik, other, 5, &[0; 16], &[7; 96]);
+    let mut answers = |from: &str, count| {
+        (0..count).for_each(|_| drop(plain(&mut server, Time::ZERO, from.parse().unwrap(), &hello)));
+        while server.poll_event().is_some() {}
+        std::iter::from_fn(|| server.poll_transmit()).count()
+    };
+    assert_eq!(answers("10.1.1.1:1000", 10_000), 67, "a third of 200");
+    assert_eq!(answers("10.2.2.2:1000", 1), 1, "another network");
+}
+
+#[test]
 fn a_name_that_a_server_has_is_served() {
     let mut pair = pair(Clients::Anyone);
     let names = Some(BTreeSet::from([Name::new("Server:7267")]));

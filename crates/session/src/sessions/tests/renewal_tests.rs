@@ -9,6 +9,11 @@ fn exchange(pair: &mut Pair, client: SessionId, server: SessionId, lost: &mut us
     assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
     let data = seal(&mut pair.server, pair.now, server, DATA).unwrap();
     assert_eq!(pair.at_client(&data), Some((client, DATA.to_vec())));
+    carry(pair, lost);
+}
+
+/// Carries what the sessions send themselves, but for the first `lost` of it.
+fn carry(pair: &mut Pair, lost: &mut usize) {
     loop {
         let (up, down) = (pair.client.poll_transmit(), pair.server.poll_transmit());
         if up.is_none() && down.is_none() {
@@ -44,6 +49,40 @@ fn a_session_has_keys_of_another_handshake_every_two_minutes() {
             }
             assert_eq!((number(&pair.client, client), number(&pair.server, server)), (round, round), "lost {lost}");
         }
+    }
+}
+
+/// Somebody on the path drops all that renews the keys, and then lets it pass.
+#[test]
+fn keys_of_three_minutes_seal_and_open_nothing() {
+    let mut pair = pair(Clients::Anyone);
+    let (client, server) = pair.open();
+    pair.now += Duration::from_secs(179);
+    let up = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+    let down = seal(&mut pair.server, pair.now, server, DATA).unwrap();
+    while pair.client.poll_transmit().is_some() {}
+    pair.now += Duration::from_secs(1);
+    assert_eq!((pair.at_server(&up), pair.at_client(&down)), (None, None));
+    assert_eq!(seal(&mut pair.client, pair.now, client, DATA), None);
+    assert_eq!(seal(&mut pair.server, pair.now, server, DATA), None);
+    assert_eq!(pair.server.silence(pair.now, server), Some(Duration::from_secs(180)));
+    carry(&mut pair, &mut 0);
+    exchange(&mut pair, client, server, &mut 0);
+}
+
+#[test]
+fn a_responder_alone_sends_again_after_a_long_pause() {
+    for mut lost in 0..3 {
+        let mut pair = pair(Clients::Anyone);
+        let (_, server) = pair.open();
+        pair.now += Duration::from_secs(1000);
+        let sent = (0..5).find_map(|_| {
+            let sealed = seal(&mut pair.server, pair.now, server, DATA);
+            carry(&mut pair, &mut lost);
+            pair.now += Duration::from_secs(1);
+            sealed
+        });
+        assert!(pair.at_client(&sent.unwrap()).is_some(), "{lost} lost");
     }
 }
 

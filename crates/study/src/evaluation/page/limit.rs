@@ -1,9 +1,9 @@
-//! A bound as the page draws it, and how far a value is within it.
+//! A bound, and how far a value is within it.
 
 use crate::evaluation::{Answer, Answered, Better, Value, Verdict, formatted};
 
 /// The largest margin: a value that is ten times better than its bound says no more than one that is twice as good.
-pub(super) const MAX_MARGIN: f64 = 2.0;
+const MAX_MARGIN: f64 = 2.0;
 
 /// A bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,29 +19,13 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// The bound of `question`. A range has its numbers only in its text, "0.5 to 2".
+    /// The bound of `question`.
     pub(super) fn of(question: &Answered) -> Self {
         match (question.bound, question.better) {
             (Some(bound), Some(Better::Less)) => Self::Below(bound),
             (Some(bound), Some(Better::More)) => Self::Above(bound),
-            _ => {
-                let numbers = question.expect.split_once(" to ").and_then(|(low, rest)| {
-                    let high = rest.split(' ').next()?;
-                    Some((low.parse().ok()?, high.parse().ok()?))
-                });
-                numbers.map_or(Self::Shape, |(low, high)| Self::Between(low, high))
-            }
+            _ => question.range.map_or(Self::Shape, |[low, high]| Self::Between(low, high)),
         }
-    }
-
-    /// The numbers in it.
-    pub(super) fn numbers(self) -> impl Iterator<Item = f64> {
-        let (first, second) = match self {
-            Self::Below(bound) | Self::Above(bound) => (Some(bound), None),
-            Self::Between(low, high) => (Some(low), Some(high)),
-            Self::Shape => (None, None),
-        };
-        first.into_iter().chain(second)
     }
 
     /// Whether `value` is on its wrong side.
@@ -102,7 +86,7 @@ pub(super) fn deciding_number(question: &Answered, answer: &Answer) -> String {
 }
 
 /// A value with its unit, without zeros at its end: "50%", not "50.0%".
-pub(super) fn short(value: f64, unit: &str) -> String {
+fn short(value: f64, unit: &str) -> String {
     if value == 0.0 && matches!(unit, "s" | "b/s" | "bytes") {
         return "0".to_owned();
     }
@@ -114,13 +98,8 @@ pub(super) fn short(value: f64, unit: &str) -> String {
 }
 
 /// The unit if it is a question's own, such as "of the link", which may be long; empty for units with a sign.
-pub(super) fn own_unit(unit: &str) -> &str {
+fn own_unit(unit: &str) -> &str {
     if matches!(unit, "fraction" | "s" | "b/s" | "bytes" | "ratio" | "Jain's index") { "" } else { unit }
-}
-
-/// The label of a tick, without a question's own unit.
-pub(super) fn tick(value: f64, unit: &str) -> String {
-    short(value, if own_unit(unit).is_empty() { unit } else { "" })
 }
 
 /// The place of a value in words: "path deep, flows 4".
@@ -138,28 +117,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_margin_is_one_at_the_bound() {
-        assert_eq!(Limit::Below(0.5).margin(0.5), Some(1.0));
-        assert_eq!(Limit::Above(0.8).margin(0.8), Some(1.0));
-    }
-
-    #[test]
-    fn a_margin_is_at_most_two() {
-        assert_eq!(Limit::Below(1.0).margin(0.0), Some(2.0));
-        assert_eq!(Limit::Below(1.0).margin(0.001), Some(2.0));
-        assert_eq!(Limit::Above(1.0).margin(30.0), Some(2.0));
-    }
-
-    #[test]
-    fn a_value_of_half_the_quality_has_half_the_margin() {
-        assert_eq!(Limit::Below(0.1).margin(0.2), Some(0.5));
-        assert_eq!(Limit::Above(0.8).margin(0.4), Some(0.5));
-    }
-
-    #[test]
-    fn a_bound_of_zero_is_met_or_not() {
-        assert_eq!(Limit::Below(0.0).margin(0.0), Some(2.0));
-        assert_eq!(Limit::Below(0.0).margin(1e-9), Some(0.0));
+    fn a_margin_is_one_at_the_bound_and_two_at_most() {
+        let cases = [
+            (Limit::Below(0.5), 0.5, 1.0),
+            (Limit::Above(0.8), 0.8, 1.0),
+            (Limit::Below(1.0), 0.0, 2.0),
+            (Limit::Below(1.0), 0.001, 2.0),
+            (Limit::Above(1.0), 30.0, 2.0),
+            (Limit::Below(0.1), 0.2, 0.5),
+            (Limit::Above(0.8), 0.4, 0.5),
+            (Limit::Below(0.0), 0.0, 2.0),
+            (Limit::Below(0.0), 1e-9, 0.0),
+        ];
+        for (limit, value, margin) in cases {
+            assert_eq!(limit.margin(value), Some(margin), "{limit:?} and {value}");
+        }
     }
 
     #[test]

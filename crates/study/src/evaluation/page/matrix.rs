@@ -6,7 +6,6 @@
 use maud::{Markup, html};
 
 use super::limit::{Limit, in_words, place};
-use super::marks::icon;
 use super::{Page, link, repeat};
 use crate::evaluation::{Answered, Part, Value, formatted};
 
@@ -63,14 +62,14 @@ fn matrix(page: &Page<'_>, part: &Part, question: &Answered) -> Markup {
                         tr {
                             td {}
                             @for column in &columns {
-                                th.scheme scope="col" { span { span.hidden { "beside " } (icon(*column)) " " (page.schemes[*column]) } }
+                                th.scheme scope="col" { span { span.hidden { "beside " } (page.schemes[*column]) } }
                             }
                         }
                     }
                     tbody {
                         @for (index, scheme) in page.schemes.iter().enumerate() {
                             tr.own[index == 0] {
-                                th scope="row" { (icon(index)) " " (scheme) }
+                                th scope="row" { (scheme) }
                                 @for column in &columns { (cell(page, question, index, *column)) }
                             }
                         }

@@ -2,21 +2,16 @@
 //!
 //! ```text
 //!   summary       what the scheme and its rivals pass; the sections × schemes grid; failures, the worst first
-//!   overview      pairs (who harms whom), goodput against delay, margins
-//!   sections      what the RFC asks; each question with its bound, a plot, the values and the command that repeats it
+//!   pairs         who harms whom
+//!   sections      what the RFC asks; each question with its bound, the values and the command that repeats it
 //!   schemes       what the names mean
 //! ```
 //!
-//! Plots are SVG in the page. `maud` escapes all texts, for names come from files of users, and closes all elements.
+//! `maud` escapes all texts, for names come from files of users, and closes all elements.
 
 mod limit;
-mod marks;
 mod matrix;
-mod pairs;
 mod question;
-mod radar;
-mod scale;
-mod scatter;
 mod section;
 mod summary;
 #[cfg(test)]
@@ -49,7 +44,6 @@ pub fn page(evaluation: &Evaluation, command: &[String]) -> String {
                 style { (PreEscaped(include_str!("style.css"))) }
             }
             body {
-                (marks::definitions())
                 header {
                     h1 { strong { (evaluation.scheme) } " by " (evaluation.title) }
                     (about(&page))
@@ -57,8 +51,6 @@ pub fn page(evaluation: &Evaluation, command: &[String]) -> String {
                 main {
                     (summary::summary(&page))
                     (matrix::matrices(&page))
-                    (scatter::scatters(&page))
-                    (radar::radars(&page))
                     (section::sections(&page))
                     (schemes(&page))
                 }
@@ -93,9 +85,9 @@ fn about(page: &Page<'_>) -> Markup {
                 "questions on the same runs, so a verdict can be read beside those of controllers that are in use."
             }
             p {
-                "A scheme passes a question if all its values meet the bound. A plot has a row for each scheme: each mark "
-                "is the mean of the seeds at one place, such as a path or a rival; the filled mark decides. The small "
-                "ticks below are the single seeds. The side of the bound that fails is shaded. Point at a mark to see its place."
+                "A scheme passes a question if all its values meet the bound. A value is the mean of the seeds at one "
+                "place, such as a path or a rival; the one that decides is beside the question. Below each value in the "
+                "table of all is the range of its seeds."
             }
         }
     }
@@ -108,9 +100,9 @@ fn schemes(page: &Page<'_>) -> Markup {
             h2 { "Schemes" }
             p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has them too." }
             div.definitions-of-schemes {
-                @for (index, scheme) in page.schemes.iter().enumerate() {
+                @for scheme in &page.schemes {
                     div {
-                        h3 { (marks::icon(index)) " " (scheme) }
+                        h3 { (scheme) }
                         pre { code { (page.evaluation.schemes.get(*scheme).map_or("", |text| text.trim())) } }
                     }
                 }

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::limit::{deciding_number, in_words, margin};
-use super::marks::{class, icon};
 use super::{Page, anchor, link, sign};
 use crate::evaluation::{Answered, Level, Part, Verdict};
 
@@ -39,7 +38,7 @@ fn counts(page: &Page<'_>) -> Markup {
                 @for (index, scheme) in page.schemes.iter().enumerate() {
                     @let [passes, fails, skipped] = page.evaluation.count(scheme);
                     tr.own[index == 0] {
-                        th scope="row" { (icon(index)) " " (scheme) }
+                        th scope="row" { (scheme) }
                         td.bar aria-hidden="true" {
                             div {
                                 @for (class, count) in [("pass", passes), ("fail", fails), ("skip", skipped)] {
@@ -91,7 +90,7 @@ fn grid(page: &Page<'_>) -> Markup {
                         th scope="col" { "Section of the RFC" }
                         th.asks scope="col" { "asks" }
                         @for (index, scheme) in page.schemes.iter().enumerate() {
-                            th.scheme.own[index == 0] scope="col" { span { (icon(index)) " " (scheme) } }
+                            th.scheme.own[index == 0] scope="col" { span { (scheme) } }
                         }
                     }
                 }
@@ -161,20 +160,15 @@ pub(super) fn level(level: Level) -> Markup {
     html! { span.level.(class) { (word) } }
 }
 
-/// What the evaluated scheme fails, the worst first, and what it passes where rivals fail.
+/// What the evaluated scheme fails, the worst first.
 fn failures<'a>(page: &Page<'a>) -> Markup {
     let own = &page.evaluation.scheme;
-    let has = |question: &Answered, verdict| question.of(own).is_some_and(|answer| answer.verdict == verdict);
-    let all = || {
-        let of_part = |part: &'a Part| part.questions.iter().map(move |question| (part, question));
-        page.evaluation.sections.iter().flat_map(of_part)
-    };
-    let mut failed: Vec<(&Part, &Answered)> = all().filter(|(_, question)| has(question, Verdict::Fails)).collect();
+    let fails = |question: &Answered| question.of(own).is_some_and(|answer| answer.verdict == Verdict::Fails);
+    let of_part = |part: &'a Part| part.questions.iter().map(move |question| (part, question));
+    let all = page.evaluation.sections.iter().flat_map(of_part);
+    let mut failed: Vec<(&Part, &Answered)> = all.filter(|(_, question)| fails(question)).collect();
     let distance = |question: &Answered| question.of(own).and_then(|answer| margin(question, answer)).unwrap_or(0.0);
     failed.sort_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
-    let passed = all().filter(|(_, question)| has(question, Verdict::Passes)).map(|(_, question)| question);
-    let ahead: Vec<(&Answered, Vec<usize>)> =
-        passed.map(|question| (question, failing(page, question))).filter(|(_, rivals)| !rivals.is_empty()).collect();
     html! {
         section #failures {
             h2 { "What " (own) " fails" }
@@ -188,7 +182,7 @@ fn failures<'a>(page: &Page<'a>) -> Markup {
                             th scope="col" { "Question" }
                             th scope="col" { "Bound" }
                             @for (index, scheme) in page.schemes.iter().enumerate() {
-                                th.scheme.own[index == 0] scope="col" { span { (icon(index)) " " (scheme) } }
+                                th.scheme.own[index == 0] scope="col" { span { (scheme) } }
                             }
                         }
                     }
@@ -205,30 +199,8 @@ fn failures<'a>(page: &Page<'a>) -> Markup {
                     }
                 } }
             }
-            @if !ahead.is_empty() {
-                details {
-                    summary { "What " (own) " passes and a rival fails: " (ahead.len()) }
-                    ul.ahead {
-                        @for (question, rivals) in ahead {
-                            li {
-                                (link(question, &question.asks)) " "
-                                span.muted {
-                                    "fails: "
-                                    @for rival in rivals { span.rival.(class(rival)) { (icon(rival)) " " (page.schemes[rival]) " " } }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
         }
     }
-}
-
-/// The rivals that fail `question`.
-fn failing(page: &Page<'_>, question: &Answered) -> Vec<usize> {
-    let fails = |index: &usize| question.of(page.schemes[*index]).is_some_and(|it| it.verdict == Verdict::Fails);
-    (1..page.schemes.len()).filter(fails).collect()
 }
 
 /// The deciding value of a scheme, with its sign.

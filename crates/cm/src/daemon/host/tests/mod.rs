@@ -116,55 +116,6 @@ fn each_request_is_granted_once_within_the_window() {
 }
 
 #[test]
-fn flows_of_several_processes_share_one_window() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:1000");
-    host.open(at(0), 2, A, "192.0.2.1:2000".parse().unwrap(), Share { weight: 4.0, ..Share::default() }, MTU).unwrap();
-    request(&mut host, at(0), A, 20);
-    (0..20).for_each(|_| host.command(at(0), 2, A, Command::Request, Vec::new()));
-    notices(&mut host);
-    host.advance(at(0));
-    let second = |action: &Action| matches!(action, Action::Notify { client: 2, notice: Notice::Grant { .. }, .. });
-    let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
-    assert_eq!((actions.len(), actions.iter().filter(|action| second(action)).count()), (10, 8));
-    host.remove_client(at(1), 2);
-    assert_eq!(grants(&mut host, at(1)).len(), 8, "the grants of ended processes go to others");
-}
-
-#[test]
-fn the_unused_part_of_a_grant_is_returned_at_once() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    request(&mut host, at(0), A, 12);
-    assert_eq!(grants(&mut host, at(0)).len(), 10);
-    send(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO, tag: None });
-    assert_eq!(in_flight(&host), MTU * 9);
-    assert_eq!(grants(&mut host, at(1)).len(), 1);
-    send(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100), tag: None });
-    assert_eq!(in_flight(&host), MTU * 9 + Bytes::new(100));
-}
-
-#[test]
-fn packets_sent_without_a_grant_are_counted() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    open(&mut host, at(0), B, "192.0.2.1:0");
-    (0..9).for_each(|_| send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None }));
-    request(&mut host, at(0), B, 5);
-    assert_eq!(grants(&mut host, at(0)), [B], "other flows get the rest");
-}
-
-#[test]
-fn reports_of_more_bytes_than_were_sent_are_cut() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    let rate = |host: &Host| host.manager.query(at(0), host.flows().next().unwrap().manager_id).unwrap().window;
-    let before = rate(&host);
-    send(&mut host, at(0), A, delivered(1_000_000));
-    assert_eq!(rate(&host), before);
-}
-
-#[test]
 fn unanswered_grants_are_revoked_and_then_the_flow_is_closed() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
@@ -186,22 +137,6 @@ fn unanswered_grants_are_revoked_and_then_the_flow_is_closed() {
 }
 
 #[test]
-fn a_few_unanswered_grants_do_not_close_a_flow() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    request(&mut host, at(0), A, 7);
-    assert_eq!(grants(&mut host, at(0)).len(), 7);
-    let later = at(2000); // two round trips of an unmeasured path
-    host.advance(later);
-    assert_eq!(in_flight(&host), Bytes::ZERO);
-    request(&mut host, later, A, 1);
-    assert_eq!(grants(&mut host, later), [A]);
-    // An answer to a revoked grant counts as a packet sent without a grant.
-    (0..2).for_each(|_| send(&mut host, later, A, Command::Notify { sent: MTU, tag: None }));
-    assert_eq!(in_flight(&host), MTU * 2);
-}
-
-#[test]
 fn an_idle_flow_is_closed_but_not_a_waiting_one() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
@@ -216,54 +151,6 @@ fn an_idle_flow_is_closed_but_not_a_waiting_one() {
 }
 
 #[test]
-fn queued_data_is_sent_one_packet_per_grant() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:9");
-    for n in 0..15 {
-        host.command(at(0), 1, A, Command::Send { length: 1000 }, vec![n; 1000]);
-    }
-    host.advance(at(0));
-    let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
-    let sent: Vec<u8> = actions
-        .iter()
-        .filter_map(|action| if let Action::Transmit { data, .. } = action { Some(data[0]) } else { None })
-        .collect();
-    assert!(sent.len() >= 10 && sent.len() < 15, "the initial window, in bytes: {sent:?}");
-    assert!(sent.is_sorted());
-    assert_eq!(in_flight(&host), Bytes::new(1000) * sent.len() as u64);
-}
-
-#[test]
-fn the_next_flow_starts_with_the_history_of_its_path() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    for round in 0..4 {
-        request(&mut host, at(20 * round), A, 200);
-        let granted = grants(&mut host, at(20 * round)).len() as u64;
-        (0..granted).for_each(|_| send(&mut host, at(20 * round), A, Command::Notify { sent: MTU, tag: None }));
-        send(&mut host, at(20 * round + 19), A, delivered(granted));
-    }
-    host.remove_client(at(80), 1);
-    let state = |host: &mut Host, id: u32, to: &str| {
-        host.open(at(81), 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
-        match notices(host)[..] {
-            [(_, Notice::Opened { state, .. })] => state,
-            ref other => panic!("{other:?}"),
-        }
-    };
-    let with_history = state(&mut host, A, "192.0.2.1:0");
-    let without_history = state(&mut host, B, "192.0.2.77:0");
-    assert_eq!(with_history.srtt, RTT);
-    assert!(
-        with_history.rate > without_history.rate.scale(100.0),
-        "{} and {}",
-        with_history.rate,
-        without_history.rate
-    );
-    assert!(without_history.rate > Rate::ZERO);
-}
-
-#[test]
 fn used_slots_and_invalid_destinations_are_refused() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
@@ -272,83 +159,6 @@ fn used_slots_and_invalid_destinations_are_refused() {
         host.open(at(0), 1, B, wrong.parse().unwrap(), Share::default(), MTU).unwrap();
         assert_eq!(notices(&mut host), [(B, Notice::Ended(Error::Destination))], "{wrong}");
     }
-}
-
-fn put(host: &mut Host, now: Time, client: u32, id: u32, to: Macroflow) -> Result<(), Error> {
-    host.command(now, client, id, Command::SetMacroflow { token: 7, to }, Vec::new());
-    match notices(host)[..] {
-        [(_, Notice::Done { token: 7, result })] => result,
-        ref other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_client_puts_only_its_own_flows_into_macroflows() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    open(&mut host, at(0), B, "192.0.2.2:0");
-    let id = |id: u32| Id::from_c(id as i32).unwrap();
-    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::Of(id(B))), Err(Error::OtherDestination));
-    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::Of(id(A + 7))), Err(Error::Closed));
-    // Another process, whose flow has the same id.
-    host.open(at(0), 2, A, "192.0.2.1:0".parse().unwrap(), Share::default(), MTU).unwrap();
-    notices(&mut host);
-    assert_eq!(
-        put(&mut host, at(0), 2, A, Macroflow::Of(id(B))),
-        Err(Error::Closed),
-        "that flow is of the other process"
-    );
-    assert_eq!(put(&mut host, at(0), 2, A, Macroflow::New), Ok(()));
-    let macroflows = || host.flows().map(|flow| (flow.client, flow.id, host.manager.macroflow_of(flow.manager_id)));
-    let of = |client, id| macroflows().find(|flow| (flow.0, flow.1) == (client, id)).unwrap().2;
-    assert_ne!(of(1, A), of(2, A));
-    let before = of(1, A);
-    host.command(at(0), 2, B, Command::SetMacroflow { token: 7, to: Macroflow::New }, Vec::new());
-    assert_eq!(notices(&mut host), [], "it has no such flow");
-    assert_eq!(host.manager.macroflow_of(host.flows().next().unwrap().manager_id), before);
-}
-
-#[test]
-fn grants_of_the_old_macroflow_are_answered_there() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    open(&mut host, at(0), B, "192.0.2.1:0");
-    request(&mut host, at(0), A, 30);
-    assert_eq!(grants(&mut host, at(0)).len(), 10);
-    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::New), Ok(()));
-    request(&mut host, at(0), B, 30);
-    let next = grants(&mut host, at(1));
-    assert!(next.iter().all(|id| *id == A), "the window of the old macroflow is full: {next:?}");
-    // The process uses a part of each old grant: the other flow may send what was not used.
-    for _ in 0..10 {
-        send(&mut host, at(2), A, Command::Notify { sent: MTU / 2, tag: None });
-    }
-    let next = grants(&mut host, at(2));
-    assert!(next.contains(&B), "{next:?}");
-}
-
-#[test]
-fn late_reports_are_kept_if_a_move_is_refused() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    send(&mut host, at(0), A, Command::Notify { sent: MTU, tag: None });
-    send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
-    send(&mut host, at(20), A, Command::Notify { sent: MTU, tag: None });
-    // A grant without an answer in each macroflow, while the second packet times out.
-    request(&mut host, at(985), A, 1);
-    assert_eq!(grants(&mut host, at(985)), [A]);
-    assert_eq!(put(&mut host, at(990), 1, A, Macroflow::New), Ok(()));
-    request(&mut host, at(995), A, 1);
-    assert_eq!(grants(&mut host, at(995)), [A]);
-    host.advance(at(1020));
-    notices(&mut host);
-    let late_reports = |host: &Host| host.flows().next().unwrap().late_reports;
-    assert_eq!((late_reports(&host), in_flight_of_all(&host)), (MTU, MTU * 2));
-    assert_eq!(put(&mut host, at(1021), 1, A, Macroflow::New), Err(Error::StillInFlight));
-    assert_eq!(late_reports(&host), MTU);
-    (0..2).for_each(|_| send(&mut host, at(1022), A, Command::Notify { sent: Bytes::ZERO, tag: None }));
-    assert_eq!(put(&mut host, at(1023), 1, A, Macroflow::New), Ok(()));
-    assert_eq!(late_reports(&host), Bytes::ZERO, "they would count in the new macroflow");
 }
 
 /// The messages of `host` to other daemons, and the number of datagrams that it forwards.

@@ -1,9 +1,6 @@
 //! How the host's manager treats paths without feedback, and flows that the network treats differently.
 
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::daemon::status::{Outside, describe};
 
 fn share(host: &Host, now: Time) -> Rate {
     host.manager.query(now, host.flows().next().unwrap().manager_id).unwrap().rate
@@ -32,70 +29,6 @@ fn unreported_bytes_are_removed_and_the_rate_ages() {
     assert!(share(&host, at(1500)) > before.scale(0.1));
     send(&mut host, at(1500), A, delivered(1000));
     assert_eq!(in_flight(&host), Bytes::ZERO, "bytes count only once");
-}
-
-#[test]
-fn feedback_of_another_flow_keeps_the_rate() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    open(&mut host, at(0), B, "192.0.2.1:0");
-    for now in 0..4000 {
-        send(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100), tag: None });
-        if now % 2 == 0 {
-            send(&mut host, at(now), B, Command::Notify { sent: MTU, tag: None });
-            send(&mut host, at(now), B, delivered(1));
-        }
-        host.advance(at(now));
-        assert!(in_flight(&host) < Bytes::new(110_000), "at {now}");
-    }
-    assert!(share(&host, at(4000)) > Rate::from_bps(5_000_000), "{}", share(&host, at(4000)));
-}
-
-#[test]
-fn bytes_removed_twice_can_be_reported_late() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    let late_reports = |host: &Host| host.flows().next().unwrap().late_reports;
-    send(&mut host, at(0), A, Command::Notify { sent: MTU * 10, tag: None });
-    host.advance(at(10_000));
-    assert_eq!(late_reports(&host), MTU * 10);
-    send(&mut host, at(10_000), A, Command::Notify { sent: MTU * 5, tag: None });
-    host.advance(at(20_000));
-    assert_eq!((late_reports(&host), in_flight(&host)), (MTU * 15, Bytes::ZERO));
-    send(&mut host, at(20_000), A, delivered(12));
-    assert_eq!(late_reports(&host), MTU * 3);
-}
-
-/// Two flows to one host: the first loses every fifth packet, the second none. Returns the macroflow of each, and the
-/// number of macroflows.
-fn different_losses(segregation: bool) -> (Option<u32>, Option<u32>, usize) {
-    let mut host = sharing(Sharing { segregation, ..BY_WEIGHT });
-    open(&mut host, at(0), A, "192.0.2.1:1");
-    open(&mut host, at(0), B, "192.0.2.1:2");
-    for round in 0..500 {
-        let now = at(20 * round);
-        (0..10).for_each(|_| send(&mut host, now, A, Command::Notify { sent: MTU, tag: None }));
-        (0..10).for_each(|_| send(&mut host, now, B, Command::Notify { sent: MTU, tag: None }));
-        let lossy = Feedback { received: MTU * 8, lost: MTU * 2, mode: Some(LossMode::Transient), rtt: Some(RTT) };
-        send(&mut host, at(20 * round + 19), A, Command::Update(lossy));
-        send(&mut host, at(20 * round + 19), B, delivered(10));
-        host.advance(at(20 * round + 19));
-    }
-    let macroflow = |id: u32| {
-        let flow = host.flows().find(|flow| flow.id == id).unwrap();
-        host.manager.macroflow_of(flow.manager_id)
-    };
-    let outside = Outside { controller: "newreno", clients: BTreeMap::new(), refused: 0, refused_clients: 0 };
-    let status = describe(&host, at(10_000), &outside);
-    (macroflow(A), macroflow(B), status.macroflows.len())
-}
-
-#[test]
-fn segregation_gives_flows_treated_worse_their_own_macroflow() {
-    let (lossy, other, macroflows) = different_losses(true);
-    assert!(lossy != other && macroflows == 2, "{macroflows}");
-    let (lossy, other, macroflows) = different_losses(false);
-    assert!(lossy == other && macroflows == 1, "{macroflows}");
 }
 
 /// A daemon's host with the paper's controller.
@@ -216,18 +149,4 @@ fn repeated_persistent_loss_slows_a_flow_to_a_packet_a_second() {
     send(&mut host, at(3000), A, Command::Notify { sent: MTU, tag: None });
     send(&mut host, at(3001), A, delivered(1));
     assert!(share(&host, at(3001)) > Rate::from_bps(100_000), "a delivered packet ends that");
-}
-
-#[test]
-fn an_idle_path_keeps_its_rate_and_round_trip_time() {
-    let mut host = paced();
-    Busy::begin(&mut host, 1472).run_for(&mut host, 1000);
-    let before = host.manager.query(at(1000), host.flows().next().unwrap().manager_id).unwrap();
-    host.remove_client(at(1000), 1);
-    host.advance(at(30_000));
-    notices(&mut host);
-    open(&mut host, at(30_000), B, "192.0.2.1:0");
-    let after = host.manager.query(at(30_000), host.flows().next().unwrap().manager_id).unwrap();
-    assert_eq!((after.smoothed_rtt, after.min_rtt), (before.smoothed_rtt, before.min_rtt));
-    assert!(after.rate > before.rate.scale(0.9), "{} and {}", after.rate, before.rate);
 }

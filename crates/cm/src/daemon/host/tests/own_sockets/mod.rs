@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use rampmeter_wire::CM_HEADER_BYTES;
-
 use super::*;
 use crate::inner_udp::{UDP, write_header};
 
@@ -35,12 +33,8 @@ struct Pair {
     /// The contents of the program's headers.
     socket: Option<OwnSocket>,
     numbers: u32,
-    /// Which of the program's packets are lost, and which grants it does not use: every nth.
+    /// Which of the program's packets are lost: every nth.
     loses: u32,
-    skips: u32,
-    /// The ECN code of the program's packets on arrival.
-    ecn: Ecn,
-    grants: u32,
     lost: u64,
     delivered: u64,
 }
@@ -60,9 +54,6 @@ impl Pair {
             socket: None,
             numbers: 0,
             loses: 0,
-            skips: 0,
-            ecn: Ecn::NotEct,
-            grants: 0,
             lost: 0,
             delivered: 0,
         };
@@ -81,7 +72,7 @@ impl Pair {
                 self.lost += 1;
             } else {
                 let bytes = packet(socket, self.numbers - 1);
-                self.in_transit.push_back((self.now + 10, true, PROGRAM, bytes, self.ecn));
+                self.in_transit.push_back((self.now + 10, true, PROGRAM, bytes, Ecn::NotEct));
             }
         }
         send(&mut self.sender, at(self.now), A, Command::Notify { sent: Bytes::new(DATA as u64), tag });
@@ -109,12 +100,7 @@ impl Pair {
                     }
                     Action::Notify { notice: Notice::Grant { bytes }, .. } => {
                         assert!(bytes as usize >= DATA);
-                        self.grants += 1;
-                        if self.skips > 0 && self.grants % self.skips == 0 {
-                            send(&mut self.sender, now, A, Command::Notify { sent: Bytes::ZERO, tag: None });
-                        } else {
-                            self.send_packet();
-                        }
+                        self.send_packet();
                     }
                     _ => {}
                 }
@@ -149,15 +135,6 @@ impl Pair {
         (peer.outcomes.0.as_u64(), peer.outcomes.1.as_u64())
     }
 
-    fn window(&self) -> Bytes {
-        self.window_of(A)
-    }
-
-    fn window_of(&self, id: u32) -> Bytes {
-        let flow = self.sender.flows().find(|flow| flow.id == id).unwrap().manager_id;
-        self.sender.manager.query(at(self.now), flow).unwrap().window
-    }
-
     /// Opens flow B in a macroflow of its own. The daemon sends its datagrams.
     fn open_other(&mut self) {
         open(&mut self.sender, at(self.now), B, "192.0.2.9:5000");
@@ -173,18 +150,6 @@ impl Pair {
 }
 
 #[test]
-fn programs_packets_are_delivered_and_counted() {
-    let mut pair = Pair::new();
-    let before = pair.window();
-    pair.request_for(500);
-    assert!(pair.window() > before, "feedback opens the window");
-    pair.run(100);
-    assert!(pair.delivered > 400, "{}", pair.delivered);
-    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0));
-    assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
-}
-
-#[test]
 fn the_daemon_finds_the_loss_rate_of_the_path() {
     let mut pair = Pair::new();
     pair.loses = 20;
@@ -195,80 +160,6 @@ fn the_daemon_finds_the_loss_rate_of_the_path() {
     assert!(pair.lost > 30, "{}", pair.lost);
     assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, pair.lost * WHOLE));
     assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
-}
-
-#[test]
-fn an_unused_grant_is_no_loss() {
-    let mut pair = Pair::new();
-    pair.skips = 3;
-    let mut window = pair.window();
-    for _ in 0..500 {
-        pair.request_for(1);
-        assert!(pair.window() >= window, "at {}", pair.now);
-        window = pair.window();
-    }
-    pair.run(100);
-    assert!(pair.delivered > 250, "{}", pair.delivered);
-    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0));
-    assert_eq!(in_flight(&pair.sender), Bytes::ZERO);
-}
-
-#[test]
-fn packets_without_a_request_are_counted_too() {
-    let mut pair = Pair::new();
-    pair.loses = 10;
-    for _ in 0..200 {
-        pair.send_packet();
-        pair.run(5);
-    }
-    pair.loses = 0;
-    for _ in 0..20 {
-        pair.send_packet();
-        pair.run(5);
-    }
-    pair.run(100);
-    assert_eq!((pair.delivered, pair.lost), (200, 20));
-    assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, pair.lost * WHOLE));
-}
-
-#[test]
-fn a_programs_gaps_and_marks_concern_its_macroflow_only() {
-    for (gap, ecn) in [(100, Ecn::NotEct), (0, Ecn::Ce)] {
-        let mut pair = Pair::new();
-        pair.open_other();
-        for _ in 0..200 {
-            pair.send_other();
-            pair.request_for(1);
-        }
-        pair.run(100);
-        let before = [A, B].map(|id| pair.window_of(id));
-        pair.ecn = ecn;
-        for _ in 0..20 {
-            pair.numbers += gap;
-            pair.send_packet();
-            pair.run(5);
-        }
-        pair.run(100);
-        let after = [A, B].map(|id| pair.window_of(id));
-        assert!(after[0] < before[0] && after[1] >= before[1], "{before:?}, {after:?}");
-    }
-}
-
-#[test]
-fn packets_without_a_header_age_their_macroflow_only() {
-    let mut pair = Pair::new();
-    pair.open_other();
-    let rate = |pair: &Pair, id: u32| {
-        let flow = pair.sender.flows().find(|flow| flow.id == id).unwrap().manager_id;
-        pair.sender.manager.query(at(pair.now), flow).unwrap().rate
-    };
-    let before = [A, B].map(|id| rate(&pair, id));
-    for _ in 0..5 {
-        send(&mut pair.sender, at(pair.now), A, Command::Notify { sent: Bytes::new(DATA as u64), tag: None });
-        pair.run(1000);
-    }
-    let after = [A, B].map(|id| rate(&pair, id));
-    assert!(after[0] < before[0] && after[1] == before[1], "{before:?}, {after:?}");
 }
 
 #[test]
@@ -373,35 +264,6 @@ fn a_reported_round_trip_delays_no_probes_of_others() {
 }
 
 #[test]
-fn a_grant_is_no_larger_than_a_packet_with_a_header() {
-    let mut host = communicating();
-    open(&mut host, at(0), B, "192.0.2.9:0");
-    open(&mut host, at(0), A, "192.0.2.9:5000");
-    send(&mut host, at(0), A, Command::Header { token: 1 });
-    request(&mut host, at(0), A, 1);
-    host.advance(at(0));
-    let notices = notices(&mut host);
-    let sizes = notices.iter().filter_map(|notice| match notice {
-        (A, Notice::Grant { bytes }) => Some(*bytes),
-        _ => None,
-    });
-    assert_eq!(sizes.collect::<Vec<_>>(), [1452], "not 1472, as for a flow without a port");
-}
-
-#[test]
-fn datagrams_that_cannot_be_sent_use_no_number() {
-    let mut host = communicating();
-    open(&mut host, at(0), A, "192.0.2.9:5000");
-    open(&mut host, at(0), B, "192.0.2.9:0");
-    for (id, length) in [(A, 1453), (B, 100)] {
-        host.command(at(0), 1, id, Command::Send { length }, vec![7; length as usize]);
-        host.advance(at(1));
-        assert_eq!(notices(&mut host), [(id, Notice::Dequeued { bytes: length })]);
-    }
-    assert_eq!(in_flight(&host), Bytes::ZERO);
-}
-
-#[test]
 fn a_packet_that_is_counted_before_its_report_is_not_lost() {
     for delay in [0, 1, 2, 20] {
         let mut pair = Pair::new();
@@ -451,28 +313,4 @@ fn packets_with_a_guessed_tag_have_no_effect() {
     pair.request_for(100);
     pair.run(100);
     assert_eq!(pair.outcomes(), (pair.delivered * WHOLE, 0), "nor did they hide or invent a loss");
-}
-
-#[test]
-fn a_report_of_the_program_ends_its_headers() {
-    let mut pair = Pair::new();
-    pair.request_for(50);
-    let old = pair.socket;
-    send(&mut pair.sender, at(pair.now), A, delivered(1));
-    pair.run(1);
-    assert_eq!(pair.socket, None);
-    let before = in_flight(&pair.sender);
-    let tag = old.map(|socket| socket.header.tag);
-    send(&mut pair.sender, at(pair.now), A, Command::Notify { sent: MTU, tag });
-    assert_eq!(in_flight(&pair.sender), before + MTU, "counted as without a header");
-}
-
-#[test]
-fn a_packet_above_the_mtu_counts_as_without_a_header() {
-    let mut pair = Pair::new();
-    let tag = pair.socket.map(|socket| socket.header.tag);
-    let (before, sent) = (in_flight(&pair.sender), Bytes::new(65_507));
-    send(&mut pair.sender, at(pair.now), A, Command::Notify { sent, tag });
-    let headers = OWN_HEADERS.saturating_sub(Bytes::new(CM_HEADER_BYTES as u64));
-    assert_eq!(in_flight(&pair.sender), before + sent + headers);
 }

@@ -18,33 +18,10 @@ fn a_restarted_receiver_gets_other_headers() {
 }
 
 #[test]
-fn a_refusal_after_a_restart_ends_the_headers() {
-    let mut pair = Pair::new();
-    pair.request_for(3000);
-    assert!(pair.numbers > 1500, "{}: more than a refusal may be late", pair.numbers);
-    pair.receiver = communicating();
-    pair.receiver.listen(1, 5000, true).unwrap();
-    pair.request_for(2000);
-    assert!(pair.socket.is_some());
-    pair.receiver.listen(1, 5000, false).unwrap();
-    pair.receiver.listen(1, 5001, true).unwrap();
-    pair.request_for(100);
-    assert_eq!(pair.socket, None);
-}
-
-#[test]
 fn a_port_without_a_program_refuses_headers() {
     let mut pair = Pair::new();
     pair.receiver.listen(1, 5000, false).unwrap();
     pair.receiver.listen(1, 5001, true).unwrap();
     pair.request_for(100);
     assert_eq!((pair.socket, pair.delivered), (None, 0));
-}
-
-#[test]
-fn a_flow_without_a_port_gets_no_headers() {
-    let mut host = communicating();
-    open(&mut host, at(0), A, "192.0.2.9:0");
-    send(&mut host, at(0), A, Command::Header { token: 7 });
-    assert_eq!(notices(&mut host), [(A, Notice::Done { token: 7, result: Err(Error::Destination) })]);
 }
