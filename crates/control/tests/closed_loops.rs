@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_control::fair_share::FairShare;
+use rampmeter_control::fair_share::{self, FairShare};
 use rampmeter_control::testing::arrived;
 use rampmeter_control::vcp::{self, Vcp};
 use rampmeter_control::xcp::{self, Pacing, Xcp};
@@ -237,7 +237,7 @@ const RTT: Duration = Duration::from_millis(25);
 
 fn fair_share(transfers: impl IntoIterator<Item = (u64, u64)>) -> Network<FairShare> {
     let flows = transfers.into_iter().map(|(start, packets)| (start, 25, packets));
-    Network::new("fair-share", 40, 12_500, &Default::default(), flows)
+    Network::new("fair-share", 40, 12_500, &fair_share::Config::default(), flows)
 }
 
 // Handshake 25 ms, 200 packets of 0.25 ms, 25 ms until the last acknowledgement, and 11 us for the handshake's 54
