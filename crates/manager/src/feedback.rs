@@ -100,7 +100,7 @@ impl<C: Controller> Manager<C> {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.count_time(now);
             f.in_flight = f.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
-            f.counts.add(update.arrived_in_flight, update.lost);
+            f.count(update.arrived_in_flight, update.lost);
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.update(now, update);
@@ -118,7 +118,7 @@ impl<C: Controller> Manager<C> {
         let own = own.map(|own| {
             f.count_time(now);
             f.in_flight -= own.received + own.lost;
-            f.counts.add(own.received, own.lost);
+            f.count(own.received, own.lost);
             (f.macroflow, own)
         });
         for (index, report) in earlier.into_iter().chain(own) {
@@ -176,8 +176,9 @@ impl<C: Controller> Manager<C> {
     /// Adds `bytes` that counted as lost to the flow's bytes in flight again: the loss was spurious, so that it says
     /// nothing about how the network treats the flow.
     pub fn restore_lost(&mut self, flow: FlowId, bytes: Bytes) {
-        if let Some(Some(f)) = self.flows.get_mut(flow.index()) {
-            f.counts.remove_lost(bytes);
+        let f = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
+        if let Some(counts) = f.and_then(|f| f.counts.as_mut()) {
+            counts.remove_lost(bytes);
         }
         self.restore_in_flight(flow, bytes);
     }

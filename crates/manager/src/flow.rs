@@ -125,8 +125,8 @@ pub(crate) struct Flow {
     /// Its share, if it differs from the default.
     pub(crate) custom_share: Option<Box<Share>>,
     pub(crate) watch: Option<Box<ShareWatch>>,
-    /// What happened to its bytes since the last comparison of its macroflow's flows.
-    pub(crate) counts: Counts,
+    /// What happened to its bytes since the last comparison of its macroflow's flows, if flows are segregated.
+    pub(crate) counts: Option<Box<Counts>>,
 }
 
 impl Flow {
@@ -141,7 +141,23 @@ impl Flow {
 
     /// Counts the time of its bytes in flight. To be called before their number changes.
     pub(crate) fn count_time(&mut self, now: Time) {
-        self.counts.advance(now, self.in_flight);
+        if let Some(counts) = &mut self.counts {
+            counts.advance(now, self.in_flight);
+        }
+    }
+
+    /// What happened before no longer counts.
+    pub(crate) fn restart_counts(&mut self, now: Time) {
+        if let Some(counts) = &mut self.counts {
+            **counts = Counts::since(now);
+        }
+    }
+
+    /// Counts a report of bytes that arrived and bytes that were lost.
+    pub(crate) fn count(&mut self, received: Bytes, lost: Bytes) {
+        if let Some(counts) = &mut self.counts {
+            counts.add(received, lost);
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -80,7 +80,7 @@ impl<C: Controller> Manager<C> {
             retransmission: false,
             custom_share: None,
             watch: None,
-            counts: Counts::since(now),
+            counts: self.sharing.segregation.then(|| Box::new(Counts::since(now))),
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
@@ -199,36 +199,29 @@ impl<C: Controller> Manager<C> {
     /// call.
     pub fn grant(&mut self, now: Time) -> Option<Grant> {
         while let Some(&index) = self.ready.front() {
-            let slot = self.macroflows[index as usize].as_mut().filter(|m| m.started);
-            let attempt = slot.map_or(Attempt::NothingToSend, |macroflow| macroflow.attempt(now));
-            self.set_window_full(index, matches!(attempt, Attempt::WindowFull(_)));
-            if let Attempt::Granted { flow, number } = attempt {
-                // Macroflows take turns.
-                self.ready.rotate_left(1);
-                let Some(f) = &mut self.flows[flow as usize] else { continue };
-                let request = if f.retransmission { &mut f.retransmission } else { &mut f.requested };
-                *request = false;
-                let Some(macroflow) = &self.macroflows[index as usize] else { continue };
-                let Departure { bytes, feedback, .. } = macroflow.controller.departure();
-                let ecn = macroflow.controller.ecn();
-                return Some(Grant { flow: FlowId(flow), number, bytes, feedback, ecn });
-            }
-            self.ready.pop_front();
             if let Some(macroflow) = &mut self.macroflows[index as usize] {
+                let attempt = if macroflow.started { macroflow.attempt(now) } else { Attempt::NothingToSend };
+                let is_full = matches!(attempt, Attempt::WindowFull(_));
+                let was_full = std::mem::replace(&mut macroflow.is_full, is_full);
+                self.full = self.full + u32::from(is_full) - u32::from(was_full);
+                if let Attempt::Granted { flow, number, departure: Departure { bytes, feedback, .. } } = attempt {
+                    let ecn = macroflow.controller.ecn();
+                    if self.ready.len() > 1 {
+                        self.ready.rotate_left(1); // macroflows take turns
+                    }
+                    let Some(f) = &mut self.flows[flow as usize] else { continue };
+                    let request = if f.retransmission { &mut f.retransmission } else { &mut f.requested };
+                    *request = false;
+                    return Some(Grant { flow: FlowId(flow), number, bytes, feedback, ecn });
+                }
                 macroflow.ready = false;
                 if let Attempt::TooEarly(at) | Attempt::WindowFull(at) = attempt {
                     self.timers.arm(index, at);
                 }
             }
+            self.ready.pop_front();
         }
         None
-    }
-
-    fn set_window_full(&mut self, index: u32, is_full: bool) {
-        if let Some(macroflow) = &mut self.macroflows[index as usize] {
-            let was_full = std::mem::replace(&mut macroflow.is_full, is_full);
-            self.full = self.full + u32::from(is_full) - u32::from(was_full);
-        }
     }
 
     /// Whether a flow with something to send waits for space in a window. If so, reading feedback sooner lets it send
@@ -339,8 +332,8 @@ impl<C: Controller> Manager<C> {
     }
 
     fn end(&mut self, index: u32) {
-        self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
+        self.full -= u32::from(macroflow.is_full);
         let successor = self.remove_origin(index, &macroflow);
         let known = self.destinations.0.get_mut(&macroflow.place);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {

@@ -28,7 +28,7 @@ use crate::destinations::Place;
 use crate::flow::FlowId;
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
-use crate::treatment::{Counts, Sample, cut_by_loss, cut_by_time};
+use crate::treatment::{Sample, cut_by_loss, cut_by_time};
 
 /// The interval of comparisons, in round trips.
 const ROUND_TRIPS: u64 = 16;
@@ -72,7 +72,7 @@ impl<C: Controller> Manager<C> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
         let members = macroflow.members.iter().filter_map(|&member| {
             let flow = self.flows[member as usize].as_ref()?;
-            Some((member, Sample::of(flow.counts, macroflow.packet)))
+            Some((member, Sample::of(**flow.counts.as_ref()?, macroflow.packet)))
         });
         members.collect()
     }
@@ -123,7 +123,7 @@ impl<C: Controller> Manager<C> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
         for &member in &macroflow.members {
             if let Some(flow) = &mut self.flows[member as usize] {
-                flow.counts = Counts::since(now);
+                flow.restart_counts(now);
             }
         }
     }
@@ -204,7 +204,7 @@ impl<C: Controller> Manager<C> {
     pub(crate) fn move_flow(&mut self, now: Time, flow: FlowId, to: u32) {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
-        f.counts = Counts::since(now);
+        f.restart_counts(now);
         let (in_flight, share, watches) = (f.in_flight, f.share(), f.watch.is_some());
         let requests = [(f.requested, false), (f.retransmission, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {

@@ -33,6 +33,7 @@ impl Timers {
     }
 
     /// The time of the next wake-up; [`Time::MAX`] for never.
+    #[inline]
     pub fn next(&self) -> Time {
         self.heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at)
     }

@@ -54,14 +54,19 @@ pub enum Step<E> {
     Out(Time, E),
 }
 
+#[derive(Debug)]
+struct Wire<P> {
+    link: Link<P, AnyRouter<P>>,
+    /// Its packets may go on ahead of time.
+    is_ahead: bool,
+}
+
 /// Links, paths and meters.
 #[derive(Debug)]
 pub struct Network<'a, P, E> {
     plan: &'a Plan,
-    links: Vec<Link<P, AnyRouter<P>>>,
+    wires: Vec<Wire<P>>,
     hops: Vec<Hop<E>>,
-    /// The links whose packets may go on ahead of time.
-    ahead: Vec<bool>,
     /// Packets may go on ahead of time if they arrive before this.
     horizon: Time,
     measured: Vec<LinkId>,
@@ -76,9 +81,8 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     pub fn new(plan: &'a Plan) -> Self {
         let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
         Self {
-            links: plan.make_links(),
+            wires: plan.make_links().into_iter().map(|link| Wire { link, is_ahead: false }).collect(),
             hops: Vec::new(),
-            ahead: vec![false; plan.links.len()],
             horizon: Time::ZERO,
             measured: measured.map(|(link, _)| LinkId(link)).collect(),
             outcomes: Vec::new(),
@@ -98,7 +102,7 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// plain ones into such a host; and steady ones, if such plain links are the only ones that follow and get no packets
     /// from elsewhere. To be called when all paths are known.
     pub fn look_ahead(&mut self, may_be_ahead: impl Fn(E) -> bool) {
-        let count = self.links.len();
+        let count = self.wires.len();
         let (mut into_host, mut leads) = (vec![false; count], vec![true; count]);
         let mut sources = vec![BTreeSet::new(); count];
         for (before, hop) in self.steps() {
@@ -107,7 +111,7 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
                     sources[link as usize].insert(before);
                 }
                 (Some(link), Hop::Out(place)) => {
-                    into_host[link as usize] = self.links[link as usize].is_plain() && may_be_ahead(place);
+                    into_host[link as usize] = self.wires[link as usize].link.is_plain() && may_be_ahead(place);
                 }
                 (None, Hop::Out(_)) => {}
             }
@@ -119,9 +123,9 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
                 leads[link as usize] &= is_alone;
             }
         }
-        for (n, link) in self.links.iter().enumerate() {
+        for (n, Wire { link, is_ahead }) in self.wires.iter_mut().enumerate() {
             let is_used = !sources[n].is_empty();
-            self.ahead[n] = if link.is_plain() { into_host[n] } else { is_used && link.is_steady() && leads[n] };
+            *is_ahead = if link.is_plain() { into_host[n] } else { is_used && link.is_steady() && leads[n] };
         }
     }
 
@@ -141,12 +145,7 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// Whether packets on `link` may go on ahead of time: when one has entered, [`Network::leave`] may have packets.
     #[inline]
     pub fn is_ahead(&self, link: u32) -> bool {
-        self.ahead[link as usize]
-    }
-
-    #[inline]
-    fn horizon(&self, link: u32) -> Time {
-        if self.ahead[link as usize] { self.horizon } else { Time::ZERO }
+        self.wires[link as usize].is_ahead
     }
 
     /// Moves a packet that has reached the hop it names `now` as far as it can go. A packet that is on no link then
@@ -158,8 +157,9 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
                 Hop::Link(link) => link,
                 Hop::Out(place) => return Step::Out(now, place),
             };
-            let before = self.horizon(link);
-            match self.links[link as usize].offer(now, packet, before) {
+            let Wire { link: wire, is_ahead } = &mut self.wires[link as usize];
+            let before = if *is_ahead { self.horizon } else { Time::ZERO };
+            match wire.offer(now, packet, before) {
                 Offered::Dropped => return Step::Dropped,
                 Offered::Queued => return Step::On(link),
                 Offered::Arrives(at) => {
@@ -176,15 +176,17 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// Does what is due on `link` by `now`; then [`Network::leave`] has the packets that have arrived.
     #[inline]
     pub fn advance(&mut self, now: Time, link: u32) {
-        self.links[link as usize].advance(now);
+        self.wires[link as usize].link.advance(now);
     }
 
     /// Puts the next packet that leaves `link` by `now`, or ahead of time, into `packet`. It has reached its next hop at
     /// the time returned.
     #[inline]
     pub fn leave(&mut self, now: Time, link: u32, packet: &mut Option<P>) -> Option<Time> {
-        let by = now.max(Time::from_nanos(self.horizon(link).as_nanos().saturating_sub(1)));
-        let (at, left) = self.links[link as usize].next_arrival(by)?;
+        let Wire { link, is_ahead } = &mut self.wires[link as usize];
+        let before = if *is_ahead { self.horizon } else { Time::ZERO };
+        let by = now.max(Time::from_nanos(before.as_nanos().saturating_sub(1)));
+        let (at, left) = link.next_arrival(by)?;
         packet.insert(left).skip(1);
         Some(at)
     }
@@ -192,7 +194,7 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// When `link` next needs [`Network::advance`]; [`Time::MAX`] for never.
     #[inline]
     pub fn next_event(&self, link: u32) -> Time {
-        self.links[link as usize].next_event()
+        self.wires[link as usize].link.next_event()
     }
 
     /// Runs an entry of the timetable, if it concerns links. Returns the link that changes, whose next event may be
@@ -201,21 +203,21 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
         match entry {
             Entry::MeasureFrom => {
                 for id in &self.measured {
-                    let link = &mut self.links[id.0];
+                    let link = &mut self.wires[id.0].link;
                     link.advance(now);
                     link.start_measuring(now, true);
                 }
             }
             Entry::MeasureTo => {
-                let measure = |&id: &LinkId| LinkOutcome::of(self.plan, id, &mut self.links[id.0], now);
+                let measure = |&id: &LinkId| LinkOutcome::of(self.plan, id, &mut self.wires[id.0].link, now);
                 self.outcomes.extend(self.measured.iter().map(measure));
             }
             Entry::Sample => {
-                let sample = |&id: &LinkId| LinkSample::of(id, &mut self.links[id.0], now);
+                let sample = |&id: &LinkId| LinkSample::of(id, &mut self.wires[id.0].link, now);
                 self.samples.extend(self.measured.iter().map(sample));
             }
             Entry::Change(link, change) => {
-                let changing = &mut self.links[link as usize];
+                let changing = &mut self.wires[link as usize].link;
                 self.plan.links[link as usize].changes[change as usize].make(now, changing);
                 return Some(link);
             }
@@ -315,7 +317,7 @@ mod tests {
 
         /// Runs the events of links that are due before `end`.
         fn run(&mut self, end: Time) {
-            while let Some((at, link)) = (0..self.network.links.len() as u32)
+            while let Some((at, link)) = (0..self.network.wires.len() as u32)
                 .map(|link| (self.network.next_event(link), link))
                 .min()
                 .filter(|(at, _)| *at < end)

@@ -50,6 +50,8 @@ impl<H: SimulatedHost> Simulation<'_, H> {
     }
 
     /// Forwards a packet that has reached the hop it names.
+    #[allow(clippy::inline_always, reason = "each packet is forwarded from one of few places")]
+    #[inline(always)]
     pub(crate) fn forward(&mut self, now: Time, packet: &mut Option<InTransit>) {
         let step = self.network.forward(now, packet);
         if let Step::On(link) = step {

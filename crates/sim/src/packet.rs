@@ -419,7 +419,9 @@ impl Pool {
                 self.boxes.extend(inner.options);
             }
         }
-        self.boxes.extend(packet.options);
+        if let Some(options) = packet.options {
+            self.boxes.push(options);
+        }
     }
 }
 

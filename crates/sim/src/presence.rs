@@ -23,6 +23,8 @@ pub(crate) struct Stalled {
 pub(crate) struct Presence {
     /// The local time, which may be ahead of the simulation's.
     pub(crate) local_time: Time,
+    /// The host's deadline since its last output.
+    pub(crate) deadline: Time,
     pub(crate) stalled: Option<Box<Stalled>>,
 }
 
@@ -31,7 +33,13 @@ impl Presence {
         let stalled = |stalling| {
             Box::new(Stalled { stalling, backlog: VecDeque::new(), ready_at: Time::ZERO, output_pending: false })
         };
-        Self { local_time: Time::ZERO, stalled: stalling.map(stalled) }
+        Self { local_time: Time::ZERO, deadline: Time::MAX, stalled: stalling.map(stalled) }
+    }
+
+    /// The next deadline of the host, or its local time if the deadline is before it.
+    #[inline]
+    pub(crate) fn due(&self) -> Time {
+        self.deadline.max(self.local_time)
     }
 
     /// When the current stall ends; none if the host is not stalled.

@@ -108,19 +108,17 @@ impl<H: SimulatedHost> Simulation<'_, H> {
         self.plan.links.len() as Actor + host
     }
 
-    fn deadline(&self, host: u32) -> Time {
-        self.flows.sites[host as usize].deadline()
-    }
-
-    /// The next deadline of a host, or its local time if the deadline is before it.
-    fn due(&self, host: u32) -> Time {
-        self.deadline(host).max(self.presences[host as usize].local_time)
+    /// Looks up the deadline of a host.
+    fn update_deadline(&mut self, host: u32) -> Time {
+        let deadline = self.flows.sites[host as usize].deadline();
+        self.presences[host as usize].deadline = deadline;
+        deadline
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
         let this = &mut self.presences[host as usize];
         if now < this.local_time {
-            return self.due(host); // its local time is ahead
+            return this.due(); // its local time is ahead
         }
         this.local_time = now;
         let mut ready_at = Time::MAX;
@@ -130,11 +128,11 @@ impl<H: SimulatedHost> Simulation<'_, H> {
             }
             ready_at = self.after_stall(now, host);
         }
-        if self.deadline(host) <= now {
+        if self.update_deadline(host) <= now {
             self.flows.sites[host as usize].host.on_deadline(now);
             self.collect_output(now, host);
         }
-        self.deadline(host).min(ready_at).max(now)
+        self.update_deadline(host).min(ready_at).max(now)
     }
 
     /// Sends and receives what waited for the end of a stall. Returns when the next packet is processed.
@@ -171,8 +169,8 @@ impl<H: SimulatedHost> Simulation<'_, H> {
     pub(crate) fn deliver(&mut self, now: Time, host: u32, packet: InTransit) {
         let receiving = &mut self.presences[host as usize];
         if receiving.stalled.is_none() {
-            while self.due(host) < now {
-                self.wake_host(self.due(host), host);
+            while let Some(due) = Some(self.presences[host as usize].due()).filter(|due| *due < now) {
+                self.wake_host(due, host);
             }
             return self.receive(now, host, packet);
         }
@@ -209,7 +207,7 @@ impl<H: SimulatedHost> Simulation<'_, H> {
             self.forward(now, &mut output);
         }
         // A deadline in the past is due now: time never goes back.
-        let deadline = self.deadline(host).max(now);
+        let deadline = self.update_deadline(host).max(now);
         self.agenda.wake(self.actor(host), deadline);
     }
 

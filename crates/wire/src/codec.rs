@@ -76,6 +76,7 @@ pub enum DecodeError {
 }
 
 /// The length of the header that [`encode`] writes for `packet`, without the payload.
+#[inline]
 pub fn encoded_len(packet: &Packet) -> usize {
     let feedback = |f: &RouterFeedback| if *f == RouterFeedback::None { 0 } else { FEEDBACK_BYTES };
     HEADER_BYTES

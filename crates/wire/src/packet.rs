@@ -107,8 +107,8 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
     /// Replaces the content with that of `other`, without what is beyond its end: most lists are short.
     #[inline]
     pub fn copy_from(&mut self, other: &Self) {
-        for (slot, item) in self.items.iter_mut().zip(other.iter()) {
-            *slot = *item;
+        for (index, item) in other.iter().enumerate() {
+            self.items[index] = *item;
         }
         self.len = other.len;
     }
@@ -140,6 +140,7 @@ impl<T: std::fmt::Debug, const N: usize> std::fmt::Debug for List<T, N> {
 
 impl<T, const N: usize> std::ops::Deref for List<T, N> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
         &self.items[..usize::from(self.len)]
     }

@@ -8,7 +8,7 @@ mod resume;
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Controller, History, Notice, Path, Sent};
+use rampmeter_control::{Controller, Departure, History, Notice, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife, MAX_GAP};
@@ -54,8 +54,8 @@ pub struct Status {
 
 /// The result of an attempt to grant.
 pub(crate) enum Attempt {
-    /// This flow may send the packet of this number.
-    Granted { flow: u32, number: u64 },
+    /// This flow may send the packet of this number, which has this departure.
+    Granted { flow: u32, number: u64, departure: Departure },
     /// No flow has requested to send.
     NothingToSend,
     /// The window is full: feedback must arrive first, or this time must come without another packet.
@@ -275,7 +275,7 @@ impl<C: Controller> Macroflow<C> {
 
     pub(crate) fn attempt(&mut self, now: Time) -> Attempt {
         let has_requests = !self.scheduler.is_empty();
-        if let Some(aging) = &self.aging {
+        let departure = if let Some(aging) = &self.aging {
             // Packets without a request, which may leave more often, delay others by the longest gap at most.
             let at = (self.last_sent + aging.gap(now, self.packet)).min(self.last_granted + MAX_GAP);
             if !has_requests && self.retransmissions.is_empty() {
@@ -284,6 +284,7 @@ impl<C: Controller> Macroflow<C> {
             if at > now {
                 return Attempt::TooEarly(at);
             }
+            self.controller.departure()
         } else if self.retransmissions.is_empty() {
             let window = self.window();
             // With nothing in flight one packet is always permitted: a window below one packet must not block the flow.
@@ -291,7 +292,7 @@ impl<C: Controller> Macroflow<C> {
             if !has_requests {
                 self.app_limited |= fits;
                 // An application that writes just in time leaves the pacer no time to wait.
-                if fits && self.departure() <= now && !std::mem::replace(&mut self.app_limited_reported, true) {
+                if fits && self.departure().at <= now && !std::mem::replace(&mut self.app_limited_reported, true) {
                     self.controller.on_notice(now, Notice::AppLimited);
                 }
                 return Attempt::NothingToSend;
@@ -307,18 +308,20 @@ impl<C: Controller> Macroflow<C> {
                 }
             }
             let departure = self.departure();
-            if departure > now {
+            if departure.at > now {
                 if std::mem::take(&mut self.app_limited) {
                     (self.app_limited_reported, self.app_limited_at) = (false, Some(now));
                 }
-                return Attempt::TooEarly(departure);
+                return Attempt::TooEarly(departure.at);
             }
+            departure
         } else {
             let departure = self.controller.departure();
             if departure.at > now {
                 return Attempt::TooEarly(departure.at);
             }
-        }
+            departure
+        };
         let retransmission = self.retransmissions.pop_front();
         let granted = retransmission.or_else(|| {
             self.granted = self.scheduler.next(now, self.packet, self.turn());
@@ -327,7 +330,8 @@ impl<C: Controller> Macroflow<C> {
         if granted.is_some() {
             self.last_granted = now;
         }
-        granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
+        let number = self.next_number;
+        granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number, departure })
     }
 
     /// When a packet may leave although the window is full: a retransmission timeout after the last one. It doubles with

@@ -1,6 +1,6 @@
 //! How a macroflow uses Careful Resume (`careful_resume/`).
 
-use rampmeter_control::{Controller, LossKind, Notice};
+use rampmeter_control::{Controller, Departure, LossKind, Notice};
 use rampmeter_units::{Bytes, Ecn, Time};
 
 use super::Macroflow;
@@ -42,10 +42,13 @@ impl<C: Controller> Macroflow<C> {
         (self.app_limited || was_limited) && !(exceeds && self.in_flight > self.controller.window())
     }
 
-    /// When the next packet may leave.
-    pub(super) fn departure(&self) -> Time {
-        let own = self.controller.departure().at;
-        self.resume.as_ref().map_or(own, |resume| resume.departure(own))
+    /// The next packet, and when it may leave.
+    pub(super) fn departure(&self) -> Departure {
+        let mut departure = self.controller.departure();
+        if let Some(resume) = &self.resume {
+            departure.at = resume.departure(departure.at);
+        }
+        departure
     }
 
     /// Whether the window, which was full, is larger now.

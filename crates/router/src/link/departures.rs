@@ -1,20 +1,39 @@
 //! The queue of a link that foresees its departures: it is first in, first out, drops only packets that arrive while it
 //! is full, and the link's rate is constant. Then the time at which a packet leaves is certain when it arrives. The link
-//! puts it in transit at once, and the queue only keeps when it leaves and its size.
+//! puts it in transit at once, and the queue only keeps when it leaves, how long it waits, and its size.
 
 use std::collections::VecDeque;
 
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 
 use crate::Backlog;
 use crate::disciplines::buffer::Room;
 use crate::link::transit::trim;
 
+/// A packet that has not left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Departing {
+    /// When it leaves.
+    pub(crate) at: Time,
+    /// How long it waits until then.
+    pub(crate) wait: Duration,
+    bytes: u32,
+}
+
+impl Departing {
+    pub(crate) fn new(now: Time, at: Time, bytes: Bytes) -> Self {
+        Self { at, wait: at.since(now), bytes: bytes.as_u64() as u32 }
+    }
+
+    pub(crate) fn bytes(self) -> Bytes {
+        Bytes::new(self.bytes.into())
+    }
+}
+
 /// The packets that have not left.
 #[derive(Debug)]
 pub(crate) struct Departures {
-    /// When each packet leaves, and its bytes.
-    queued: VecDeque<(Time, u32)>,
+    queued: VecDeque<Departing>,
     bytes: Bytes,
     room: Room,
 }
@@ -29,22 +48,21 @@ impl Departures {
         self.room.fits(self.backlog(), bytes)
     }
 
-    /// A packet of `bytes` leaves `at` this time, after all others.
-    pub(crate) fn push(&mut self, at: Time, bytes: Bytes) {
-        debug_assert!(self.queued.back().is_none_or(|(last, _)| *last <= at));
-        self.queued.push_back((at, bytes.as_u64() as u32));
-        self.bytes += bytes;
+    /// A packet arrives that leaves after all others.
+    pub(crate) fn push(&mut self, packet: Departing) {
+        debug_assert!(self.queued.back().is_none_or(|last| last.at <= packet.at));
+        self.queued.push_back(packet);
+        self.bytes += packet.bytes();
     }
 
-    /// The next packet that has left by `now`: when it left, and its bytes.
+    /// The next packet that has left by `now`.
     #[inline]
-    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Bytes)> {
-        let (at, bytes) = *self.queued.front().filter(|(at, _)| *at <= now)?;
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Departing> {
+        let packet = *self.queued.front().filter(|packet| packet.at <= now)?;
         self.queued.pop_front();
         trim(&mut self.queued);
-        let bytes = Bytes::new(bytes.into());
-        self.bytes -= bytes;
-        Some((at, bytes))
+        self.bytes -= packet.bytes();
+        Some(packet)
     }
 
     pub(crate) fn backlog(&self) -> Backlog {

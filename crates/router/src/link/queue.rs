@@ -6,7 +6,7 @@ use rampmeter_units::{Bytes, Random, Rate, Time};
 
 use super::line::Line;
 use super::{EcnPassage, Offered};
-use crate::link::departures::Departures;
+use crate::link::departures::{Departing, Departures};
 use crate::link::disorder::{Disorder, Disordering};
 use crate::link::loss::{Loss, Losses};
 use crate::link::transmitter::Transmitter;
@@ -77,11 +77,11 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
         let Some(offered) = packet else { return Offered::Queued };
         self.counts.offered += 1;
         self.counts.offered_data += u64::from(!offered.is_control());
-        if let Some(meter) = &mut self.meter {
-            meter.waits.on_arrival(now);
-        }
         if self.departures.is_some() {
             return self.foresee(line, now, packet, before);
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.waits.on_arrival(now);
         }
         packet.take().map_or(Offered::Queued, |offered| self.enqueue(line, now, offered, packet))
     }
@@ -121,20 +121,19 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
         let departures = self.departures.as_mut().filter(|departures| departures.has_room(bytes));
         let Some(departures) = departures else {
             self.counts.dropped += 1;
-            if let Some(meter) = &mut self.meter {
-                meter.waits.on_refusal();
-            }
-            self.measure(now, false);
             return Offered::Dropped;
         };
         let (leaves_at, arrives_at) = line.carry(now, bytes);
-        let is_sent = leaves_at == now;
-        if is_sent {
-            self.count(bytes);
+        let departing = Departing::new(now, leaves_at, bytes);
+        if leaves_at == now {
+            self.leave(departing);
         } else {
-            departures.push(leaves_at, bytes);
+            departures.push(departing);
+            let backlog = departures.backlog();
+            if let Some(meter) = &mut self.meter {
+                meter.queue.on_change(now, backlog);
+            }
         }
-        self.measure(now, is_sent);
         line.pass(arrives_at, packet, before)
     }
 
@@ -173,9 +172,17 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
 
     /// Counts and measures the foreseen departures up to `now`.
     fn depart(&mut self, now: Time) {
-        while let Some((at, bytes)) = self.departures.as_mut().and_then(|departures| departures.pop(now)) {
-            self.count(bytes);
-            self.measure(at, true);
+        while let Some(departing) = self.departures.as_mut().and_then(|departures| departures.pop(now)) {
+            self.leave(departing);
+        }
+    }
+
+    /// A foreseen departure.
+    fn leave(&mut self, departing: Departing) {
+        self.count(departing.bytes());
+        if let (Some(meter), Some(departures)) = (&mut self.meter, &self.departures) {
+            meter.queue.on_change(departing.at, departures.backlog());
+            meter.waits.on_departure(departing.at, departing.wait);
         }
     }
 
@@ -233,10 +240,7 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
 
     fn measure_queue(&mut self, now: Time, is_sent: bool) {
         let Some(meter) = &mut self.meter else { return };
-        let (backlog, own_wait) = match &self.departures {
-            Some(departures) => (departures.backlog(), None),
-            None => (self.router.backlog(), self.router.last_wait()),
-        };
+        let (backlog, own_wait) = (self.router.backlog(), self.router.last_wait());
         meter.queue.on_change(now, backlog);
         meter.waits.on_change(now, backlog.packets, is_sent, own_wait);
     }
@@ -277,7 +281,7 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
         };
         self.meter = queue.then(|| {
             let backlog = self.backlog();
-            Box::new(Meter { queue: QueueMeter::new(now, backlog), waits: Waits::new(backlog.packets) })
+            Box::new(Meter { queue: QueueMeter::new(now, backlog), waits: Waits::new(now, backlog.packets) })
         });
         if queue {
             self.router.measure_delays();

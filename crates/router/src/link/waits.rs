@@ -2,7 +2,8 @@
 //!
 //! Most disciplines send packets in the order of their arrival, and drop them when they arrive or when they are the first
 //! in the queue. So the times of arrival of the packets that wait are enough: whatever leaves, leaves at their front.
-//! Disciplines with another order say themselves how long a packet has waited ([`crate::Router::last_wait`]).
+//! Disciplines with another order say themselves how long a packet has waited ([`crate::Router::last_wait`]), and so does a
+//! link that foresees departures.
 
 use std::collections::VecDeque;
 
@@ -13,15 +14,17 @@ use crate::link::delays::{DelaySummary, Delays};
 /// The waits of the packets of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
+    /// The start of the measurement.
+    since: Time,
     /// When the packets that wait arrived; `None` for those that arrived before the measurement.
     arrivals: VecDeque<Option<Time>>,
     delays: Delays,
 }
 
 impl Waits {
-    /// Measures a queue in which `waiting` packets are.
-    pub(crate) fn new(waiting: u64) -> Self {
-        Self { arrivals: (0..waiting).map(|_| None).collect(), delays: Delays::default() }
+    /// Measures a queue from `now` on, in which `waiting` packets are.
+    pub(crate) fn new(now: Time, waiting: u64) -> Self {
+        Self { since: now, arrivals: (0..waiting).map(|_| None).collect(), delays: Delays::default() }
     }
 
     /// A packet arrives at the queue.
@@ -47,6 +50,14 @@ impl Waits {
         }
     }
 
+    /// A packet of a link that foresees departures leaves `at` this time, and counts unless it arrived before the
+    /// measurement.
+    pub(crate) fn on_departure(&mut self, at: Time, wait: Duration) {
+        if at.since(self.since) >= wait {
+            self.delays.add(wait);
+        }
+    }
+
     /// The waits of the packets that were sent.
     pub(crate) fn summary(&self) -> DelaySummary {
         self.delays.summary()
@@ -63,7 +74,7 @@ mod tests {
 
     #[test]
     fn packets_wait_from_their_arrival_until_they_are_sent() {
-        let mut waits = Waits::new(1);
+        let mut waits = Waits::new(ms(0), 1);
         waits.on_arrival(ms(10));
         waits.on_arrival(ms(20));
         waits.on_change(ms(30), 2, true, None); // one that arrived before the measurement
@@ -75,7 +86,7 @@ mod tests {
 
     #[test]
     fn packets_that_are_dropped_do_not_count() {
-        let mut waits = Waits::new(0);
+        let mut waits = Waits::new(ms(0), 0);
         waits.on_arrival(ms(0));
         waits.on_arrival(ms(1));
         waits.on_arrival(ms(2));
@@ -87,7 +98,7 @@ mod tests {
 
     #[test]
     fn disciplines_with_another_order_say_how_long_a_packet_waited() {
-        let mut waits = Waits::new(0);
+        let mut waits = Waits::new(ms(0), 0);
         waits.on_arrival(ms(0));
         waits.on_arrival(ms(5));
         waits.on_change(ms(6), 1, true, Some(Duration::from_millis(1)));

@@ -332,9 +332,9 @@ impl Connection {
 
     /// The zeros that follow a control packet in its datagram.
     pub(crate) fn padding(&self, packet: &Packet) -> u16 {
-        let probe = self.size_probe.as_ref().filter(|_| packet.probe);
+        let Some(probe) = self.size_probe.as_ref().filter(|_| packet.probe) else { return 0 };
         let headers = encoded_len(packet) + self.config.overhead.as_u64() as usize;
-        probe.map_or(0, |probe| (probe.size.as_u64() as usize).saturating_sub(headers) as u16)
+        (probe.size.as_u64() as usize).saturating_sub(headers) as u16
     }
 
     /// Writes what all packets contain into a new one.
@@ -342,6 +342,7 @@ impl Connection {
         (packet.connection, packet.sequence) = (self.remote, self.sender.sequence(0));
     }
 
+    #[inline]
     pub(crate) fn wants_to_send(&mut self) -> bool {
         self.state == State::Open && self.sender.wants_to_send()
     }

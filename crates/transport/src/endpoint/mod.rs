@@ -372,6 +372,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 if slot.connection.transmit_control(now, packet) {
                     self.timers.arm(index, slot.connection.deadline());
                     let padding = slot.connection.padding(packet);
+                    slot.queued = slot.connection.wants_control(now);
+                    if !slot.queued {
+                        self.control.pop_front();
+                    }
                     return Some(Envelope { padding, ..Envelope::new(slot.peer, slot.id, Ecn::NotEct) });
                 }
                 slot.queued = false;
@@ -449,14 +453,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.resets.on_deadline(now);
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
-            let flow = slot.connection.flow;
-            let feedback = slot.connection.on_deadline(now);
+            let (flow, feedback) = (slot.connection.flow, slot.connection.on_deadline(now));
             self.search_packet_size(now, index as usize, feedback.as_ref());
             if let Some(packet_feedback) = feedback {
                 self.report(now, index as usize, flow, &packet_feedback, RouterFeedback::None);
             }
-            let slot = self.slots[index as usize].as_ref();
-            if slot.is_some_and(|slot| slot.connection.wants_to_probe()) {
+            if self.slots[index as usize].as_ref().is_some_and(|slot| slot.connection.wants_to_probe()) {
                 self.manager.request(now, flow, true);
             }
             self.update(now, index as usize);

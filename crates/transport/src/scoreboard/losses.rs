@@ -130,9 +130,9 @@ impl Scoreboard {
         self.retransmissions.make_contiguous().sort_unstable();
         self.in_flight += change.restored;
         let segments = &self.segments;
-        self.to_retransmit.retain(|&start| {
-            let index = segments.partition_point(|segment| segment.end() <= start);
-            segments.get(index).is_some_and(|segment| segment.lost)
+        self.to_retransmit.retain(|&absolute| {
+            let index = absolute.checked_sub(self.base);
+            index.is_some_and(|index| segments.get(index as usize).is_some_and(|segment| segment.lost))
         });
         // They are checked by position again.
         (self.frontier, self.credited) = (self.base, self.base);
@@ -175,6 +175,6 @@ impl Scoreboard {
         let retransmission = segment.retransmitted.then_some(segment.order);
         change.lost_retransmission = change.lost_retransmission.max(retransmission);
         change.lost_packets += 1;
-        self.to_retransmit.push_back(segment.start);
+        self.to_retransmit.push_back(self.base + index as u64);
     }
 }

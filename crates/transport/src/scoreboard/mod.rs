@@ -127,7 +127,7 @@ pub(crate) struct Scoreboard {
     /// Selectively acknowledged segments at or above the frontier.
     sacked_above: u64,
     sacked: RangeSet,
-    /// Starts of lost segments, in the order of their retransmission.
+    /// The indices of lost segments among all, in the order of their retransmission.
     to_retransmit: VecDeque<u64>,
     /// The order and the start of each retransmitted segment.
     retransmissions: VecDeque<(u64, u64)>,
@@ -188,35 +188,45 @@ impl Scoreboard {
     }
 
     pub(crate) fn next_retransmission(&mut self) -> Option<Segment> {
-        while let Some(&start) = self.to_retransmit.front() {
-            let segment = self.find(start).map(|index| self.segments[index]);
-            match segment {
-                Some(segment) if segment.lost && !segment.sacked => return Some(segment),
-                _ => self.to_retransmit.pop_front(),
-            };
+        self.next_lost().map(|index| self.segments[index])
+    }
+
+    /// The place in `segments` of the next one to retransmit.
+    fn next_lost(&mut self) -> Option<usize> {
+        while let Some(&absolute) = self.to_retransmit.front() {
+            let index = absolute.checked_sub(self.base).map(|index| index as usize);
+            let is_lost = |&index: &usize| self.segments.get(index).is_some_and(|it| it.lost && !it.sacked);
+            if let Some(index) = index.filter(is_lost) {
+                return Some(index);
+            }
+            self.to_retransmit.pop_front();
         }
         None
     }
 
+    #[inline]
     pub(crate) fn has_retransmissions(&mut self) -> bool {
-        !self.to_retransmit.is_empty() && self.next_retransmission().is_some()
+        !self.to_retransmit.is_empty() && self.next_lost().is_some()
     }
 
     /// The segment from [`Scoreboard::next_retransmission`] leaves again, at most `len` of it. The rest of a longer
     /// segment becomes a separate segment, still to be retransmitted.
-    pub(crate) fn on_retransmitted(&mut self, start: u64, len: u32, bytes: u32, number: u64, now: Time) {
-        let Some(index) = self.find(start) else { return };
+    pub(crate) fn on_retransmitted(&mut self, len: u32, bytes: u32, number: u64, now: Time) {
+        let Some(index) = self.next_lost() else { return };
         self.to_retransmit.pop_front();
         if len < self.segments[index].len {
             let whole = self.segments[index];
-            let rest = Segment { start: start + u64::from(len), len: whole.len - len, ..whole };
+            let rest = Segment { start: whole.start + u64::from(len), len: whole.len - len, ..whole };
             self.segments[index].len = len;
             self.segments[index].fin = false;
             self.segments.insert(index + 1, rest);
             let absolute = self.base + index as u64 + 1;
             self.frontier += u64::from(absolute <= self.frontier);
             self.credited += u64::from(absolute <= self.credited);
-            self.to_retransmit.push_front(rest.start);
+            for other in &mut self.to_retransmit {
+                *other += u64::from(absolute <= *other);
+            }
+            self.to_retransmit.push_front(absolute);
         }
         let segment = &mut self.segments[index];
         if std::mem::replace(&mut segment.timed_out, false) {
@@ -226,7 +236,7 @@ impl Scoreboard {
         (segment.bytes, segment.number, segment.sent_at, segment.order) = (bytes, number, now, self.next_order);
         (segment.in_flight, segment.lost, segment.retransmitted) = (true, false, true);
         self.in_flight += Bytes::new(bytes.into());
-        self.retransmissions.push_back((self.next_order, start));
+        self.retransmissions.push_back((self.next_order, segment.start));
         self.next_order += 1;
     }
 

@@ -221,6 +221,7 @@ impl Sender {
         self.finished && self.fin_sent && self.una > self.written
     }
 
+    #[inline]
     pub(crate) fn wants_to_send(&mut self) -> bool {
         self.scoreboard.has_retransmissions() || self.has_new() || self.wants_to_probe()
     }
@@ -235,6 +236,7 @@ impl Sender {
         self.tail_probe.is_due && (self.has_new() || self.scoreboard.last().is_some())
     }
 
+    #[inline]
     fn has_new(&self) -> bool {
         let sendable = self.written.min(self.window_end).saturating_sub(self.next);
         // A window that opens by a few bytes at a time causes no packets of a few bytes (RFC 9293 section 3.8.6.2.1).
@@ -284,7 +286,7 @@ impl Sender {
         if piece.is_retransmission {
             self.retransmitted += 1;
             if self.scoreboard.has_retransmissions() {
-                self.scoreboard.on_retransmitted(piece.start, len, bytes, number, now);
+                self.scoreboard.on_retransmitted(len, bytes, number, now);
             } else {
                 self.scoreboard.on_probe(bytes, number, now);
             }

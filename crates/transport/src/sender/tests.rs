@@ -1,4 +1,4 @@
-//! What late receipts report and undo, and windows that open slowly.
+//! What late receipts report and undo, what leaves again, and windows that open slowly.
 
 use rampmeter_wire::{Receipt, Sack};
 
@@ -169,4 +169,21 @@ fn an_overtaken_receipt_is_reported_once() {
         assert!(feedback.change.arrivals.iter().all(|arrival| arrival.number == number));
         assert_eq!((feedback.change.delivered, feedback.rtt, feedback.is_new()), (Bytes::ZERO, None, reported > 0));
     }
+}
+
+#[test]
+fn lost_packets_leave_again_in_order_and_in_smaller_pieces() {
+    let mut test = Test::new(Recovery::Sack);
+    test.send(10);
+    test.acknowledge(1, 9, Some((6, 10))); // 1 to 5 are lost
+    let mut again = Vec::new();
+    for space in [600, 600, PAYLOAD, 400, PAYLOAD, PAYLOAD, PAYLOAD] {
+        let piece = test.sender.next_piece(space).unwrap();
+        test.sender.sent(test.now, piece, 1054, test.number, 0);
+        test.number += 1;
+        assert!(piece.is_retransmission);
+        again.push((piece.start, piece.payload));
+    }
+    assert_eq!(again, [(1000, 600), (1600, 400), (2000, 1000), (3000, 400), (3400, 600), (4000, 1000), (5000, 1000)]);
+    assert!(!test.sender.next_piece(PAYLOAD).unwrap().is_retransmission);
 }
