@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Settings, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::History;
+use crate::{History, Record};
 
 /// The state of a path at the end of the handshake, before the first packet is sent.
 #[derive(Debug, Clone)]
@@ -261,6 +261,9 @@ pub trait Controller: Debug {
     fn state(&self) -> &'static str {
         "running"
     }
+
+    /// Adds the values that it calculates with, for traces. Called after every event while a trace is written.
+    fn record(&self, _out: &mut Record) {}
 
     /// Whether the handshake requests feedback from routers; [`Path::feedback`] has their answer.
     fn requests_feedback(&self) -> bool {

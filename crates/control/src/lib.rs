@@ -49,6 +49,7 @@ mod controller;
 mod fault;
 mod history;
 mod parts;
+mod record;
 pub mod registry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -62,6 +63,7 @@ pub use parts::pacer::Pacer;
 pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 pub use rampmeter_wire::RouterFeedback;
+pub use record::Record;
 pub use registry::{AnyController, Registry};
 
 /// What window schemes are made of: their rules, and a controller that applies them.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use delegate::delegate;
 use rampmeter_units::{self as units, Bytes, Duration, Ecn, Random, Rate, RegistryError, Time};
 
-use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Notice, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Notice, Path, Record, Sent};
 
 /// Creates a controller with the given random stream.
 pub type Factory = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;
@@ -110,6 +110,7 @@ macro_rules! controllers {
                     fn ecn(&self) -> Option<Ecn>;
                     fn degraded_reason(&self) -> Option<&'static str>;
                     fn state(&self) -> &'static str;
+                    fn record(&self, out: &mut Record);
                     fn requests_feedback(&self) -> bool;
                     fn keeps_history(&self) -> bool;
                     fn remember(&self, now: Time, history: &mut Option<History>);

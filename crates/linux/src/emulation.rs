@@ -49,7 +49,7 @@ pub(crate) struct Emulation<'a> {
 impl<'a> Emulation<'a> {
     /// The plan's network, with paths between the ends of its flows and between the hosts `between`.
     pub(crate) fn new(plan: &'a Plan, sides: &Sides, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
-        let (mut network, mut paths) = (Network::new(plan), HashMap::new());
+        let (mut network, mut paths) = (Network::new(plan, ()), HashMap::new());
         let ends = between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to)));
         for (from, to) in ends.flat_map(|(from, to)| [(from, to), (to, from)]) {
             if let MapEntry::Vacant(path) = paths.entry((sides.address(from), sides.address(to))) {

@@ -23,5 +23,5 @@ mod timetable;
 
 pub use flows::{FlowResults, Flows, Site};
 pub use host::{Event, Host, Opening, PacketHost, Sent, sender_state};
-pub use network::{Hop, HopId, Network, Routed, Step};
+pub use network::{Hop, HopId, Network, Routed, Step, Watch};
 pub use timetable::{Entry, Timetable};

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use rampmeter_router::{AnyRouter, Link, Offered, Parcel};
+use rampmeter_router::{AnyRouter, Backlog, Link, Offered, Parcel};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan};
 use rampmeter_units::Time;
 
@@ -54,6 +54,25 @@ pub enum Step<E> {
     Out(Time, E),
 }
 
+/// What sees the packets of links. `()` sees nothing, and costs nothing.
+pub trait Watch<P> {
+    /// Whether it sees anything. Then no packet goes on ahead of time, so that events come in the order of time.
+    const IS_ON: bool = true;
+
+    /// A packet reaches the near end of a link, where these wait.
+    fn on_offered(&mut self, _now: Time, _link: u32, _packet: &P, _queue: impl FnOnce() -> Backlog) {}
+
+    /// A link drops a packet for lack of room.
+    fn on_dropped(&mut self, _now: Time, _link: u32, _packet: &P) {}
+
+    /// A packet reaches the far end of a link.
+    fn on_arrived(&mut self, _at: Time, _link: u32, _packet: &P) {}
+}
+
+impl<P> Watch<P> for () {
+    const IS_ON: bool = false;
+}
+
 #[derive(Debug)]
 struct Wire<P> {
     link: Link<P, AnyRouter<P>>,
@@ -63,7 +82,7 @@ struct Wire<P> {
 
 /// Links, paths and meters.
 #[derive(Debug)]
-pub struct Network<'a, P, E> {
+pub struct Network<'a, P, E, W = ()> {
     plan: &'a Plan,
     wires: Vec<Wire<P>>,
     hops: Vec<Hop<E>>,
@@ -74,11 +93,12 @@ pub struct Network<'a, P, E> {
     pub outcomes: Vec<LinkOutcome>,
     /// The samples of links.
     pub samples: Vec<LinkSample>,
+    watch: W,
 }
 
-impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
+impl<'a, P: Routed + Send, E: Copy, W: Watch<P>> Network<'a, P, E, W> {
     /// The links of `plan`, without paths.
-    pub fn new(plan: &'a Plan) -> Self {
+    pub fn new(plan: &'a Plan, watch: W) -> Self {
         let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
         Self {
             wires: plan.make_links().into_iter().map(|link| Wire { link, is_ahead: false }).collect(),
@@ -87,6 +107,7 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
             measured: measured.map(|(link, _)| LinkId(link)).collect(),
             outcomes: Vec::new(),
             samples: Vec::new(),
+            watch,
             plan,
         }
     }
@@ -102,6 +123,9 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// plain ones into such a host; and steady ones, if such plain links are the only ones that follow and get no packets
     /// from elsewhere. To be called when all paths are known.
     pub fn look_ahead(&mut self, may_be_ahead: impl Fn(E) -> bool) {
+        if W::IS_ON {
+            return;
+        }
         let count = self.wires.len();
         let (mut into_host, mut leads) = (vec![false; count], vec![true; count]);
         let mut sources = vec![BTreeSet::new(); count];
@@ -159,12 +183,19 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
             };
             let Wire { link: wire, is_ahead } = &mut self.wires[link as usize];
             let before = if *is_ahead { self.horizon } else { Time::ZERO };
+            self.watch.on_offered(now, link, moving, || wire.backlog());
             match wire.offer(now, packet, before) {
-                Offered::Dropped => return Step::Dropped,
+                Offered::Dropped => {
+                    if let Some(dropped) = packet {
+                        self.watch.on_dropped(now, link, dropped);
+                    }
+                    return Step::Dropped;
+                }
                 Offered::Queued => return Step::On(link),
                 Offered::Arrives(at) => {
                     now = at;
                     if let Some(moved) = packet {
+                        self.watch.on_arrived(at, link, moved);
                         moved.skip(1);
                     }
                 }
@@ -183,11 +214,13 @@ impl<'a, P: Routed + Send, E: Copy> Network<'a, P, E> {
     /// the time returned.
     #[inline]
     pub fn leave(&mut self, now: Time, link: u32, packet: &mut Option<P>) -> Option<Time> {
-        let Wire { link, is_ahead } = &mut self.wires[link as usize];
+        let Wire { link: wire, is_ahead } = &mut self.wires[link as usize];
         let before = if *is_ahead { self.horizon } else { Time::ZERO };
         let by = now.max(Time::from_nanos(before.as_nanos().saturating_sub(1)));
-        let (at, left) = link.next_arrival(by)?;
-        packet.insert(left).skip(1);
+        let (at, left) = wire.next_arrival(by)?;
+        let arrived = packet.insert(left);
+        self.watch.on_arrived(at, link, arrived);
+        arrived.skip(1);
         Some(at)
     }
 
@@ -288,7 +321,7 @@ mod tests {
 
     impl<'a> World<'a> {
         fn new(plan: &'a Plan) -> (Self, [HopId; 2]) {
-            let mut network = Network::new(plan);
+            let mut network = Network::new(plan, ());
             let paths = [0, 1].map(|flow: usize| {
                 let links = plan.path(plan.flows[flow].from, plan.flows[flow].to).unwrap();
                 network.add_path(links.into_iter().map(|LinkId(link)| Hop::Link(link as u32)).chain([Hop::Out(flow)]))

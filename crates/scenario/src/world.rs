@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rampmeter_control::Fault;
+use rampmeter_trace::Trace;
 use rampmeter_units::Time;
 use thiserror::Error;
 
@@ -95,6 +96,12 @@ pub trait World: Send + Sync {
 
     /// Runs `plan`.
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError>;
+
+    /// The same, and writes what happens to `trace`.
+    fn run_traced(&self, _plan: &Plan, _progress: &RunProgress, _trace: &Trace) -> Result<Outcome, WorldError> {
+        let advice = "use --world simulated".into();
+        Err(WorldError::Unsupported { world: self.name(), what: "traces".into(), advice })
+    }
 
     /// The same, and reports progress from time to time, if this world supports it.
     fn run_with_progress(&self, plan: &Plan, _progress: &RunProgress) -> Result<Outcome, WorldError> {

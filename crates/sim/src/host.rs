@@ -7,6 +7,7 @@ use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_router::Parcel;
 use rampmeter_run::{Event, Host, Opening, PacketHost, Sent, sender_state};
 use rampmeter_scenario::{NodeId, Plan, SenderState, path_of};
+use rampmeter_trace::{self as trace, Cause, Tap};
 use rampmeter_transport::{Clock, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::Kind;
@@ -36,8 +37,11 @@ enum Brought {
 }
 
 /// A host for one scheme: an endpoint with that scheme's settings, and the flow of each of its connections.
+///
+/// Its tap sees the packets of its connections.
 #[derive(Debug)]
-pub struct OurHost {
+pub struct OurHost<T = ()> {
+    tap: T,
     endpoint: Endpoint<AnyController, PathId>,
     /// Settings of the connections that the host opens.
     config: Config,
@@ -57,14 +61,15 @@ pub struct OurHost {
     has_sent: bool,
 }
 
-impl OurHost {
+impl<T: Tap<AnyController, PathId>> OurHost<T> {
     /// The host of a scheme of `plan` at `node`, which is ours. `number` distinguishes it from the run's other hosts.
-    pub(crate) fn new(plan: &Plan, node: NodeId, scheme: usize, number: u32) -> Self {
+    pub(crate) fn new(plan: &Plan, node: NodeId, scheme: usize, number: u32, tap: T) -> Self {
         let sending = plan.schemes[scheme].ours().expect("the world refuses kernel TCP");
         let clock = plan.nodes[node.0].clock;
         // The endpoint's time is its clock's: only the jitter of timestamps is left.
         let timestamps = Clock { jitter: clock.jitter, ..Clock::default() };
         Self {
+            tap,
             endpoint: sending.endpoint(plan.seed, number, timestamps),
             config: sending.config.clone(),
             clock: HostClock::new(clock),
@@ -131,7 +136,7 @@ impl OurHost {
     }
 }
 
-impl Host for OurHost {
+impl<T: Tap<AnyController, PathId>> Host for OurHost<T> {
     type Id = Name;
     type Address = PathId;
 
@@ -166,6 +171,7 @@ impl Host for OurHost {
     }
 
     fn write(&mut self, now: Time, id: Name, bytes: u64) {
+        self.tap.on_cause(Cause::Application);
         if let Name::Connection(connection) = id {
             self.endpoint.write(self.clock.reading(now), connection, bytes);
         }
@@ -250,7 +256,7 @@ impl Host for OurHost {
     }
 }
 
-impl PacketHost for OurHost {
+impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
     type Packet = InTransit;
     type Shared = Pool;
 
@@ -261,6 +267,9 @@ impl PacketHost for OurHost {
         let local = self.clock.reading(now);
         if packet.write_header(&mut pool.header) {
             self.endpoint.receive(local, from, &pool.header, packet.ecn(), local);
+            // The packet comes from the other end.
+            let end = if is_forward(packet.path) { trace::End::Server } else { trace::End::Client };
+            self.tap.on_received(now, (packet.flow, end), (&pool.header, packet.bytes(), packet.ecn()), &self.endpoint);
             if packet.has_stream() {
                 let end = if is_forward(packet.path) { End::Receiver } else { End::Sender };
                 self.brought = Some(Brought::Stream(end));
@@ -290,7 +299,11 @@ impl PacketHost for OurHost {
             if pool.header.kind == Kind::SynAck && self.answering != NONE {
                 self.set_flow(envelope.connection, self.answering);
             }
-            return Some(pool.packet(envelope, self.flow(envelope.connection)));
+            let flow = self.flow(envelope.connection);
+            let packet = pool.packet(envelope, flow);
+            let end = if is_forward(packet.path) { trace::End::Client } else { trace::End::Server };
+            self.tap.on_sent(now, (flow, end), (&pool.header, envelope, packet.bytes()), &self.endpoint);
+            return Some(packet);
         }
         if let Some(message) = self.has_datagrams().then(|| self.message(pool)).flatten() {
             return Some(message);
@@ -306,5 +319,6 @@ impl PacketHost for OurHost {
 
     fn on_deadline(&mut self, now: Time) {
         self.endpoint.on_deadline(self.clock.reading(now));
+        self.tap.on_deadline(now, &self.endpoint);
     }
 }

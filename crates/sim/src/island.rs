@@ -10,7 +10,7 @@
 
 use rampmeter_island::{Egress, Ingress};
 use rampmeter_router::Parcel;
-use rampmeter_run::{Entry, Hop, Network, Routed};
+use rampmeter_run::{Entry, Hop, Network, Routed, Watch};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
@@ -36,7 +36,12 @@ pub(crate) struct Aggregate {
 
 impl Aggregate {
     /// The aggregate `n` of the plan.
-    pub(crate) fn new(plan: &Plan, n: usize, network: &mut Network<'_, InTransit, Place>, paths: &mut Paths) -> Self {
+    pub(crate) fn new(
+        plan: &Plan,
+        n: usize,
+        network: &mut Network<'_, InTransit, Place, impl Watch<InTransit>>,
+        paths: &mut Paths,
+    ) -> Self {
         let planned = &plan.aggregates[n];
         let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
         let ends = [Place::Egress(n as u32), Place::Answered(n as u32)];
@@ -76,7 +81,7 @@ impl Aggregate {
     }
 }
 
-impl<H: SimulatedHost> Simulation<'_, H> {
+impl<H: SimulatedHost, W: Watch<InTransit>> Simulation<'_, H, W> {
     /// Runs an entry of the timetable, if it measures the queues of ingresses.
     pub(crate) fn run_aggregates(&mut self, now: Time, entry: Entry) {
         for (n, aggregate) in self.aggregates.iter_mut().enumerate() {

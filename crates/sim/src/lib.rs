@@ -61,6 +61,7 @@ mod paths;
 mod presence;
 mod setup;
 mod simulation;
+mod traced;
 mod world;
 
 pub use host::{Name, OurHost};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_run::{Hop, HopId, Network};
+use rampmeter_run::{Hop, HopId, Network, Watch};
 use rampmeter_scenario::{NoPath, NodeId};
 
 use crate::forwarding::Place;
@@ -31,7 +31,7 @@ impl Paths {
     /// without the ends.
     pub(crate) fn between(
         &mut self,
-        network: &mut Network<'_, InTransit, Place>,
+        network: &mut Network<'_, InTransit, Place, impl Watch<InTransit>>,
         [from, to]: [u32; 2],
         nodes: [NodeId; 2],
         hops: impl FnOnce() -> Result<[Vec<Hop<Place>>; 2], NoPath>,
@@ -48,7 +48,7 @@ impl Paths {
     /// Adds a path and its reverse, each with its end, between two nodes.
     pub(crate) fn add(
         &mut self,
-        network: &mut Network<'_, InTransit, Place>,
+        network: &mut Network<'_, InTransit, Place, impl Watch<InTransit>>,
         directions: [(Vec<Hop<Place>>, Place); 2],
         [from, to]: [NodeId; 2],
     ) -> PathId {

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_run::{Flows, Hop, Network, Timetable};
+use rampmeter_run::{Flows, Hop, Network, Timetable, Watch};
 use rampmeter_scenario::{LinkId, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
 use crate::agenda::Agenda;
 use crate::forwarding::Place;
 use crate::island::Aggregate;
-use crate::packet::Pool;
+use crate::packet::{InTransit, Pool};
 use crate::paths::Paths;
 use crate::presence::Presence;
 use crate::simulation::Simulation;
 use crate::world::{Simulated, SimulatedHost};
 
-impl<'a, H: SimulatedHost> Simulation<'a, H> {
+impl<'a, H: SimulatedHost, W: Watch<InTransit>> Simulation<'a, H, W> {
     /// `make` creates the host of a scheme at a node, the one with this number.
-    pub(crate) fn new(plan: &'a Plan, make: impl FnMut(NodeId, usize, u32) -> H) -> Result<Self, WorldError> {
+    pub(crate) fn new(plan: &'a Plan, watch: W, make: impl FnMut(NodeId, usize, u32) -> H) -> Result<Self, WorldError> {
         let mut hosts = Hosts { make, list: Vec::new(), known: BTreeMap::new() };
-        let (mut network, mut paths) = (Network::new(plan), Paths::default());
+        let (mut network, mut paths) = (Network::new(plan, watch), Paths::default());
         let (mut path_of, mut ends) = (Vec::new(), Vec::new());
         for flow in &plan.flows {
             let [sender, receiver] = [flow.from, flow.to].map(|node| hosts.of(node, flow.scheme));

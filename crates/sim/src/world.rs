@@ -3,10 +3,13 @@
 use rampmeter_run::PacketHost;
 use rampmeter_scenario::{NodeId, Outcome, Plan, RunProgress, World, WorldError};
 
+use rampmeter_trace::{Recorder, Trace};
+
 use crate::host::OurHost;
 use crate::packet::{InTransit, Pool};
 use crate::paths::PathId;
 use crate::simulation::Simulation;
+use crate::traced::Links;
 
 /// A host whose packets the simulation moves.
 pub trait SimulatedHost: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId> {}
@@ -27,18 +30,27 @@ impl World for Simulated {
     }
 
     fn run_with_progress(&self, plan: &Plan, reached: &RunProgress) -> Result<Outcome, WorldError> {
-        if let Some(scheme) = plan.kernel_scheme() {
-            return Err(WorldError::Unsupported {
-                world: self.name(),
-                what: format!("kernel TCP (scheme `{}`)", scheme.name),
-                advice: "run it with --world emulated".into(),
-            });
-        }
-        self.run_hosts(plan, reached, |node, scheme, number| OurHost::new(plan, node, scheme, number))
+        self.check(plan)?;
+        self.run_hosts(plan, reached, |node, scheme, number| OurHost::new(plan, node, scheme, number, ()))
+    }
+
+    fn run_traced(&self, plan: &Plan, reached: &RunProgress, trace: &Trace) -> Result<Outcome, WorldError> {
+        self.check(plan)?;
+        let make = |node, scheme, number| OurHost::new(plan, node, scheme, number, Recorder::new(Trace::clone(trace)));
+        Simulation::new(plan, Links(Trace::clone(trace)), make)?.run(reached)
     }
 }
 
 impl Simulated {
+    fn check(self, plan: &Plan) -> Result<(), WorldError> {
+        let Some(scheme) = plan.kernel_scheme() else { return Ok(()) };
+        Err(WorldError::Unsupported {
+            world: self.name(),
+            what: format!("kernel TCP (scheme `{}`)", scheme.name),
+            advice: "run it with --world emulated".into(),
+        })
+    }
+
     /// Runs `plan` with hosts of any kind, for example of another stack. `make` creates the host of a scheme at a node;
     /// hosts are numbered from zero.
     pub fn run_hosts<H: SimulatedHost>(
@@ -47,6 +59,6 @@ impl Simulated {
         reached: &RunProgress,
         make: impl FnMut(NodeId, usize, u32) -> H,
     ) -> Result<Outcome, WorldError> {
-        Simulation::new(plan, make)?.run(reached)
+        Simulation::new(plan, (), make)?.run(reached)
     }
 }

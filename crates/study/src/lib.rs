@@ -24,6 +24,7 @@ mod journal;
 mod overview;
 mod sweep;
 mod tables;
+mod traced;
 
 pub use cluster::{BUILD, Cluster, run_points};
 pub use directory::{Directory, Resume, default_directory};
@@ -31,3 +32,4 @@ pub use error::StudyError;
 pub use journal::{Journal, Program};
 pub use overview::overview;
 pub use sweep::{Finished, Progress, RunningPoints, Sweep, Task, Unfinished};
+pub use traced::{TraceOptions, Traced};

@@ -24,7 +24,8 @@ impl ConnectionId {
         self.0
     }
 
-    pub(crate) fn from_number(number: u32) -> Self {
+    /// The connection whose id on the wire is `number`; there may be none.
+    pub fn from_number(number: u32) -> Self {
         Self(number)
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,10 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Axis, Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Cluster, Directory, Program, Resume, Sweep, Unfinished, default_directory, overview};
+use rampmeter_study::{
+    Cluster, Directory, Program, Resume, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
+};
+use rampmeter_units::Bytes;
 use serde_json::json;
 
 use super::cluster::Dask;
@@ -54,6 +57,20 @@ pub(crate) struct Args {
     /// Run the points on the workers of this Dask scheduler, tcp://HOST:PORT (needs the Python package)
     #[arg(long, value_name = "ADDRESS")]
     cluster: Option<String>,
+    /// Write what each flow and link did, and why, to a directory in DIR for each run: qlog for flows, pcapng for links.
+    /// Finished runs are repeated
+    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    trace: Option<PathBuf>,
+    /// Trace these flows, by their index in the results or the name of their traffic [default: the first hundred of
+    /// measured traffic]
+    #[arg(long, value_name = "N|NAME", requires = "trace")]
+    trace_flow: Vec<String>,
+    /// Trace these links [default: the measured ones]
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    trace_link: Vec<String>,
+    /// The maximum size of the trace of a run, after which it is cut
+    #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
+    trace_limit: Bytes,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -67,6 +84,15 @@ impl Args {
     pub(crate) fn is_emulated(&self) -> bool {
         self.world == "emulated"
     }
+
+    fn trace_options(&self, directory: &Path) -> TraceOptions {
+        TraceOptions {
+            directory: directory.to_owned(),
+            flows: self.trace_flow.clone(),
+            links: self.trace_link.clone(),
+            limit: self.trace_limit,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
@@ -77,12 +103,14 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     }
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
+    let traced = args.trace.as_ref().map(|directory| Traced::new(&*world, args.trace_options(directory)));
+    let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
 
-    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, &*world));
-    let resume = if args.fresh { Resume::Never } else { Resume::default() };
-    let mut directory = Directory::open(path, &args.file, &scenario, &*world, Program::this()?, resume)?;
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, world));
+    let resume = if args.fresh || args.trace.is_some() { Resume::Never } else { Resume::default() };
+    let mut directory = Directory::open(path, &args.file, &scenario, world, Program::this()?, resume)?;
     let resume_advice =
         format!("finished runs are in {}, and the same command resumes from there", directory.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
@@ -95,7 +123,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         cluster: cluster.as_ref().map(|it| it as &dyn Cluster),
     };
     let mut kept = 0;
-    let results = directory.run(&sweep, &scenario, &*world, |progress| {
+    let results = directory.run(&sweep, &scenario, world, |progress| {
         kept = progress.kept;
         bar.show(progress);
     });
@@ -126,6 +154,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     for warning in degraded_flows(&summaries) {
         eprintln!("rampmeter: {warning}");
     }
+    for remark in traced.iter().flat_map(Traced::remarks) {
+        eprintln!("rampmeter: trace {remark}");
+    }
     if args.json {
         let mut json = json!({ "runs": summaries });
         if !failed.is_empty() {
@@ -136,6 +167,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         let (head, rows) = overview(&schema, &scenario, &summaries);
         print!("{}", table(&head, &rows));
         println!("\ntables: {}", directory.path().display());
+        if let Some(traces) = &args.trace {
+            println!("traces: {}", traces.display());
+        }
     }
     Ok(code)
 }

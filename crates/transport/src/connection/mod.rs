@@ -461,6 +461,21 @@ impl Connection {
         self.sender.scoreboard.in_flight
     }
 
+    /// The offsets in the stream of what counts as lost and has not been sent again.
+    pub fn lost(&self) -> impl Iterator<Item = u64> {
+        self.sender.scoreboard.lost()
+    }
+
+    /// Its timers, by the names that qlog has for such timers; [`Time::MAX`] for those that are not set.
+    pub fn timers(&self) -> [(&'static str, Time); 4] {
+        [
+            ("loss_timeout", self.sender.deadline()),
+            ("ack", self.receiver.deadline()),
+            ("handshake_timeout", self.handshake_timer),
+            ("idle_timeout", self.keep_alive_timer),
+        ]
+    }
+
     /// The counters of the connection.
     pub fn statistics(&self) -> Statistics {
         let rtt = &self.sender.rtt;

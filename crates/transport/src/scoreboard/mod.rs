@@ -155,6 +155,11 @@ impl Scoreboard {
         Self { proofs, large_above, ..Self::default() }
     }
 
+    /// The offsets of lost segments that have not been sent again.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> {
+        self.segments.iter().filter(|segment| segment.lost && !segment.sacked).map(|segment| segment.start)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

@@ -1,0 +1,73 @@
+//! What a trace sees of the simulated network.
+
+use rampmeter_router::{Backlog, Parcel};
+use rampmeter_run::Watch;
+use rampmeter_trace::{Capture, LinkEvent, Trace};
+use rampmeter_units::Time;
+
+use crate::packet::InTransit;
+
+/// Reports the packets of links to a trace.
+pub(crate) struct Links(pub(crate) Trace);
+
+impl Links {
+    fn tell(&self, at: Time, link: u32, event: LinkEvent, packet: &InTransit) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).on_link(at, link, event, packet);
+    }
+}
+
+impl Watch<InTransit> for Links {
+    fn on_offered(&mut self, now: Time, link: u32, packet: &InTransit, queue: impl FnOnce() -> Backlog) {
+        self.tell(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
+    }
+
+    fn on_dropped(&mut self, now: Time, link: u32, packet: &InTransit) {
+        self.tell(now, link, LinkEvent::Dropped, packet);
+    }
+
+    fn on_arrived(&mut self, at: Time, link: u32, packet: &InTransit) {
+        self.tell(at, link, LinkEvent::Arrived, packet);
+    }
+}
+
+impl Capture for InTransit {
+    /// An IPv4 and a UDP header, and ours in clear. A node is the host 10.N, a flow has a port of its own at both ends.
+    fn write(&self, out: &mut Vec<u8>) -> usize {
+        let length = self.bytes().as_u64() as usize;
+        let hosts = self.hosts();
+        let mut header = rampmeter_wire::Packet::default();
+        let is_ours = self.write_header(&mut header);
+        let address = |node: u64| [10, (node >> 16) as u8, (node >> 8) as u8, node as u8];
+        let start = out.len();
+        out.extend([0x45, self.ecn().bits()]);
+        out.extend((length as u16).to_be_bytes());
+        out.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+        out.extend(address(hosts.source));
+        out.extend(address(hosts.destination));
+        let sum = checksum(&out[start..]);
+        out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
+        let port = PORT + (self.flow % 1000) as u16;
+        out.extend(port.to_be_bytes());
+        out.extend(port.to_be_bytes());
+        out.extend((length.saturating_sub(20) as u16).to_be_bytes());
+        out.extend([0, 0]);
+        if is_ours {
+            rampmeter_wire::encode(&header, out);
+        }
+        length
+    }
+
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+/// The port of the first flow; captures are decoded by it.
+const PORT: u16 = 46000;
+
+/// The checksum of an IPv4 header (RFC 1071).
+fn checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}

@@ -1,0 +1,138 @@
+//! Runs that write what happened: a world whose runs have traces, each in a directory of its point.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
+use rampmeter_trace::qlog::About;
+use rampmeter_trace::{Directory, Limits, Selection, Trace};
+use rampmeter_units::{Bytes, Time};
+
+/// How many flows are traced if none are named.
+const MAX_FLOWS: usize = 100;
+
+/// What to trace, and where to.
+#[derive(Debug, Clone, Default)]
+pub struct TraceOptions {
+    /// The directory; each point of a sweep has one in it.
+    pub directory: PathBuf,
+    /// Flows, by their indices in results or by the names of their traffic; none: the first hundred of measured traffic.
+    pub flows: Vec<String>,
+    /// Links, by name; none: the measured ones.
+    pub links: Vec<String>,
+    /// The size of all files of a point together.
+    pub limit: Bytes,
+}
+
+impl TraceOptions {
+    /// What of `plan` is traced, and how many flows are left out.
+    fn selection(&self, plan: &Plan) -> Result<(Selection, usize), String> {
+        let is_measured = |flow: usize| plan.traffic[plan.flows[flow].traffic].measured;
+        let is_named = |flow: usize| {
+            let traffic = &plan.traffic[plan.flows[flow].traffic].name;
+            self.flows.iter().any(|name| name == traffic || name.parse() == Ok(flow))
+        };
+        for name in &self.flows {
+            let is_index = name.parse::<usize>().is_ok_and(|flow| flow < plan.flows.len());
+            if !is_index && !plan.traffic.iter().any(|traffic| traffic.name == *name) {
+                let traffic: Vec<_> = plan.traffic.iter().map(|traffic| traffic.name.as_str()).collect();
+                let last = plan.flows.len().saturating_sub(1);
+                return Err(format!("no flow `{name}`: there are 0 to {last}, and the traffic {}", traffic.join(", ")));
+            }
+        }
+        if let Some(name) = self.links.iter().find(|name| !plan.links.iter().any(|link| link.name == **name)) {
+            let links: Vec<_> = plan.links.iter().map(|link| link.name.as_str()).collect();
+            return Err(format!("no link `{name}`: there are {}", links.join(", ")));
+        }
+        let chosen: Vec<usize> = (0..plan.flows.len())
+            .filter(|&flow| if self.flows.is_empty() { is_measured(flow) } else { is_named(flow) })
+            .collect();
+        let kept = if self.flows.is_empty() { chosen.len().min(MAX_FLOWS) } else { chosen.len() };
+        let mut flows = vec![None; plan.flows.len()];
+        for &flow in &chosen[..kept] {
+            let planned = &plan.flows[flow];
+            let (traffic, scheme) = (&plan.traffic[planned.traffic].name, &plan.schemes[planned.scheme].name);
+            let about = About {
+                title: format!("{traffic} {flow}: {}", plan.flow_name(flow)),
+                description: format!("scheme {scheme}; {}", plan.point),
+            };
+            flows[flow] = Some((file_name(&format!("{flow}-{traffic}")), about));
+        }
+        let is_traced = |name: &String, measured: bool| {
+            if self.links.is_empty() { measured } else { self.links.contains(name) }
+        };
+        let links = plan.links.iter().map(|link| is_traced(&link.name, link.measured).then(|| file_name(&link.name)));
+        Ok((Selection { flows, links: links.collect() }, chosen.len() - kept))
+    }
+}
+
+/// `name` without characters that have a meaning in paths.
+fn file_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.,=+".contains(c);
+    name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// A world that writes a trace of every run.
+pub struct Traced<'a> {
+    world: &'a dyn World,
+    options: TraceOptions,
+    remarks: Mutex<Vec<String>>,
+}
+
+impl<'a> Traced<'a> {
+    /// The world whose runs have traces.
+    pub fn new(world: &'a dyn World, options: TraceOptions) -> Self {
+        Self { world, options, remarks: Mutex::default() }
+    }
+
+    /// What the user should know of the traces: those that are not whole.
+    pub fn remarks(&self) -> Vec<String> {
+        std::mem::take(&mut self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn remark(&self, path: &Path, what: impl std::fmt::Display) {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {what}", path.display()));
+    }
+}
+
+impl World for Traced<'_> {
+    fn name(&self) -> &'static str {
+        self.world.name()
+    }
+
+    fn needs_whole_machine(&self) -> bool {
+        self.world.needs_whole_machine()
+    }
+
+    fn stops_immediately(&self) -> bool {
+        self.world.stops_immediately()
+    }
+
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
+        self.run_with_progress(plan, &RunProgress::default())
+    }
+
+    fn run_with_progress(&self, plan: &Plan, progress: &RunProgress) -> Result<Outcome, WorldError> {
+        let unusable = |what: String| WorldError::System { what, error: std::io::ErrorKind::InvalidInput.into() };
+        let (selection, left_out) = self.options.selection(plan).map_err(unusable)?;
+        let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
+        let limits = Limits { bytes: self.options.limit };
+        let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
+        let directory = Arc::new(Mutex::new(Directory::new(&path, selection, limits).map_err(failed)?));
+        let outcome = self.world.run_traced(plan, progress, &(Arc::clone(&directory) as Trace))?;
+        // The run's tables do not depend on its trace.
+        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
+            Ok(None) => {}
+            Ok(Some(at)) => {
+                let (at, limit) = (at.since(Time::ZERO), self.options.limit);
+                self.remark(&path, format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
+            }
+            Err(error) => self.remark(&path, format!("not whole: {error}")),
+        }
+        if left_out > 0 {
+            self.remark(&path, format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
+        }
+        Ok(outcome)
+    }
+}

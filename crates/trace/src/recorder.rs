@@ -1,0 +1,253 @@
+//! From the packets and the state of an endpoint to events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::PoisonError;
+
+use rampmeter_control::{Controller, Record};
+use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint, Envelope, State};
+use rampmeter_units::{Bytes, Duration, Ecn, Time};
+use rampmeter_wire::Packet;
+
+use crate::event::{Cause, End, FlowEvent, Metrics, Timer, Trace};
+
+/// What a host with an endpoint tells of its work. All calls come after the endpoint's own.
+pub trait Tap<C, A> {
+    /// Something happened that may lead to packets.
+    fn on_cause(&mut self, _cause: Cause) {}
+
+    /// A packet of `flow` leaves.
+    fn on_sent(
+        &mut self,
+        _now: Time,
+        _flow: (u32, End),
+        _sent: (&Packet, &Envelope<A>, Bytes),
+        _from: &Endpoint<C, A>,
+    ) {
+    }
+
+    /// A packet of `flow` has arrived.
+    fn on_received(&mut self, _now: Time, _flow: (u32, End), _got: (&Packet, Bytes, Ecn), _at: &Endpoint<C, A>) {}
+
+    /// The deadlines up to `now` were handled.
+    fn on_deadline(&mut self, _now: Time, _of: &Endpoint<C, A>) {}
+}
+
+impl<C, A> Tap<C, A> for () {}
+
+/// Data in flight, by the offset of its first byte.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    number: u32,
+    end: u64,
+    sent_at: Time,
+    is_reported: bool,
+}
+
+/// What was last seen of a connection.
+#[derive(Debug, Default)]
+struct Seen {
+    pieces: BTreeMap<u64, Piece>,
+    by_number: HashMap<u32, u64>,
+    /// The first byte never sent.
+    next: u64,
+    lost: u64,
+    timeouts: u64,
+    metrics: Metrics,
+    record: Record,
+    state: Option<&'static str>,
+    timers: Vec<(&'static str, Time)>,
+}
+
+/// The tap that writes events to a [`Trace`].
+pub struct Recorder {
+    trace: Trace,
+    cause: Cause,
+    ends: BTreeMap<ConnectionId, ((u32, End), Seen)>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("ends", &self.ends.len()).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// A recorder without events.
+    pub fn new(trace: Trace) -> Self {
+        Self { trace, cause: Cause::default(), ends: BTreeMap::new() }
+    }
+
+    /// Compares the connection with what was last seen of it. `receipts`: the packets that the peer reports.
+    fn look<C: Controller, A: Address>(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        at: &Endpoint<C, A>,
+        packet: Option<&Packet>,
+    ) {
+        let Some((end, seen)) = self.ends.get_mut(&id) else { return };
+        let Some(connection) = at.connection(id) else {
+            self.ends.remove(&id);
+            return;
+        };
+        let mut sink = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tell = |event: &FlowEvent<'_>| sink.on_flow(now, end.0, end.1, event);
+        let latest = seen.on_receipts(now, connection, packet, &mut tell);
+        seen.on_losses(connection, &mut tell);
+        seen.on_timers(now, connection, &mut tell);
+        if let Some(controller) = at.flow(id).and_then(|flow| at.manager().controller(flow)) {
+            seen.on_state(connection, controller, latest, &mut tell);
+        }
+    }
+}
+
+impl<C: Controller, A: Address> Tap<C, A> for Recorder {
+    fn on_cause(&mut self, cause: Cause) {
+        self.cause = cause;
+    }
+
+    fn on_sent(&mut self, now: Time, flow: (u32, End), sent: (&Packet, &Envelope<A>, Bytes), from: &Endpoint<C, A>) {
+        let (packet, envelope, bytes) = sent;
+        let (id, offset, ecn) = (envelope.connection, envelope.offset, envelope.ecn);
+        let (_, seen) = self.ends.entry(id).or_insert_with(|| (flow, Seen::default()));
+        let is_repeated = seen.on_sent(now, packet, offset);
+        let event = FlowEvent::Sent { packet, bytes, ecn, offset, is_repeated, cause: self.cause };
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now, flow.0, flow.1, &event);
+        self.look(now, id, from, None);
+    }
+
+    fn on_received(&mut self, now: Time, flow: (u32, End), got: (&Packet, Bytes, Ecn), at: &Endpoint<C, A>) {
+        let (packet, bytes, ecn) = got;
+        let event = FlowEvent::Received { packet, bytes, ecn };
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now, flow.0, flow.1, &event);
+        self.cause = Cause::Arrival;
+        self.look(now, ConnectionId::from_number(packet.connection), at, Some(packet));
+    }
+
+    fn on_deadline(&mut self, now: Time, of: &Endpoint<C, A>) {
+        self.cause = Cause::Timer;
+        let ids: Vec<_> = self.ends.keys().copied().collect();
+        for id in ids {
+            self.look(now, id, of, None);
+        }
+    }
+}
+
+impl Seen {
+    /// Returns whether the packet repeats what was sent before.
+    fn on_sent(&mut self, now: Time, packet: &Packet, offset: u64) -> bool {
+        let end = offset + packet.sequence_len();
+        if end == offset {
+            return false; // an acknowledgement
+        }
+        let piece = Piece { number: packet.number, end, sent_at: now, is_reported: false };
+        if let Some(before) = self.pieces.insert(offset, piece) {
+            self.by_number.remove(&before.number);
+        }
+        self.by_number.insert(packet.number, offset);
+        let is_repeated = offset < self.next;
+        self.next = self.next.max(end);
+        is_repeated
+    }
+
+    /// The packets that are acknowledged for the first time, by receipts or by the stream. Returns the round trip of the
+    /// last one.
+    fn on_receipts(
+        &mut self,
+        now: Time,
+        connection: &Connection,
+        packet: Option<&Packet>,
+        tell: &mut impl FnMut(&FlowEvent<'_>),
+    ) -> Option<Duration> {
+        let mut numbers: Vec<u32> = Vec::new();
+        let mut latest = None;
+        for receipt in packet.map_or(&[][..], |packet| &packet.receipts) {
+            let Some(piece) = self.by_number.get(&receipt.number).and_then(|start| self.pieces.get_mut(start)) else {
+                continue;
+            };
+            if !std::mem::replace(&mut piece.is_reported, true) {
+                numbers.push(piece.number);
+                latest = Some(now.since(piece.sent_at));
+            }
+        }
+        let acknowledged = connection.acknowledged();
+        while let Some(first) = self.pieces.first_entry().filter(|first| first.get().end <= acknowledged) {
+            let piece = first.remove();
+            self.by_number.remove(&piece.number);
+            if !piece.is_reported {
+                numbers.push(piece.number);
+                latest = latest.or(Some(now.since(piece.sent_at)));
+            }
+        }
+        if !numbers.is_empty() {
+            tell(&FlowEvent::Acknowledged(&numbers));
+        }
+        latest
+    }
+
+    /// The packets that count as lost since the last look.
+    fn on_losses(&mut self, connection: &Connection, tell: &mut impl FnMut(&FlowEvent<'_>)) {
+        let counts = connection.statistics();
+        let by_timeout = counts.timeouts > self.timeouts;
+        if counts.lost > self.lost {
+            for start in connection.lost() {
+                let lost = self.pieces.get(&start).map(|piece| piece.number);
+                if let Some(number) = lost.filter(|number| self.by_number.remove(number).is_some()) {
+                    tell(&FlowEvent::Lost { number, by_timeout });
+                }
+            }
+        }
+        (self.lost, self.timeouts) = (counts.lost, counts.timeouts);
+    }
+
+    fn on_timers(&mut self, now: Time, connection: &Connection, tell: &mut impl FnMut(&FlowEvent<'_>)) {
+        for (name, at) in connection.timers() {
+            let index = self.timers.iter().position(|(known, _)| *known == name);
+            let index = index.unwrap_or_else(|| {
+                self.timers.push((name, Time::MAX));
+                self.timers.len() - 1
+            });
+            let before = std::mem::replace(&mut self.timers[index].1, at);
+            if before == at {
+                continue;
+            }
+            let has_expired = before <= now;
+            let at = Some(at).filter(|&at| at < Time::MAX);
+            tell(&FlowEvent::Timer(Timer { name, at, has_expired }));
+        }
+    }
+
+    fn on_state(
+        &mut self,
+        connection: &Connection,
+        controller: &impl Controller,
+        latest: Option<Duration>,
+        tell: &mut impl FnMut(&FlowEvent<'_>),
+    ) {
+        if connection.state() != State::Open {
+            return;
+        }
+        let counts = connection.statistics();
+        let known = |rtt: Duration| Some(rtt).filter(|&rtt| rtt > Duration::ZERO && rtt < Duration::MAX);
+        let now = Metrics {
+            window: Some(controller.window()),
+            rate: Some(controller.rate()),
+            in_flight: Some(connection.in_flight()),
+            smoothed_rtt: known(counts.smoothed_rtt),
+            latest_rtt: latest,
+            min_rtt: known(counts.min_rtt),
+            own: Vec::new(),
+        };
+        self.record.clear();
+        controller.record(&mut self.record);
+        let changed = now.changed(&mut self.metrics, self.record.values());
+        if !changed.is_empty() {
+            tell(&FlowEvent::Metrics(&changed));
+        }
+        let state = controller.state();
+        if self.state != Some(state) {
+            tell(&FlowEvent::State(self.state.replace(state), state));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What is written is read by readers that are not ours.
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::Cursor;
+
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use qlog::events::EventData;
+use qlog::reader::{Event, QlogSeqReader};
+use rampmeter_trace::qlog::{About, Qlog};
+use rampmeter_trace::{
+    Capture, Cause, Directory, End, FlowEvent, Limits, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer,
+};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+use rampmeter_wire::{Kind, Packet, Receipt};
+
+const AT: Time = Time::from_nanos(1_500_000);
+
+fn packet() -> Packet {
+    let mut packet = Packet { number: 7, payload: 1400, fin: true, ..Packet::default() };
+    packet.receipts.push(Receipt { number: 3, ecn: Ecn::Ce, received_at: AT });
+    packet
+}
+
+fn sent(packet: &Packet) -> FlowEvent<'_> {
+    let (bytes, ecn, cause) = (Bytes::new(1500), Ecn::Ect0, Cause::Timer);
+    FlowEvent::Sent { packet, bytes, ecn, offset: 9000, is_repeated: true, cause }
+}
+
+#[test]
+fn another_reader_of_qlog_knows_every_event() {
+    let about = About { title: "download 0".into(), description: "scheme mine".into() };
+    let mut file = Vec::new();
+    let mut qlog = Qlog::new(&mut file, &about, End::Client).unwrap();
+    let (data, syn) = (packet(), Packet { kind: Kind::Syn, ..Packet::default() });
+    let metrics = Metrics {
+        window: Some(Bytes::new(30_000)),
+        rate: Some(Some(Rate::from_bps(5_000_000))),
+        smoothed_rtt: Some(Duration::from_millis(40)),
+        ..Metrics::default()
+    };
+    let timer = |at, has_expired| FlowEvent::Timer(Timer { name: "loss_timeout", at, has_expired });
+    for event in [
+        sent(&data),
+        sent(&syn),
+        FlowEvent::Received { packet: &data, bytes: Bytes::new(1500), ecn: Ecn::Ce },
+        FlowEvent::Acknowledged(&[3, 4]),
+        FlowEvent::Lost { number: 5, by_timeout: true },
+        FlowEvent::Metrics(&metrics),
+        FlowEvent::State(None, "slow_start"),
+        FlowEvent::State(Some("slow_start"), "recovery"),
+        timer(Some(AT + Duration::from_millis(200)), false),
+        timer(None, true),
+        timer(None, false),
+    ] {
+        qlog.write(AT, &event).unwrap();
+    }
+    qlog.cut(AT, "the limit").unwrap();
+    let reader = QlogSeqReader::new(Box::new(Cursor::new(file))).unwrap();
+    assert_eq!(reader.qlog.serialization_format, "application/qlog+json-seq");
+    assert_eq!(reader.qlog.title.as_deref(), Some("download 0"));
+    let events: Vec<_> = reader
+        .map(|event| match event {
+            Event::Qlog(event) => event,
+            Event::Json(event) => panic!("{event:?} is not an event of the drafts"),
+        })
+        .collect();
+    assert_eq!(events.len(), 12);
+    assert!(events.iter().all(|event| (event.time - 1.5).abs() < 1e-9), "milliseconds");
+    let EventData::QuicPacketSent(first) = &events[0].data else { panic!("{:?}", events[0]) };
+    assert_eq!((first.header.packet_number, first.raw.as_ref().unwrap().length), (Some(7), Some(1500)));
+    assert_eq!(first.frames.as_ref().unwrap().len(), 2, "a stream and an acknowledgement");
+    let EventData::QuicMetricsUpdated(recovery) = &events[5].data else { panic!("{:?}", events[5]) };
+    assert_eq!((recovery.congestion_window, recovery.pacing_rate), (Some(30_000), Some(5_000_000)));
+    assert_eq!(recovery.smoothed_rtt, Some(40.0));
+}
+
+#[test]
+fn own_values_are_in_our_namespace() {
+    let mut file = Vec::new();
+    let mut qlog = Qlog::new(&mut file, &About::default(), End::Server).unwrap();
+    let own = vec![("max_bandwidth_bps", 1e6)];
+    qlog.write(AT, &FlowEvent::Metrics(&Metrics { own, ..Metrics::default() })).unwrap();
+    let events: Vec<_> = QlogSeqReader::new(Box::new(Cursor::new(file))).unwrap().collect();
+    let [Event::Json(event)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(
+        (event.name.as_str(), &event.data),
+        ("rampmeter:controller_updated", &serde_json::json!({"max_bandwidth_bps": 1e6}))
+    );
+}
+
+struct Made;
+
+impl Capture for Made {
+    fn write(&self, out: &mut Vec<u8>) -> usize {
+        out.extend([0x45; 300]);
+        1500
+    }
+    fn flow(&self) -> u32 {
+        0
+    }
+}
+
+#[test]
+fn another_reader_of_pcapng_knows_every_packet() {
+    let mut file = Vec::new();
+    let mut capture = Pcapng::new(&mut file, "bottleneck").unwrap();
+    let at = Time::from_nanos(1_000_000_007);
+    for event in [LinkEvent::Offered { queued: 4 }, LinkEvent::Arrived, LinkEvent::Dropped] {
+        capture.write(at, event, &Made).unwrap();
+    }
+    let mut reader = PcapNgReader::new(Cursor::new(file)).unwrap();
+    let (mut interfaces, mut packets) = (0, Vec::new());
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(_) => interfaces += 1,
+            Block::EnhancedPacket(packet) => packets.push(packet.into_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((interfaces, packets.len()), (3, 3));
+    for (packet, interface) in packets.iter().zip(0..) {
+        assert_eq!((packet.interface_id, packet.original_len, packet.data.len()), (interface, 1500, 256));
+        assert_eq!(packet.timestamp.as_nanos(), 1_000_000_007);
+    }
+    let comment = EnhancedPacketOption::Comment(Cow::Borrowed("behind 4 packets"));
+    assert_eq!(packets[0].options, [comment]);
+}
+
+fn selection() -> Selection {
+    Selection { flows: vec![Some(("0-download".into(), About::default())), None], links: vec![Some("wire".into())] }
+}
+
+#[test]
+fn a_directory_has_a_file_for_each_end_and_link_chosen() {
+    let path = tempfile::tempdir().unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(1_000_000) }).unwrap();
+    let data = packet();
+    for flow in [0, 1, 2] {
+        directory.on_flow(AT, flow, End::Client, &sent(&data));
+        directory.on_flow(AT, flow, End::Server, &sent(&data));
+    }
+    directory.on_link(AT, 0, LinkEvent::Arrived, &Made);
+    directory.on_link(AT, 1, LinkEvent::Arrived, &Made);
+    assert_eq!(directory.finish().unwrap(), None);
+    let mut names: Vec<_> =
+        fs::read_dir(path.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["0-download.client.qlog", "0-download.server.qlog", "wire.pcapng"]);
+}
+
+#[test]
+fn a_trace_that_reaches_its_limit_says_so_and_ends() {
+    let path = tempfile::tempdir().unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(100_000) }).unwrap();
+    let data = packet();
+    for _ in 0..10_000 {
+        directory.on_flow(AT, 0, End::Client, &sent(&data));
+    }
+    assert_eq!(directory.finish().unwrap(), Some(AT));
+    let text = fs::read_to_string(path.path().join("0-download.client.qlog")).unwrap();
+    assert!((100_000..103_000).contains(&text.len()), "{}", text.len());
+    assert!(text.lines().last().unwrap().contains("it has reached its limit"));
+}
+
+#[test]
+fn an_error_ends_the_trace_and_is_kept() {
+    let path = tempfile::tempdir().unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(100_000) }).unwrap();
+    fs::remove_dir(path.path()).unwrap();
+    let data = packet();
+    directory.on_flow(AT, 0, End::Client, &sent(&data));
+    directory.on_flow(AT, 0, End::Client, &sent(&data));
+    assert_eq!(directory.finish().unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
