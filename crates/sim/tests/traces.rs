@@ -18,6 +18,7 @@ struct Counts {
     lost: BTreeSet<u32>,
     expired: Vec<&'static str>,
     states: Vec<&'static str>,
+    own: BTreeSet<&'static str>,
     links: BTreeMap<(u32, &'static str), u64>,
     /// The largest IPv4 length that differs from the packet's own.
     wrong_length: Option<usize>,
@@ -42,6 +43,12 @@ impl Sink for Counts {
             FlowEvent::Lost { number, .. } => assert!(self.lost.insert(*number)),
             FlowEvent::Timer(timer) if timer.has_expired => self.expired.push(timer.name),
             FlowEvent::State(_, new) => self.states.push(new),
+            FlowEvent::Metrics(metrics) => {
+                for (name, value) in &metrics.own {
+                    assert!(value.is_finite(), "{name} is {value}");
+                    self.own.insert(name);
+                }
+            }
             _ => {}
         }
     }
@@ -90,8 +97,16 @@ fn traced(plan: &Plan) -> Counts {
 
 #[test]
 fn a_run_with_a_trace_has_the_same_outcome() {
-    for scheme in ["newreno", "cubic", "bbr", "pcp", "stable", "copa"] {
+    for (scheme, own) in [
+        ("cubic", &["threshold_bytes"][..]),
+        ("bbr", &["bandwidth_bps", "inflight_longterm_bytes", "max_bandwidth_bps", "model_min_rtt_s"]),
+        ("bbr1", &["max_bandwidth_bps", "model_min_rtt_s"]),
+        ("pcp", &["base_rate_bps", "queueing_delay_s", "test_rate_bps"]),
+        ("stable", &["window_packets"]),
+        ("copa", &["delta", "queueing_delay_s", "standing_rtt_s"]),
+    ] {
         let counts = traced(&plan(scheme, ""));
+        assert!(own.iter().all(|name| counts.own.contains(name)), "{scheme}: {:?}", counts.own);
         assert!(counts.is_ordered && counts.wrong_length.is_none(), "{scheme}: {:?}", counts.wrong_length);
         assert!(counts.sent.len() > 500, "{scheme}: {}", counts.sent.len());
     }

@@ -74,6 +74,11 @@ impl Window {
         self.whole < self.threshold
     }
 
+    /// The slow-start threshold, once there is one.
+    pub(crate) fn threshold(&self) -> Option<Bytes> {
+        Some(self.threshold).filter(|&threshold| threshold < Bytes::MAX)
+    }
+
     /// Ends slow start and enters congestion avoidance.
     pub(crate) fn leave_slow_start(&mut self) {
         self.threshold = self.whole;

@@ -65,7 +65,7 @@ use self::estimators::{AckAggregation, FullPipe, MinRtt, Rounds, WindowedMax};
 use self::losses::{LongTerm, ShortTerm, Undo};
 use crate::delivery_rate::{DeliveryRate, RateSample};
 use crate::parts::check::check_first_window;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Record, Sent, Settings};
 
 /// Settings of BBR.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +164,11 @@ pub struct Bbr {
     /// `C.pacing_rate`.
     pacing_rate: Rate,
     pacer: Pacer,
+}
+
+/// A limit, if there is one.
+fn below_max(bytes: Bytes) -> Option<f64> {
+    Some(bytes.as_f64()).filter(|_| bytes < Bytes::MAX)
 }
 
 impl Bbr {
@@ -374,6 +379,14 @@ impl Controller for Bbr {
 
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("max_bandwidth_bps", self.max_bw.get().as_bps_f64());
+        out.add("bandwidth_bps", self.bandwidth().as_bps_f64());
+        out.add_known("inflight_longterm_bytes", below_max(self.long_term.in_flight));
+        out.add_known("inflight_shortterm_bytes", below_max(self.short_term.in_flight));
+        out.add("model_min_rtt_s", self.min_rtt.value.as_secs_f64());
     }
 
     fn state(&self) -> &'static str {

@@ -26,7 +26,7 @@ use rampmeter_wire::RouterFeedback;
 use crate::bbr::Config;
 use crate::bbr::estimators::{AckAggregation, FullPipe, Rounds, WindowedMax};
 use crate::delivery_rate::{DeliveryRate, RateSample};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Record, Sent};
 
 /// `2/ln 2`: the minimum gain that doubles the rate in each round trip (`bbr_high_gain`).
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
@@ -366,6 +366,11 @@ impl Controller for Bbr1 {
 
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("max_bandwidth_bps", self.bandwidth.get().as_bps_f64());
+        out.add("model_min_rtt_s", self.min_rtt.as_secs_f64());
     }
 
     fn state(&self) -> &'static str {

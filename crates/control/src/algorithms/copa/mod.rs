@@ -51,7 +51,7 @@ use self::delays::Delays;
 use self::share::Share;
 use crate::parts::check::check_first_window;
 use crate::parts::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Record, Sent, Settings};
 
 /// The minimum window, in packets.
 const MIN_WINDOW: f64 = 2.0;
@@ -334,6 +334,12 @@ impl Controller for Copa {
 
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::NotEct)
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("delta", 1.0 / self.target);
+        out.add("queueing_delay_s", self.delays.queueing().as_secs_f64());
+        out.add("standing_rtt_s", self.delays.standing().as_secs_f64());
     }
 
     fn state(&self) -> &'static str {

@@ -98,7 +98,7 @@ use self::queue::{Queue, View};
 use self::search::Search;
 use self::start::{Cut, SlowStart};
 use crate::parts::pacer::Pacer;
-use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Record, Sent};
 
 /// PCP.
 #[derive(Debug, Clone)]
@@ -468,6 +468,12 @@ impl Controller for Pcp {
     }
 
     /// Slow start, competitive mode and drains go on beside the phases of probes.
+    fn record(&self, out: &mut Record) {
+        out.add("base_rate_bps", self.base.as_bps_f64());
+        out.add_known("test_rate_bps", self.phase.is_probing().then(|| self.probe.test.as_bps_f64()));
+        out.add("queueing_delay_s", self.view.level.as_secs_f64());
+    }
+
     fn state(&self) -> &'static str {
         if self.base_before_timeout.is_some() {
             "feedback_timeout"

@@ -49,7 +49,7 @@ use crate::parts::marked_share::{MarkedShare, Reported};
 use crate::parts::pacer::Pacer;
 use crate::parts::slow_start::{Detector, Step};
 use crate::rules::{AckEvent, Amount, SlowStart};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Record, Sent, Settings};
 
 /// `rtt_virt`: flows with a shorter round trip grow as if it were this long (section 2.4.4).
 const RTT_VIRT: Duration = Duration::from_millis(25);
@@ -346,6 +346,11 @@ impl Controller for Prague {
     /// L4S packets (RFC 9331, section 4.1), with any settings of the flow.
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::Ect1)
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("window_packets", self.window.packets);
+        out.add_known("marked_share", self.marked.as_ref().map(MarkedShare::alpha));
     }
 
     fn state(&self) -> &'static str {

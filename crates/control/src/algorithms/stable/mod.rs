@@ -52,7 +52,7 @@ pub use self::config::Config;
 use self::sharing::Sharing;
 use self::timer::Timer;
 use crate::parts::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Record, Sent};
 
 /// After so many losses before the first mark, the path counts as one without marks.
 const MAX_LOSSES_WITHOUT_MARK: u32 = 3;
@@ -303,6 +303,10 @@ impl Controller for Stable {
     /// The scheme needs marks, so the packets are ECN-capable with any settings of the flow.
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::Ect0)
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("window_packets", self.window.packets);
     }
 
     fn state(&self) -> &'static str {

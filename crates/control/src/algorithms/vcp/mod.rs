@@ -52,7 +52,7 @@ pub use self::config::{Config, Fairness, Pacing, RoundTrip, Rounding};
 use self::path::PathCheck;
 pub use self::path::PathFault;
 use crate::parts::episode::Episode;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Record, Sent};
 
 /// `sigma_mi`: the maximum number of load intervals in a round trip for MI.
 pub(crate) const MAX_MI_ROUNDS: f64 = 2.5;
@@ -411,6 +411,11 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
     }
 
     /// VCP has slow start after a timeout only, and with graded codes never.
+    fn record(&self, out: &mut Record) {
+        out.add("window_packets", self.window);
+        out.add_known("threshold_packets", Some(self.threshold).filter(|threshold| threshold.is_finite()));
+    }
+
     fn state(&self) -> &'static str {
         let in_slow_start = self.window < self.threshold;
         match self.fault() {

@@ -25,7 +25,7 @@ use crate::parts::events::{AckEvent, Congestion};
 use crate::parts::rules::Rules;
 use crate::parts::slow_start::{Detector, Step};
 use crate::parts::window::{Amount, Window};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Sent};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Path, Record, Sent};
 
 /// A controller made of [`Rules`].
 #[derive(Debug, Clone)]
@@ -206,6 +206,10 @@ impl<R: Rules> Controller for Windowed<R> {
 
     fn ecn(&self) -> Option<Ecn> {
         R::ECN
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add_known("threshold_bytes", self.window.threshold().map(Bytes::as_f64));
     }
 
     fn state(&self) -> &'static str {
