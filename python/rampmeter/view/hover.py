@@ -10,7 +10,7 @@ from rampmeter.view.model import Flow
 from rampmeter.view.panels import Panel, Series
 from rampmeter.view.sources import Shown
 
-REACH = 10
+REACH = 20
 """How far from the pointer a mark may be, in pixels."""
 
 SCALES = {
@@ -43,11 +43,15 @@ class Pointer:
         return (float(distances[row]), int(first) + row) if distances[row] <= REACH else None
 
 
-def under(shown: Shown, key: str, pointer: Pointer) -> list[str]:
-    """Describe what is under the pointer, line by line."""
+Found = tuple[list[str], tuple[float, float] | None]
+"""Lines of text, and the time and the value of the mark that they describe."""
+
+
+def under(shown: Shown, key: str, pointer: Pointer) -> Found:
+    """Describe what is under the pointer."""
     panel = next((panel for panel in shown.panels if panel.key == key), None)
     if panel is None:
-        return []
+        return [], None
     if key in ("sequence", "events"):
         return mark(shown, panel, pointer)
     lines = [f"At {pointer.time:.6f} s"]
@@ -62,31 +66,32 @@ def under(shown: Shown, key: str, pointer: Pointer) -> list[str]:
             lines.append(f"{series.label}: {value}")
     flow = shown.source
     if isinstance(flow, Flow) and len(flow.sent["time"]):
-        row = int(np.searchsorted(flow.sent["time"], pointer.time + pointer.per_x, "right")) - 1
+        row = int(np.searchsorted(flow.sent["time"], pointer.time, "right")) - 1
         if row >= 0 and pointer.time - flow.sent["time"][row] < 3 * REACH * pointer.per_x:
             lines += ["", *flow.describe(row)]
-    return lines
+    return lines, None
 
 
-def mark(shown: Shown, panel: Panel, pointer: Pointer) -> list[str]:
+def mark(shown: Shown, panel: Panel, pointer: Pointer) -> Found:
     """Describe the nearest mark."""
     found = [(*near, series) for series in panel.series if (near := pointer.nearest(series))]
     if not found:
-        return []
+        return [], None
     _, row, series = min(found, key=lambda each: each[0])
-    time = float(series.time[row])
+    time, value = float(series.time[row]), float(series.value[row])
+    height = float(series.height[row]) if series.height is not None else 0.0
+    at = (time, value + height / 2)
     if series.kind == "lanes":
-        return [f"{series.names[int(series.value[row])]} at {time:.6f} s"]
+        return [f"{series.names[int(value)]} at {time:.6f} s"], at
     flow = shown.source
     if isinstance(flow, Flow) and series.label != "received":
         column = {"acknowledged": "acked_at", "lost": "lost_at"}.get(series.label, "time")
-        same = (flow.sent[column] == time) & (flow.sent["offset"] == series.value[row])
+        same = (flow.sent[column] == time) & (flow.sent["offset"] == value)
         rows = np.flatnonzero(same)
         if len(rows):
             first = [f"{series.label.capitalize()} at {time:.6f} s", ""] if column != "time" else []
-            return first + flow.describe(int(rows[-1]))
-    end = series.value[row] + (series.height[row] if series.height is not None else 0)
-    return [f"{series.label.capitalize()} at {time:.6f} s", f"stream {series.value[row]:,.0f} to {end:,.0f}"]
+            return first + flow.describe(int(rows[-1])), at
+    return [f"{series.label.capitalize()} at {time:.6f} s", f"stream {value:,.0f} to {value + height:,.0f}"], at
 
 
 def text(value: float, unit: str) -> str:

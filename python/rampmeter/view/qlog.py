@@ -117,9 +117,8 @@ class Reader:
         """Start with the trace's header."""
         common = trace.get("common_fields") or {}
         vantage = trace.get("vantage_point") or {}
-        self.about = ", ".join(
-            filter(None, [trace.get("title"), trace.get("description"), vantage.get("name"), vantage.get("type")])
-        )
+        parts = [trace.get("title"), trace.get("description"), vantage.get("name"), vantage.get("type")]
+        self.about = "; ".join(dict.fromkeys(filter(None, parts)))
         self.is_ours = "rampmeter" in str(trace.get("event_schemas"))
         is_delta = str(common.get("time_format")) in ("delta", "relative_to_previous_event")
         self.scale = 1e-6 if (trace.get("configuration") or {}).get("time_units") == "us" else 1e-3
@@ -271,9 +270,10 @@ class Reader:
         tables[name].add((time, value))
 
     def on_timer_updated(self, time: float, data: Event) -> None:
-        """A timer was set, cancelled, or has expired."""
-        what = f"{data.get('timer_type', 'timer')} {data['event_type']}".replace("_", " ")
-        self.moments.setdefault(what, []).append(time)
+        """A timer was set, or has expired."""
+        if data["event_type"] != "cancelled":
+            kind = str(data.get("timer_type", "")).removesuffix("_timeout")
+            self.moments.setdefault(f"{kind} timer {data['event_type']}".strip(), []).append(time)
 
     on_loss_timer_updated = on_timer_updated
 

@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob:")
+        self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
@@ -112,10 +112,11 @@ class Handler(BaseHTTPRequestHandler):
         count = min(max(int(asked["columns"]), 1), MAX_COLUMNS)
         return packed(shown, start, end, count)
 
-    def under(self, asked: dict[str, str]) -> list[str]:
-        """Return what is under the pointer."""
+    def under(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return what is under the pointer, and where it is if it is a mark."""
         pointer = hover.Pointer(*(float(asked[name]) for name in ("time", "value", "perX", "perY")))
-        return hover.under(self.source(asked), asked["panel"], pointer)
+        lines, at = hover.under(self.source(asked), asked["panel"], pointer)
+        return {"lines": lines, "at": at}
 
 
 def packed(shown: Shown, start: float, end: float, count: int) -> bytes:
