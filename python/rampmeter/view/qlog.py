@@ -7,6 +7,7 @@ lengths in `raw` or beside it, numbers as strings. A stack without `packets_acke
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ METRICS = {
     "ssthresh": "ssthresh",
 }
 DATA_FRAMES = {"stream", "crypto", "datagram"}
+BIG = 100_000_000
+"""The size from which reading takes so long that the command says what it does."""
+
 BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
@@ -98,6 +102,8 @@ def read_lines(path: Path) -> Flow:
 
 def numbered(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """Yield each record with the number of its line, and whether the file ends within it."""
+    if (size := path.stat().st_size) > BIG:
+        print(f"reading {path}, {size / 1e6:.0f} MB", file=sys.stderr)
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             record = line.lstrip(b"\x1e")

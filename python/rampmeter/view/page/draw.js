@@ -37,7 +37,7 @@ export function canvasPen(context, scale) {
 export const escaped = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
 export function svgPen(out) {
-  const n = (number) => Math.round(number * 100) / 100;
+  const n = (number) => Math.round(number * 10) / 10;
   const path = (build) => {
     const parts = [];
     build({
@@ -104,7 +104,7 @@ export function drawSeries(pen, series, view, x, y, box, end) {
       });
     },
     cross() {
-      const arm = 4 * pen.scale;
+      const arm = (last - first > 150 ? 2 : 4) * pen.scale;
       pen.stroke(series.colour, 1.8, (path) => {
         for (let row = first; row < last; row++) {
           const across = x(time[row]), up = y(value[row] + (height ? height[row] / 2 : 0));

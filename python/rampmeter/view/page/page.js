@@ -480,6 +480,11 @@ function svg() {
         const box = place(item);
         pen.text(item.textContent, swatch.left + 18, box.top + box.height / 2, "#1b2430");
       }
+      for (const item of element.querySelectorAll(".state")) {
+        const box = place(item);
+        out.push(`<rect x="${box.left}" y="${box.top}" width="${box.width}" height="${box.height}" rx="4" fill="${tintOf(item.textContent)}"/>`);
+        pen.text(item.textContent, box.left + 6, box.top + box.height / 2, "#1b2430");
+      }
       const box = place(plot.over);
       const [across, up] = plot.axes; // uPlot keeps the ticks that it drew last
       for (const [index, time] of (across._splits ?? []).entries()) {
