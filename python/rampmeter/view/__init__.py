@@ -4,3 +4,8 @@
 and links of sorted arrays (`model`), `panels` says what is drawn of them, `thinning` reduces that to what pixels can
 show, and `server` answers the page. Nothing is written to disk.
 """
+
+from rampmeter.view.server import Server
+from rampmeter.view.sources import find
+
+__all__ = ["Server", "find"]

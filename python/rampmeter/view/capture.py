@@ -40,7 +40,7 @@ class Capture:
     buffer: bytes
     interfaces: list[Interface] = field(default_factory=list)
     rows: array[float] = field(default_factory=lambda: array("d"))
-    """For each packet: time, interface, position of its bytes, captured and original length, packets queued before it."""
+    """For each packet: time, interface, position of its bytes, captured and original length, packets before it."""
     remarks: list[str] = field(default_factory=list)
 
     def columns(self) -> tuple[Floats, NDArray[np.int64]]:
@@ -50,8 +50,12 @@ class Capture:
 
     def cut(self, position: int) -> None:
         """Note that the file ends within a packet."""
-        number = len(self.rows) // 6 + 1
-        self.remarks.append(f"{self.path.name}: cut at packet {number}, byte {position}; the packets before it are shown")
+        where = f"packet {self.next()}, byte {position}"
+        self.remarks.append(f"{self.path.name}: cut at {where}; the packets before it are shown")
+
+    def next(self) -> int:
+        """Return the number of the next packet, from 1."""
+        return len(self.rows) // 6 + 1
 
 
 def is_capture(path: Path) -> bool:
@@ -112,16 +116,15 @@ def walk_pcapng(capture: Capture) -> None:
             head, short = struct.Struct(order + "IIIII"), struct.Struct(order + "HH")
             first = len(capture.interfaces)
         if length < 12 or length % 4:
-            number = len(capture.rows) // 6 + 1
-            raise TraceError(f"{capture.path}: packet {number}: a block at byte {at} has the impossible length {length}")
+            raise TraceError(f"{capture.path}: packet {capture.next()}, byte {at}: a block cannot have {length} bytes")
         if at + length > len(buffer):
             return capture.cut(at)
         end = at + length - 4
         if kind == ENHANCED:
             interface, high, low, captured, original = head.unpack_from(buffer, at + 8)
             if first + interface >= len(capture.interfaces) or at + 28 + captured > end:
-                number = len(capture.rows) // 6 + 1
-                raise TraceError(f"{capture.path}: packet {number}, byte {at}: its interface or its length is wrong")
+                where = f"packet {capture.next()}, byte {at}"
+                raise TraceError(f"{capture.path}: {where}: its interface or its length is wrong")
             time = (high << 32 | low) * capture.interfaces[first + interface].unit
             options = at + 28 + (captured + 3 & ~3)
             queued = 0

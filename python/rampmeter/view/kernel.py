@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rampmeter.view.capture import Capture, walk
-from rampmeter.view.model import Floats, Flow, Table, TraceError, empty
+from rampmeter.view.model import Floats, Flow, TraceError, empty
 
 Ints = NDArray[np.int64]
+Rows = NDArray[np.bool_]
+Columns = dict[str, NDArray[Any]]
 
 HEADERS = {0: 4, 1: 14, 101: 0, 113: 16, 228: 0, 229: 0, 276: 20}
 """The bytes before the network layer's header, by link type: loopback, Ethernet, raw, Linux cooked, IPv4, IPv6."""
@@ -39,13 +42,16 @@ def read(path: Path) -> list[Flow]:
     return flows
 
 
-def decode(capture: Capture) -> dict[str, NDArray[np.generic]]:
+def decode(capture: Capture) -> Columns:
     """Return the fields of all TCP segments, in columns."""
     time, (interface, start, captured, original, _) = capture.columns()
     buffer = np.frombuffer(capture.buffer + bytes(128), dtype=np.uint8)
 
     def number(at: Ints, size: int) -> Ints:
-        return sum((buffer[at + byte].astype(np.int64) << 8 * (size - 1 - byte) for byte in range(size)), np.zeros(len(at), int))
+        found = np.zeros(len(at), dtype=np.int64)
+        for byte in range(size):
+            found = found << 8 | buffer[at + byte]
+        return found
 
     skip = np.array([HEADERS.get(each.link_type, -1) for each in capture.interfaces], dtype=np.int64)
     known = skip[interface] >= 0 if len(skip) else np.zeros(0, bool)
@@ -79,7 +85,7 @@ def decode(capture: Capture) -> dict[str, NDArray[np.generic]]:
     }
 
 
-def end_of(buffer: NDArray[np.uint8], address: Ints, v4: NDArray[np.bool_], port: Ints) -> NDArray[np.str_]:
+def end_of(buffer: NDArray[np.uint8], address: Ints, v4: Rows, port: Ints) -> NDArray[np.str_]:
     """Return an address and a port as one text for each packet."""
     sizes = np.where(v4, 4, 16)
     raw = np.column_stack([np.where(byte < sizes, buffer[address + byte], 0) for byte in range(16)])
@@ -103,7 +109,7 @@ def relative(numbers: Ints, first: int) -> Floats:
     return np.cumsum((steps + (1 << 31)) % (1 << 32) - (1 << 31)).astype(np.float64)
 
 
-def flow(path: Path, capture: Capture, ends: dict[str, NDArray[np.generic]], forward: bool) -> Flow:
+def flow(path: Path, capture: Capture, ends: Columns, forward: bool) -> Flow:
     """Make the flow of one direction: its data, and the ACKs of the other."""
     origin = float(ends["time"][0]) if ends["time"][0] > 1e8 else 0.0
     ours, flags = ends["forward"] == forward, ends["flags"]
@@ -156,7 +162,8 @@ def flow(path: Path, capture: Capture, ends: dict[str, NDArray[np.generic]], for
     made.received, made.lost = empty("offset", "length"), empty("offset", "length")
     advance = np.diff(np.concatenate([[0.0], ack]))
     new = advance > 0
-    made.acked = {"time": ack_time[new], "offset": ack[new] - advance[new], "length": advance[new], "bytes": advance[new]}
+    advance = advance[new]
+    made.acked = {"time": ack_time[new], "offset": ack[new] - advance, "length": advance, "bytes": advance}
     made.metrics = {
         "in_flight": flying,
         "latest_rtt": {"time": acked_at[last], "value": trips},
@@ -171,7 +178,7 @@ def flow(path: Path, capture: Capture, ends: dict[str, NDArray[np.generic]], for
     return made
 
 
-def receive_window(capture: Capture, ends: Table | dict[str, NDArray[np.generic]], theirs: NDArray[np.bool_], acks: NDArray[np.bool_]) -> Floats:
+def receive_window(capture: Capture, ends: Columns, theirs: Rows, acks: Rows) -> Floats:
     """Return the window of each ACK, scaled as the SYN says (RFC 7323)."""
     scale = 0
     for at in ends["at"][theirs & (ends["flags"] & SYN > 0)][:1]:

@@ -69,8 +69,8 @@ class Flow:
     about: str = ""
     remarks: list[str] = field(default_factory=list)
     sent: Table = field(default_factory=dict)
-    """Packets with data: number, offset, length (of the data), bytes, repeated, cause; window, in_flight and rate as they
-    were before; acked_at and lost_at."""
+    """Packets with data: number, offset, length (of the data), bytes, repeated, cause; window, in_flight and rate as
+    they were before; acked_at and lost_at."""
     received: Table = field(default_factory=dict)
     """Packets with data: number, offset, length, bytes."""
     acked: Table = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rampmeter.view.model import Floats, Flow, Link, Table, delivery_rate, span
+from rampmeter.view.model import Floats, Flow, Link, Table, delivery_rate, empty, span
 
 BLUE, ORANGE, GREEN, RED, PURPLE, BROWN, GREY, TEAL = (
     "#0b6bcb",
@@ -20,13 +20,13 @@ BLUE, ORANGE, GREEN, RED, PURPLE, BROWN, GREY, TEAL = (
 )
 """Each has a contrast of 4.5 or more to white."""
 COLOURS = [BLUE, ORANGE, GREEN, PURPLE, TEAL, BROWN, RED, GREY]
-UNITS = {"_bps": ("b/s", 1.0), "_bytes": ("B", 1.0), "_s": ("s", 1.0), "": ("", 1.0)}
+UNITS = {"_bps": "b/s", "_bytes": "B", "_s": "s", "": ""}
 MAX_LANES = 7
 
 
 @dataclass
 class Series:
-    """Something that is drawn. `kind`: `line` (steps), `dots`, `bars` (from value to value + height), `cross`, `band`."""
+    """Something that is drawn. `kind`: `line` (steps), `dots`, `bars` (with a height), `cross`, `band` or `lanes`."""
 
     label: str
     kind: str
@@ -88,9 +88,10 @@ def of_flow(flow: Flow) -> list[Panel]:
         Series(f"sent {within}", "line", BLUE, sent["time"], sent["value"]),
         *line("rate", "pacing rate", PURPLE),
     ]
-    states = flow.metrics.get("state", {"time": np.zeros(0), "value": np.zeros(0)})
+    states = flow.metrics.get("state", empty("value"))
+    band = Series("state", "band", GREY, states["time"], states["value"], names=flow.states)
     return [
-        Panel("state", "Controller's state", "", [Series("state", "band", GREY, *states.values(), names=flow.states)]),
+        Panel("state", "Controller's state", "", [band]),
         Panel("sequence", "Stream offset", "B", sequence, from_zero=False),
         Panel("window", "Window and bytes in flight", "B", window),
         Panel("rtt", "Round-trip time", "s", trips + line("min_rtt", "minimum", GREEN)),
@@ -110,11 +111,11 @@ def interval(flow: Flow) -> float:
 def own_values(flow: Flow) -> list[Panel]:
     """Return a panel for each unit of the controller's own values."""
     panels = []
-    for suffix, (unit, factor) in UNITS.items():
+    for suffix, unit in UNITS.items():
         names = [name for name in flow.own if unit_of(name) == suffix]
         colours = COLOURS * (1 + len(names) // len(COLOURS))
         series = [
-            Series(name.removesuffix(suffix).replace("_", " "), "line", colour, table["time"], factor * table["value"])
+            Series(name.removesuffix(suffix).replace("_", " "), "line", colour, table["time"], table["value"])
             for name, colour in zip(names, colours, strict=False)
             if (table := flow.own[name])
         ]

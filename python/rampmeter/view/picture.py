@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,8 +26,8 @@ def draw(url: str, file: Path) -> None:
     if file.suffix not in (".svg", ".png"):
         raise OSError(f"{file}: a picture's name ends with .svg or .png")
     with tempfile.TemporaryDirectory() as profile:
-        arguments = [command, "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={profile}",
-                     f"--window-size={SIZE}", "--virtual-time-budget=20000"]
+        arguments = [command, "--headless", "--hide-scrollbars", f"--user-data-dir={profile}", f"--window-size={SIZE}"]
+        arguments += ["--virtual-time-budget=20000", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         if file.suffix == ".png":
             arguments += ["--force-device-scale-factor=2", f"--screenshot={file.resolve()}", url]
             subprocess.run(arguments, check=False, capture_output=True, timeout=120)

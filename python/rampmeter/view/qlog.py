@@ -29,6 +29,7 @@ METRICS = {
     "min_rtt": "min_rtt",
     "ssthresh": "ssthresh",
 }
+PACKET = ("number", "offset", "length", "bytes")
 DATA_FRAMES = {"stream", "crypto", "datagram"}
 BIG = 100_000_000
 """The size from which reading takes so long that the command says what it does."""
@@ -70,7 +71,8 @@ def listed(event: list[Any], fields: list[str]) -> Event:
     """Name the parts of an event that is a list. picoquic puts its path before the data, unnamed."""
     found = dict(zip(fields, event, strict=False))
     when = found.get("relative_time", found.get("time", event[0]))
-    return {"time": when, "name": f"{found['category']}:{found.get('event_type', found.get('event'))}", "data": event[-1]}
+    name = found.get("event_type", found.get("event"))
+    return {"time": when, "name": f"{found['category']}:{name}", "data": event[-1]}
 
 
 def read_lines(path: Path) -> Flow:
@@ -130,8 +132,8 @@ class Reader:
         self.scale = 1e-6 if (trace.get("configuration") or {}).get("time_units") == "us" else 1e-3
         self.since: float | None = 0.0 if is_delta else None
         self.origin: float | None = None
-        self.sent = Rows("time", "number", "offset", "length", "bytes", "repeated", "cause", "window", "in_flight", "rate")
-        self.received = Rows("time", "number", "offset", "length", "bytes")
+        self.sent = Rows("time", *PACKET, "repeated", "cause", "window", "in_flight", "rate")
+        self.received = Rows("time", *PACKET)
         self.acked = Rows("time", "offset", "length", "bytes", "row")
         self.lost = Rows("time", "offset", "length", "row")
         self.metrics: dict[str, Rows] = {}
@@ -150,7 +152,7 @@ class Reader:
     def take(self, event: Event) -> None:
         """Take an event."""
         name = event.get("name") or f"{event['category']}:{event.get('event') or event.get('type')}"
-        when = float(event.get("time", event.get("relative_time", 0.0))) * self.scale
+        when = float(event["time"] if "time" in event else event["relative_time"]) * self.scale
         if self.since is not None:
             self.since = when = when + self.since
         if self.origin is None:
@@ -170,11 +172,16 @@ class Reader:
         kind = packet_type.lower()
         return kind if kind in ("initial", "handshake") else "application"
 
+    def numbered(self, data: Event) -> tuple[str, int]:
+        """Return the space and the number of a packet."""
+        header = data.get("header") or data
+        number: Any = header.get("packet_number", data.get("packet_number", -1))
+        return self.space(header.get("packet_type") or data.get("packet_type")), int(number)
+
     def packet(self, data: Event) -> tuple[str, int, float, float, float]:
         """Return the space, the number, the stream's offset, the length of its data, and the size."""
         header = data.get("header") or {}
-        space = self.space(header.get("packet_type") or data.get("packet_type"))
-        number = int(header.get("packet_number", data.get("packet_number", -1)))
+        space, number = self.numbered(data)
         offset, length = np.nan, 0.0
         for frame in data.get("frames") or ():
             if frame.get("frame_type") in DATA_FRAMES:
@@ -187,7 +194,7 @@ class Reader:
         return space, number, offset, length, float(size)
 
     def on_packet_sent(self, time: float, data: Event) -> None:
-        """A packet left: one with data has a row."""
+        """Add a row for a packet with data."""
         space, number, offset, length, size = self.packet(data)
         if length == 0:
             return
@@ -198,7 +205,7 @@ class Reader:
         self.sent.add((time, number, offset, length, size, again, cause, *self.now.values()))
 
     def on_packet_received(self, time: float, data: Event) -> None:
-        """A packet arrived, with data, with acknowledgements, or with both."""
+        """Take data and acknowledgements."""
         space, number, offset, length, size = self.packet(data)
         if length:
             self.received.add((time, number, offset, length, size))
@@ -207,7 +214,7 @@ class Reader:
                 self.on_ack(time, space, frame)
 
     def on_ack(self, time: float, space: str, frame: Event) -> None:
-        """Ours counts the marks of a frame, QUIC those of the connection."""
+        """Take the frame of an acknowledgement: ours counts its own marks, QUIC those of the connection."""
         marks = int(frame.get("ce") or (frame.get("ecn") or [0])[-1])
         if marks > (0 if self.is_ours else self.marks):
             self.moments.setdefault("marks reported", []).append(time)
@@ -223,9 +230,8 @@ class Reader:
                 self.acknowledge(time, space, found)
 
     def on_packets_acked(self, time: float, data: Event) -> None:
-        """Packets are acknowledged for the first time."""
-        if not self.is_ours and not self.has_acked:
-            self.has_acked = True
+        """Take the first acknowledgements of packets."""
+        self.has_acked = True
         kind = data.get("packet_number_space")
         self.acknowledge(time, self.space(kind), data.get("packet_numbers") or ())
 
@@ -239,10 +245,8 @@ class Reader:
                 self.acked.add((time, offset, length, size, row))
 
     def on_packet_lost(self, time: float, data: Event) -> None:
-        """A packet counts as lost; its acknowledgement may still come."""
-        header = data.get("header") or {}
-        space = self.space(header.get("packet_type") or data.get("packet_type"))
-        number = int(header.get("packet_number", data.get("packet_number", -1)))
+        """Take a packet that counts as lost; its acknowledgement may still come."""
+        space, number = self.numbered(data)
         by_timeout = "pto" in data.get("trigger", "") or "timer" in data.get("trigger", "")
         self.moments.setdefault("lost (timeout)" if by_timeout else "lost", []).append(time)
         row = self.rows.get((space, number))
@@ -251,7 +255,7 @@ class Reader:
             self.lost.add((time, self.sent.flat[first + 2], self.sent.flat[first + 3], row))
 
     def on_metrics_updated(self, time: float, data: Event) -> None:
-        """Values of the sender changed."""
+        """Take changed values of the sender."""
         for key, number in data.items():
             if (name := METRICS.get(key)) and number is not None:
                 value = float(number) * (self.scale if key.endswith("rtt") else 1.0)
@@ -260,12 +264,12 @@ class Reader:
                 self.put(self.metrics, name, time, value)
 
     def on_controller_updated(self, time: float, data: Event) -> None:
-        """The controller's own values changed."""
+        """Take changed values of the controller's own."""
         for name, value in data.items():
             self.put(self.own, name, time, float(value))
 
     def on_congestion_state_updated(self, time: float, data: Event) -> None:
-        """The controller's state changed."""
+        """Take a state of the controller."""
         self.put(self.metrics, "state", time, self.states.setdefault(str(data["new"]), len(self.states)))
 
     @staticmethod
@@ -276,7 +280,7 @@ class Reader:
         tables[name].add((time, value))
 
     def on_timer_updated(self, time: float, data: Event) -> None:
-        """A timer was set, or has expired."""
+        """Take a timer that was set, or has expired."""
         if data["event_type"] != "cancelled":
             kind = str(data.get("timer_type", "")).removesuffix("_timeout")
             self.moments.setdefault(f"{kind} timer {data['event_type']}".strip(), []).append(time)
@@ -284,7 +288,7 @@ class Reader:
     on_loss_timer_updated = on_timer_updated
 
     def on_warning(self, time: float, data: Event) -> None:
-        """The trace has a message, for example that it is cut."""
+        """Take a message, for example that the trace is cut."""
         self.remarks.append(f"{time:.6f} s: {data.get('message', '')}")
 
     def flow(self, name: str) -> Flow:

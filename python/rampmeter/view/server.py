@@ -10,8 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
-
 from rampmeter.view import hover, thinning
 from rampmeter.view.model import Floats, TraceError
 from rampmeter.view.panels import Series
@@ -26,6 +24,7 @@ FILES = {
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     "uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
 }
+POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 MAX_COLUMNS = 16_000
 
 
@@ -57,7 +56,8 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         token, _, name = url.path.removeprefix("/").partition("/")
         host = (self.headers.get("Host") or "").rpartition(":")[0]
-        if host not in ("127.0.0.1", "localhost") or not hmac.compare_digest(token.encode(), self.server.token.encode()):
+        is_known = hmac.compare_digest(token.encode(), self.server.token.encode())
+        if host not in ("127.0.0.1", "localhost") or not is_known:
             return self.answer(b"not found\n", "text/plain", 404)
         if name in FILES:
             file, kind = FILES[name]
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:")
+        self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
@@ -128,11 +128,12 @@ def packed(shown: Shown, start: float, end: float, count: int) -> bytes:
         for each in panel.series:
             parts = thinned(each, start, end, count)
             floats += parts
-            series.append({"label": each.label, "kind": each.kind, "colour": each.colour, "names": each.names,
-                           "count": len(parts[0]), "columns": len(parts)})
-        panels.append({"key": panel.key, "title": panel.title, "unit": panel.unit, "fromZero": panel.from_zero, "series": series})
-    about = getattr(shown.source, "about", "")
-    header = json.dumps({"span": shown.span, "panels": panels, "about": about, "remarks": shown.source.remarks}).encode()
+            looks = {"label": each.label, "kind": each.kind, "colour": each.colour, "names": each.names}
+            series.append({**looks, "count": len(parts[0]), "columns": len(parts)})
+        axis = {"key": panel.key, "title": panel.title, "unit": panel.unit, "fromZero": panel.from_zero}
+        panels.append({**axis, "series": series})
+    about = {"about": getattr(shown.source, "about", ""), "remarks": shown.source.remarks}
+    header = json.dumps({"span": shown.span, "panels": panels, **about}).encode()
     header += b" " * (-(len(header) + 4) % 8)
     return struct.pack("<I", len(header)) + header + b"".join(part.astype("<f8").tobytes() for part in floats)
 
