@@ -7,7 +7,6 @@ import gc
 import sys
 import webbrowser
 from pathlib import Path
-from threading import Thread
 
 from rampmeter.view.model import TraceError
 from rampmeter.view.picture import draw
@@ -34,16 +33,16 @@ def main() -> int:
         first = {each.run: each for each in reversed(sources) if each.sends or not each.is_link}
         for source in first.values():
             source.shown()
-        server = Server(sources, given.port)
     except (TraceError, OSError) as error:
         print(f"rampmeter: {error}", file=sys.stderr)
         return 2
-    url = server.url + (f"#{given.show.removeprefix('#')}" if given.show else "")
+    view = given.show.removeprefix("#")
     try:
         if given.picture:
-            Thread(target=server.serve_forever, daemon=True).start()
-            draw(url, given.picture)
+            draw(sources, view, given.picture)
             return 0
+        server = Server(sources, given.port)
+        url = server.url + (f"#{view}" if view else "")
         print(url, flush=True)
         if not given.no_browser:
             webbrowser.open(url)

@@ -131,7 +131,7 @@ def flow(path: Path, capture: Capture, ends: Columns, forward: bool) -> Flow:
     starts, counts = np.unique(offset, return_counts=True)
     once = counts[np.searchsorted(starts, offset)] == 1
     good = once & ~again & (acked_at == acked_at)
-    # One round trip for each ACK: that of the last segment that it covers.
+    # One round trip for each ACK: that of the segment that was sent last of those that it covers.
     last = good & np.concatenate([covered[1:] != covered[:-1], [True]])
     trips = acked_at[last] - time[last]
 

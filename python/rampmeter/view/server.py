@@ -8,6 +8,7 @@ import secrets
 import struct
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Queue
 from urllib.parse import parse_qs, urlsplit
 
 from rampmeter.view import hover, thinning
@@ -20,6 +21,7 @@ FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "svg.js": ("svg.js", "text/javascript; charset=utf-8"),
     "draw.js": ("draw.js", "text/javascript; charset=utf-8"),
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     "uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
@@ -33,10 +35,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, sources: list[Source], port: int = 0) -> None:
-        """Listen."""
+    def __init__(self, sources: list[Source], port: int = 0, pictures: Queue[bytes] | None = None) -> None:
+        """Listen. `pictures` gets what the page draws of itself; without it the page can send nothing."""
         super().__init__(("127.0.0.1", port), Handler)
         self.sources = sources
+        self.pictures = pictures
         self.token = secrets.token_urlsafe(18)
 
     @property
@@ -51,19 +54,29 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        """Answer, if the token is right and the name of the host is ours (which keeps out other sites' names)."""
+    def asked(self) -> tuple[str | None, dict[str, str]]:
+        """Return what is asked for: nothing if the token is wrong, or the name of the host, which others choose."""
         url = urlsplit(self.path)
         token, _, name = url.path.removeprefix("/").partition("/")
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         is_known = hmac.compare_digest(token.encode(), self.server.token.encode())
-        if host not in ("127.0.0.1", "localhost") or not is_known:
+        query = {key: values[-1] for key, values in parse_qs(url.query).items()}
+        return (name if is_known and host in ("127.0.0.1", "localhost") else None), query
+
+    def do_POST(self) -> None:
+        """Take a picture."""
+        if self.server.pictures is None or self.asked()[0] != "picture":
             return self.answer(b"not found\n", "text/plain", 404)
+        self.server.pictures.put(self.rfile.read(int(self.headers["Content-Length"])))
+        return self.answer(b"", "text/plain")
+
+    def do_GET(self) -> None:
+        """Answer."""
+        name, asked = self.asked()
         if name in FILES:
             file, kind = FILES[name]
             return self.answer((PAGE / file).read_bytes(), kind)
         try:
-            asked = {key: values[-1] for key, values in parse_qs(url.query).items()}
             if name == "sources":
                 return self.answer(json.dumps(self.listed()).encode(), "application/json")
             if name == "data":

@@ -69,7 +69,11 @@ def find(arguments: list[Path]) -> list[Source]:
 def listed(directory: Path) -> list[Path]:
     """List the traces in a directory and below, 2 before 10."""
     files = (file for file in directory.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-    return sorted(files, key=lambda file: [part.zfill(20) for part in re.split(r"(\d+)", str(file))])
+
+    def key(file: Path) -> list[str]:
+        return [part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", str(file))]
+
+    return sorted(files, key=key)
 
 
 def of_file(run: int, group: str, file: Path) -> list[Source]:

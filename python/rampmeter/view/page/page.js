@@ -1,6 +1,7 @@
 // The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
 
-import { canvasPen, drawSeries, escaped, svgPen, tintOf, visible } from "./draw.js";
+import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
+import { svgOf } from "./svg.js";
 
 const $ = (id) => document.getElementById(id);
 const UNITS = {
@@ -178,6 +179,7 @@ function panelsOf(column) {
 }
 
 const frameTimes = [];
+let isSent = null; // of the picture that `--picture` waits for
 function frame() {
   isAsked = false;
   const begin = performance.now();
@@ -194,7 +196,7 @@ function frame() {
   frameTimes.push(performance.now() - begin);
   const isReady = waiting === 0 && view.to > view.from;
   document.body.dataset.ready = isReady;
-  if (isReady && location.search === "?svg") setTimeout(() => (document.body.innerHTML = svg()));
+  if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
 }
 
 // Panels with the same key have the same range of values, so that columns compare.
@@ -456,57 +458,9 @@ for (const each of document.querySelectorAll("[data-key]")) each.onclick = () =>
 $("compare").onclick = () => (addColumn(columns.at(-1).flow, [...columns.at(-1).links]), update());
 addEventListener("resize", () => requestFrame());
 
-// ---- SVG ----
+// ---- Start ----
 
-function svg() {
-  const main = $("columns"), base = main.getBoundingClientRect(), out = [], pen = svgPen(out);
-  const place = (element) => {
-    const box = element.getBoundingClientRect();
-    return { left: box.left - base.left, top: box.top - base.top, width: box.width, height: box.height };
-  };
-  const words = (element, text, extra = "") => {
-    const box = place(element);
-    pen.text(text, box.left, box.top + box.height / 2, "#1b2430", "start", extra);
-  };
-  let clips = 0;
-  for (const column of columns) {
-    words(column.element.querySelector(".bar select"), `${nameOf(column.flow)}`, 'font-weight="bold"');
-    words(column.element.querySelector(".about"), column.element.querySelector(".about").textContent);
-    for (const { plot, element, draw } of column.plots.values()) {
-      words(element.querySelector("h2"), element.querySelector("h2").textContent, 'font-weight="bold"');
-      for (const item of element.querySelectorAll('.legend [aria-pressed="true"]')) {
-        const swatch = place(item.firstChild);
-        out.push(`<rect x="${swatch.left}" y="${swatch.top}" width="${swatch.width}" height="${swatch.height}" fill="${item.firstChild.style.background}"/>`);
-        const box = place(item);
-        pen.text(item.textContent, swatch.left + 18, box.top + box.height / 2, "#1b2430");
-      }
-      for (const item of element.querySelectorAll(".state")) {
-        const box = place(item);
-        out.push(`<rect x="${box.left}" y="${box.top}" width="${box.width}" height="${box.height}" rx="4" fill="${tintOf(item.textContent)}"/>`);
-        pen.text(item.textContent, box.left + 6, box.top + box.height / 2, "#1b2430");
-      }
-      const box = place(plot.over);
-      const [across, up] = plot.axes; // uPlot keeps the ticks that it drew last
-      for (const [index, time] of (across._splits ?? []).entries()) {
-        const x = box.left + plot.valToPos(time, "x");
-        pen.stroke("#e6eaef", 1, (path) => (path.moveTo(x, box.top), path.lineTo(x, box.top + box.height)));
-        if (across._values[index]) pen.text(across._values[index], x, box.top + box.height + 16, "#4d5968", "middle");
-      }
-      for (const [index, value] of (up._splits ?? []).entries()) {
-        const y = box.top + plot.valToPos(value, "y");
-        pen.stroke("#e6eaef", 1, (path) => (path.moveTo(box.left, y), path.lineTo(box.left + box.width, y)));
-        pen.text(String(up._values[index] ?? ""), box.left - 8, y, "#4d5968", "end");
-      }
-      out.push(`<clipPath id="c${clips}"><rect x="${box.left}" y="${box.top}" width="${box.width}" height="${box.height}"/></clipPath><g clip-path="url(#c${clips++})">`);
-      draw(pen, box, 0);
-      out.push("</g>");
-    }
-  }
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${base.width}" height="${base.height}" ` +
-    `viewBox="0 0 ${base.width} ${base.height}" font-family="DejaVu Sans, sans-serif" font-size="11">` +
-    `<title>${escaped(columns.map((column) => nameOf(column.flow)).join(", "))}</title>` +
-    `<rect width="100%" height="100%" fill="#fff"/>${out.join("\n")}</svg>\n`;
-}
+const svg = () => svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
 
 $("export").onclick = () => {
   const link = document.createElement("a");
@@ -525,4 +479,4 @@ if (columns.length === 0) {
   }
 }
 update();
-window.rampmeterView = { view, frameTimes, svg }; // for `--picture` and tests
+window.rampmeterView = { view, frameTimes, svg }; // for tests
