@@ -296,8 +296,8 @@ def test_thinned_marks_leave_no_pixel_empty() -> None:
 
 def test_delivery_rates_are_zero_where_nothing_comes() -> None:
     rate = delivery_rate(np.array([1.0, 1.1, 5.0]), np.array([1000.0, 1000.0, 1000.0]), 0.5)
-    assert rate["time"].tolist() == pytest.approx([1.0, 1.1, 1.6, 5.0])
-    assert rate["value"].tolist() == pytest.approx([16_000, 32_000, 0, 16_000])
+    assert rate["time"].tolist() == pytest.approx([1.0, 1.1, 1.6, 5.0, 5.5])
+    assert rate["value"].tolist() == pytest.approx([16_000, 32_000, 0, 16_000, 0])
 
 
 # ---- The command, the server and the page ----

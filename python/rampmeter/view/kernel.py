@@ -188,4 +188,5 @@ def receive_window(capture: Capture, ends: Columns, theirs: Rows, acks: Rows) ->
             if kind == 3:
                 scale = capture.buffer[options + 2]
             options += max(size, 1)
-    return ends["window"][acks].astype(np.float64) * (1 << min(scale, 14))
+    is_scaled = ends["flags"][acks] & SYN == 0
+    return ends["window"][acks] * np.where(is_scaled, 2.0 ** min(scale, 14), 1.0)

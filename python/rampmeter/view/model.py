@@ -155,6 +155,6 @@ def delivery_rate(time: Floats, size: Floats, over: float) -> Table:
         return empty("value")
     total = np.concatenate([[0.0], np.cumsum(size)])
     rate = 8 * (total[1:] - total[np.searchsorted(time, time - over, "right")]) / over
-    silent = np.flatnonzero(np.diff(time) > over)
+    silent = np.append(np.flatnonzero(np.diff(time) > over), len(time) - 1)
     moments = np.concatenate([time, time[silent] + over])
     return ordered({"time": moments, "value": np.concatenate([rate, np.zeros(len(silent))])})

@@ -102,10 +102,10 @@ def of_flow(flow: Flow) -> list[Panel]:
 
 
 def interval(flow: Flow) -> float:
-    """Return the interval that rates are measured over: a round trip, or a part of the whole."""
+    """Return the interval of rates: a round trip, at least a millisecond; or a part of the whole."""
     trips = flow.metrics.get("smoothed_rtt") or flow.metrics.get("latest_rtt")
     first, last = span(flow)
-    return float(np.median(trips["value"])) if trips and len(trips["value"]) else (last - first) / 500
+    return max(float(np.median(trips["value"])), 1e-3) if trips and len(trips["value"]) else (last - first) / 500
 
 
 def own_values(flow: Flow) -> list[Panel]:

@@ -52,7 +52,7 @@ def draw(sources: list[Source], view: str, file: Path) -> None:
         image = Path(directory) / "page.svg"
         image.write_bytes(svg)
         width, height = map(float, re.findall(rb'(?:width|height)="([\d.]+)"', svg)[:2])
-        size = [f"--window-size={width:.0f},{height + 90:.0f}", "--force-device-scale-factor=2"]
+        size = [f"--window-size={width:.0f},{height:.0f}", "--force-device-scale-factor=2"]
         shot = [*start, *size, f"--screenshot={file.resolve()}", image.as_uri()]
         subprocess.run(shot, check=False, capture_output=True, timeout=SECONDS)
     if not file.exists():

@@ -85,7 +85,7 @@ export function drawSeries(pen, series, view, x, y, box, end) {
           path.lineTo(across, y(value[row - 1]));
           path.lineTo(across, y(value[row]));
         }
-        path.lineTo(x(Math.min(end, view.to)), y(value[last - 1]));
+        path.lineTo(x(Math.max(Math.min(end, view.to), time[last - 1])), y(value[last - 1]));
       });
     },
     dots() {
@@ -118,7 +118,8 @@ export function drawSeries(pen, series, view, x, y, box, end) {
     lanes() {
       series.names.forEach((name, lane) => {
         const colour = /expired|lost|retrans/.test(name) ? "#c8102e" : /mark/.test(name) ? "#8a3ea8" : "#5f6b7a";
-        const top = y(lane + 0.36), tall = y(lane - 0.36) - top, wide = 1.6 * pen.scale;
+        const half = / set$/.test(name) ? 0.12 : 0.36; // timers are set all the time, and that they expire matters
+        const top = y(lane + half), tall = y(lane - half) - top, wide = 1.6 * pen.scale;
         pen.fill(colour, (path) => {
           for (let row = first; row < last; row++) if (value[row] === lane) path.rect(x(time[row]) - wide / 2, top, wide, tall);
         });

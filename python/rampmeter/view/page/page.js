@@ -268,7 +268,12 @@ function heights(panels, top) {
   return (panel) => fixedHeight(panel) || unit * (SHARES[panel.key] ?? 1);
 }
 
-const digits = (step) => Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
+// The decimals that tell multiples of a step apart: 1 for 2.5.
+function digits(step) {
+  let count = 0;
+  while (count < 12 && Math.abs(step * 10 ** count - Math.round(step * 10 ** count)) > 1e-6 * step * 10 ** count) count++;
+  return count;
+}
 
 function makePlot(column, first, stack, { width, height, hasTimes }) {
   let panel = first, range = { low: 0, high: 1 }, scale = [1, panel.unit];
@@ -376,8 +381,8 @@ function stateItem(name) {
 }
 
 function showToolbar() {
-  $("range").textContent = view.to > view.from
-    ? `${view.from.toFixed(digits((view.to - view.from) / 1e3))} to ${view.to.toFixed(digits((view.to - view.from) / 1e3))} s` : "";
+  const decimals = Math.max(0, Math.ceil(3 - Math.log10(view.to - view.from)));
+  $("range").textContent = view.to > view.from ? `${view.from.toFixed(decimals)} to ${view.to.toFixed(decimals)} s` : "";
   const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]));
   const text = JSON.stringify([[...titles], [...hidden]]);
   if ($("panels").dataset.shown === text) return;

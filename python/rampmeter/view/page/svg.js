@@ -27,11 +27,12 @@ export function svgOf(columns, main) {
   function panel(key, { plot, element, draw }) {
     const title = element.querySelector("h2");
     words(title, title.textContent, "bold");
-    for (const item of element.querySelectorAll('.legend [aria-pressed="true"]')) {
+    const isInside = (item) => item.getBoundingClientRect().right <= element.getBoundingClientRect().right + 1;
+    for (const item of [...element.querySelectorAll('.legend [aria-pressed="true"]')].filter(isInside)) {
       rect(place(item.firstChild), item.firstChild.style.background);
       words(item, item.textContent, "normal", 25);
     }
-    for (const item of element.querySelectorAll(".state")) {
+    for (const item of [...element.querySelectorAll(".state")].filter(isInside)) {
       rect(place(item), tintOf(item.textContent));
       words(item, item.textContent, "normal", 6);
     }
