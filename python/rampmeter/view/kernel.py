@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rampmeter.view.capture import Capture, walk
-from rampmeter.view.model import Floats, Flow, TraceError, empty
+from rampmeter.view.model import Floats, Flow, TraceError, empty, relative
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.bool_]
@@ -101,12 +101,6 @@ def end_name(raw: bytes) -> str:
     if raw[18]:
         return f"{'.'.join(map(str, raw[:4]))}:{port} "
     return f"[{':'.join(f'{part:x}' for part in struct.unpack('>8H', raw[:16]))}]:{port} "
-
-
-def relative(numbers: Ints, first: int) -> Floats:
-    """Count from `first`, through wraps at 2^32."""
-    steps = np.diff(np.concatenate([[first], numbers]))
-    return np.cumsum((steps + (1 << 31)) % (1 << 32) - (1 << 31)).astype(np.float64)
 
 
 def flow(path: Path, capture: Capture, ends: Columns, forward: bool) -> Flow:

@@ -146,6 +146,12 @@ def span(source: Flow | Link) -> tuple[float, float]:
     return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else (0.0, 0.0)
 
 
+def relative(numbers: NDArray[np.int64], first: int) -> Floats:
+    """Count from `first`, through wraps at 2^32."""
+    steps = np.diff(np.concatenate([[first], numbers]))
+    return np.cumsum((steps + (1 << 31)) % (1 << 32) - (1 << 31)).astype(np.float64)
+
+
 def delivery_rate(time: Floats, size: Floats, over: float) -> Table:
     """Return the rate at each time in the interval of this length before it, in bits per second.
 

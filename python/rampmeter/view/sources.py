@@ -60,9 +60,10 @@ def find(arguments: list[Path]) -> list[Source]:
         if not files:
             raise TraceError(f"{argument}: has no traces: no file that ends with {', '.join(sorted(SUFFIXES))}")
         for file in files:
-            group = file.parent if argument.is_file() or file.parent == argument else file.parent.relative_to(argument)
-            label = str(group) if len(arguments) == 1 or argument.is_file() else f"{argument}: {group}"
-            found += of_file(run, label, file)
+            group = file.parent
+            if len(arguments) == 1 and argument in group.parents:
+                group = group.relative_to(argument)
+            found += of_file(run, str(group), file)
     return found
 
 

@@ -154,9 +154,9 @@ const wanted = (column) => [column.flow, ...column.links];
 const answers = (column) => wanted(column).map((index) => column.data.get(index)).filter((answer) => answer?.panels);
 
 function showWhole() {
-  const spans = columns.flatMap(answers).map((answer) => answer.span);
+  const spans = columns.flatMap((column) => column.data.get(column.flow)?.span ?? []);
   if (spans.length === 0) return;
-  const from = Math.min(...spans.map((span) => span[0])), to = Math.max(...spans.map((span) => span[1]));
+  const from = Math.min(...spans), to = Math.max(...spans);
   const room = (to - from) * 0.01 || 0.5;
   Object.assign(view, { from: from - room, to: to + room });
 }
@@ -186,9 +186,10 @@ function frame() {
   for (const column of columns) for (const index of wanted(column)) load(column, index);
   const shown = columns.map((column) => panelsOf(column).filter((panel) => !hidden.has(panel.key)));
   const ranges = valueRanges(shown.flat());
+  const heightOf = heights(shown.reduce((most, panels) => (panels.length > most.length ? panels : most)));
   columns.forEach((column, index) => {
     showAbout(column);
-    arrange(column, shown[index]);
+    arrange(column, shown[index], heightOf);
     for (const panel of shown[index]) column.plots.get(panel.key).show(panel, ranges.get(panel.key));
   });
   showToolbar();
@@ -235,20 +236,19 @@ function showAbout(column) {
   const reading = states.filter((state) => !state.panels && !state.error).map((state) => `reading ${state.name} …`);
   const text = [...errors, ...reading, states[0].about ?? ""].filter(Boolean).join(" · ");
   about.classList.toggle("message", errors.length > 0);
-  if (about.textContent !== text) about.textContent = text;
+  if (about.textContent !== text) about.textContent = about.title = text;
 }
 
 // Makes the panels of a column anew when others are shown.
-function arrange(column, panels) {
+function arrange(column, panels, heightOf) {
   const width = column.element.clientWidth - 20;
-  const keys = [width, innerHeight, ...panels.map((panel) => panel.key)].join();
+  const keys = [width, ...panels.flatMap((panel) => [panel.key, heightOf(panel)])].join();
   if (column.keys === keys) return;
   leave();
   for (const plot of column.plots.values()) plot.destroy();
   column.plots.clear();
   const stack = column.element.querySelector(".stack");
   stack.replaceChildren();
-  const heightOf = heights(panels, stack.getBoundingClientRect().top + scrollY);
   panels.forEach((panel, index) => {
     const hasTimes = index === panels.length - 1 || panel.key === "sequence";
     column.plots.set(panel.key, makePlot(column, panel, stack, { width, height: heightOf(panel), hasTimes }));
@@ -260,11 +260,12 @@ const SHARES = { state: 0, events: 0, sequence: 1.7 };
 const fixedHeight = (panel) =>
   panel.key === "state" ? 22 : panel.key === "events" ? 10 + 15 * panel.series[0].names.length : 0;
 
-// Heights such that the panels of a column fill the window, if that leaves enough for each.
-function heights(panels, top) {
+// Heights such that these panels fill the window, if that leaves enough for each.
+function heights(panels) {
+  const top = columns[0].element.querySelector(".stack").getBoundingClientRect().top + scrollY;
   const shares = panels.reduce((sum, { key }) => sum + (SHARES[key] ?? 1), 0);
   const fixed = panels.reduce((sum, panel) => sum + fixedHeight(panel) + 31, 0);
-  const unit = Math.max(84, Math.min(220, (innerHeight - top - fixed - 80) / shares));
+  const unit = Math.round(Math.max(84, Math.min(220, (innerHeight - top - fixed - 80) / shares)));
   return (panel) => fixedHeight(panel) || unit * (SHARES[panel.key] ?? 1);
 }
 
