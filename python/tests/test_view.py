@@ -264,6 +264,24 @@ def test_tcp_in_a_capture_has_flight_and_round_trips(tmp_path: Path) -> None:
     assert {name: len(times) for name, times in flow.moments.items()} == {"retransmitted": 1, "duplicate ACK": 1}
 
 
+@pytest.mark.parametrize("name", ["x.qlog", "x.pcapng", "x.pcap"])
+def test_changed_bytes_give_a_flow_or_a_clear_error(name: str, tmp_path: Path) -> None:
+    whole = {"x.qlog": SAMPLES["ours"].encode(), "x.pcapng": link_capture(), "x.pcap": tcp_capture()}[name]
+    random = np.random.default_rng(1)
+    outcomes, errors = set(), ""
+    for _ in range(500):
+        changed = bytearray(whole)
+        for place in random.integers(len(changed), size=random.integers(1, 4)):
+            changed[place] = random.integers(256)
+        try:
+            outcomes |= {len(source.shown().panels) > 0 for source in find([written(tmp_path, name, bytes(changed))])}
+        except TraceError as error:
+            errors += str(error)
+    assert True in outcomes
+    assert errors
+    assert "\n" not in errors
+
+
 # ---- Thinning ----
 
 

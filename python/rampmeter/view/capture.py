@@ -76,10 +76,13 @@ def walk(path: Path) -> Capture:
     capture = Capture(path, path.read_bytes())
     buffer = capture.buffer
     order = next((o for o in "<>" if struct.unpack_from(o + "I", buffer)[0] in PCAP), None)
-    if order:
-        walk_pcap(capture, order)
-    else:
-        walk_pcapng(capture)
+    try:
+        if order:
+            walk_pcap(capture, order)
+        else:
+            walk_pcapng(capture)
+    except struct.error as error:
+        raise TraceError(f"{path}: packet {capture.next()}: its block is too short") from error
     return capture
 
 
@@ -131,7 +134,7 @@ def walk_pcapng(capture: Capture) -> None:
             if options + 4 <= end:
                 code, size = short.unpack_from(buffer, options)
                 words = buffer[options + 4 : options + 4 + size].split() if code == COMMENT else []
-                if words[:1] == [b"behind"]:
+                if words[:1] == [b"behind"] and words[1:] and words[1].isdigit():
                     queued = int(words[1])
             capture.rows.extend((time, first + interface, at + 28, captured, original, queued))
         elif kind == INTERFACE:
