@@ -465,6 +465,7 @@ def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: 
         page.click("text=Round-trip time")
         page.click("text=Compare")
         page.wait_for_function("document.querySelectorAll('.column').length === 2")
+        page.wait_for_timeout(500)
         before, address = view(), page.url
 
         again = opened.new_page(viewport={"width": 1300, "height": 900})

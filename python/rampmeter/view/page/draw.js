@@ -76,6 +76,7 @@ export function drawSeries(pen, series, view, x, y, box, end) {
   const { time, value, height } = series;
   const [first, last] = visible(time, view.from, view.to);
   if (first >= last) return;
+  const few = last - first < 300 ? 1.6 : 1; // marks are larger where there is room
   const kinds = {
     line() {
       pen.stroke(series.colour, 1.5, (path) => {
@@ -89,13 +90,13 @@ export function drawSeries(pen, series, view, x, y, box, end) {
       });
     },
     dots() {
-      const size = 2.5 * pen.scale;
+      const size = 2.5 * few * pen.scale;
       pen.fill(series.colour, (path) => {
         for (let row = first; row < last; row++) path.rect(x(time[row]) - size / 2, y(value[row]) - size / 2, size, size);
       });
     },
     bars() {
-      const size = 2.2 * pen.scale;
+      const size = 2.2 * few * pen.scale;
       pen.fill(series.colour, (path) => {
         for (let row = first; row < last; row++) {
           const top = y(value[row] + height[row]), bottom = y(value[row]);

@@ -179,6 +179,7 @@ function panelsOf(column) {
 }
 
 const frameTimes = [];
+let addressing = 0;
 let isSent = null; // of the picture that `--picture` waits for
 function frame() {
   isAsked = false;
@@ -193,7 +194,8 @@ function frame() {
     for (const panel of shown[index]) column.plots.get(panel.key).show(panel, ranges.get(panel.key));
   });
   showToolbar();
-  writeAddress();
+  clearTimeout(addressing); // browsers refuse hundreds of changes in a few seconds
+  addressing = setTimeout(writeAddress, 150);
   frameTimes.push(performance.now() - begin);
   const isReady = waiting === 0 && view.to > view.from;
   document.body.dataset.ready = isReady;
@@ -294,7 +296,7 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
     legend: { show: false },
     scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: () => [range.low, range.high] } },
     axes: [
-      { font, stroke: "#4d5968", grid, ticks: { show: hasTimes, stroke: "#8995a3", size: 5 }, size: hasTimes ? 26 : 6, gap: 3,
+      { font, stroke: "#4d5968", grid, ticks: { show: hasTimes, stroke: "#8995a3", size: 5 }, size: hasTimes ? 26 : 6, gap: 3, space: 90,
         values: (_, splits, __, ___, step) => splits.map((time) => (hasTimes ? `${time.toFixed(digits(step))} s` : "")) },
       { font, stroke: "#4d5968", grid, ticks: { show: hasValues, stroke: "#8995a3", size: 4 }, size: AXIS, gap: 5, space: 26,
         splits: lanes ? () => lanes.map((_, lane) => lane) : hasValues ? undefined : () => [],
