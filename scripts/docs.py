@@ -30,6 +30,7 @@ NAV = {
         "docs/routers.md",
         "docs/workloads.md",
         "docs/evaluation.md",
+        "docs/view.md",
         "docs/output.md",
     ],
     "Real networks": [

@@ -77,6 +77,8 @@ enum Command {
     Figure(python::FigureArgs),
     /// Write a run's tables and charts as one HTML page (needs the Python package)
     Report(python::ReportArgs),
+    /// Show why flows did what they did: traces in the browser (needs the Python package)
+    View(python::ViewArgs),
     /// Write this command's man pages and shell completions
     Manual(manual::ManualArgs),
 }
@@ -115,6 +117,7 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Routers => Ok(lists::list("router", registries.routers.list())),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
+        Command::View(args) => python::view(args),
         Command::Manual(args) => manual::manual(args, Cli::command()),
     }
 }

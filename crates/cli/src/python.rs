@@ -28,6 +28,26 @@ pub(crate) struct ReportArgs {
     out: Option<PathBuf>,
 }
 
+/// The arguments of `rampmeter view`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ViewArgs {
+    /// Directories of `rampmeter run --trace`, qlog of QUIC stacks, or captures of TCP; several are shown side by side
+    #[arg(value_name = "DIR|FILE", required = true)]
+    paths: Vec<PathBuf>,
+    /// The port at 127.0.0.1 [default: any that is free]
+    #[arg(long)]
+    port: Option<u16>,
+    /// Only print the address of the page
+    #[arg(long)]
+    no_browser: bool,
+    /// The view to open: the part of an earlier address after #
+    #[arg(long, value_name = "VIEW")]
+    show: Option<String>,
+    /// Write a picture, .svg or .png, instead of serving the page (needs Chromium)
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
 pub(crate) fn figure(args: &FigureArgs) -> Result<ExitCode, Failure> {
     let (python, mut command) = module("figures")?;
     run(&python, command.args(&args.arguments))
@@ -37,6 +57,15 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let (python, mut command) = module("report")?;
     let out = args.out.iter().flat_map(|out| ["--out".as_ref(), out.as_os_str()]);
     run(&python, command.args(out).arg("--").arg(&args.directory))
+}
+
+pub(crate) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
+    let (python, mut command) = module("view")?;
+    command.args(args.port.iter().flat_map(|port| ["--port".to_owned(), port.to_string()]));
+    command.args(args.no_browser.then_some("--no-browser"));
+    command.args(args.show.iter().map(|view| format!("--show={view}")));
+    command.args(args.picture.iter().flat_map(|file| ["--picture".as_ref(), file.as_os_str()]));
+    run(&python, command.arg("--").args(&args.paths))
 }
 
 /// Finds a Python with the package, and the command that runs its module `name`.

@@ -250,7 +250,7 @@ fn commands_of_python_name_the_way_to_install_the_package() {
     let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
     std::fs::create_dir_all(&away).unwrap();
     install(Path::new(RAMPMETER), &away.join("rampmeter"));
-    for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
+    for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"], &["view", "traces"]] {
         let mut command = Command::new(away.join("rampmeter"));
         let output = command.args(arguments).current_dir(&away).env("PATH", "").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
@@ -272,6 +272,7 @@ fn the_python_of_the_commands_checkout_is_used_anywhere() {
         (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
         (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
         (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
+        (&["view", "a", "b", "--port", "80"], "-m rampmeter.view --port 80 -- a b\n"),
     ] {
         let output = Command::new(target.join("rampmeter")).args(arguments).current_dir(&elsewhere.0).output().unwrap();
         assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));

@@ -1,0 +1,59 @@
+"""`python -m rampmeter.view DIR|FILE...`, or `rampmeter view` with the same arguments."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import webbrowser
+from pathlib import Path
+
+from rampmeter.view.model import TraceError
+from rampmeter.view.picture import draw
+from rampmeter.view.server import Server
+from rampmeter.view.sources import find
+
+
+def main() -> int:
+    """Serve the page until Ctrl-C, or draw a picture of it."""
+    parser = argparse.ArgumentParser(
+        prog="rampmeter view",
+        description="Show why flows did what they did, in the browser: traces of `rampmeter run --trace`, qlog of QUIC "
+        "stacks, and captures of TCP. Several arguments are shown side by side.",
+    )
+    parser.add_argument("paths", type=Path, nargs="+", metavar="DIR|FILE", help="a directory of traces, or a trace")
+    parser.add_argument("--port", type=int, default=0, help="the port at 127.0.0.1 (default: any that is free)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--show", default="", metavar="VIEW", help="the view to open: the part of an address after #")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="write a picture, .svg or .png, and exit")
+    given = parser.parse_args()
+    gc.disable()  # the events of a trace have no cycles, and looking for them takes half the time of reading
+    try:
+        sources = find(given.paths)
+        first = {each.run: each for each in reversed(sources) if each.sends or not each.is_link}
+        for source in first.values():
+            source.shown()
+    except (TraceError, OSError) as error:
+        print(f"rampmeter: {error}", file=sys.stderr)
+        return 2
+    view = given.show.removeprefix("#")
+    try:
+        if given.picture:
+            draw(sources, view, given.picture)
+            return 0
+        server = Server(sources, given.port)
+        url = server.url + (f"#{view}" if view else "")
+        print(url, flush=True)
+        if not given.no_browser:
+            webbrowser.open(url)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        return 0
+    except OSError as error:
+        print(f"rampmeter: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

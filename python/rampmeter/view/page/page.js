@@ -1,0 +1,490 @@
+// The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
+
+import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
+import { svgOf } from "./svg.js";
+
+const $ = (id) => document.getElementById(id);
+const UNITS = {
+  "b/s": [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"], [1, "b/s"]],
+  B: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
+  s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]],
+};
+const AXIS = 128; // the width of vertical axes, so that the times of all panels are aligned
+const MIN_RANGE = 1e-6; // seconds
+
+let sources = [];
+const columns = []; // { flow, links: Set, data: Map of source to answer, plots: Map of panel to plot, element }
+const hidden = new Set(); // panels, by key
+const off = new Set(); // series, as panel:label
+const view = { from: 0, to: 0 };
+let isWhole = true; // whether the view follows the ends of the traces
+
+const nameOf = (index) => `${sources[index].group}/${sources[index].name}`;
+const linksOf = (flow) => sources.flatMap((s, i) => (s.isLink && s.run === sources[flow].run && s.group === sources[flow].group ? [i] : []));
+
+// ---- The address ----
+
+function readAddress() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const find = (name) => sources.findIndex((_, index) => nameOf(index) === name);
+  const [from, to] = (asked.get("t") ?? "").split(",").map(parseFloat);
+  if (to > from) Object.assign(view, { from, to }), (isWhole = false);
+  for (const name of asked.getAll("hide")) hidden.add(name);
+  for (const name of asked.getAll("off")) off.add(name);
+  for (const text of asked.getAll("c")) {
+    const [flow, ...links] = text.split("|");
+    if (find(flow) >= 0) addColumn(find(flow), links.map(find).filter((index) => index >= 0));
+  }
+}
+
+function writeAddress() {
+  const parts = new URLSearchParams();
+  if (!isWhole) parts.set("t", `${+view.from.toFixed(9)},${+view.to.toFixed(9)}`);
+  for (const column of columns) parts.append("c", [column.flow, ...column.links].map(nameOf).join("|"));
+  for (const name of hidden) parts.append("hide", name);
+  for (const name of off) parts.append("off", name);
+  history.replaceState(null, "", `#${parts}`);
+}
+
+// ---- Columns and their data ----
+
+function addColumn(flow, links = linksOf(flow).slice(0, 2)) {
+  const column = { flow, links: new Set(links), data: new Map(), plots: new Map(), element: document.createElement("section") };
+  column.element.className = "column";
+  column.element.innerHTML = '<div class="bar"></div><p class="about" role="status"></p><div class="stack"></div>';
+  $("columns").append(column.element);
+  columns.push(column);
+  showBar(column);
+  return column;
+}
+
+function showBar(column) {
+  const bar = column.element.querySelector(".bar");
+  const groups = Map.groupBy(sources.map((source, index) => ({ ...source, index })), (source) => source.group);
+  const select = document.createElement("select");
+  select.setAttribute("aria-label", "Flow");
+  for (const [group, members] of groups) {
+    const list = document.createElement("optgroup");
+    list.label = group;
+    for (const { name, index, isLink } of members) list.append(new Option(isLink ? `link ${name}` : name, index, false, index === column.flow));
+    select.append(list);
+  }
+  select.onchange = () => {
+    column.flow = +select.value;
+    column.links = new Set(linksOf(column.flow).filter((index) => index !== column.flow).slice(0, 2));
+    showBar(column);
+    update();
+  };
+  const links = linksOf(column.flow).filter((index) => index !== column.flow);
+  const toggles = links.map((index) =>
+    button(`link ${sources[index].name}`, column.links.has(index), () => {
+      toggle(column.links, index);
+      showBar(column);
+      update();
+    }));
+  const close = button("×", null, () => {
+    columns.splice(columns.indexOf(column), 1);
+    column.element.remove();
+    showColumns();
+  });
+  close.className = "close";
+  close.setAttribute("aria-label", "remove this column");
+  bar.replaceChildren(select, ...toggles, close);
+  showColumns();
+}
+
+function showColumns() {
+  for (const { element } of columns) element.querySelector(".close")?.toggleAttribute("hidden", columns.length < 2);
+  requestFrame();
+}
+
+function button(text, isPressed, act) {
+  const made = document.createElement("button");
+  made.textContent = text;
+  if (isPressed !== null) made.setAttribute("aria-pressed", isPressed);
+  made.onclick = act;
+  return made;
+}
+
+const toggle = (set, key) => (set.delete(key) || set.add(key), undefined);
+
+function unpack(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const answer = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  let at = 4 + length;
+  for (const panel of answer.panels)
+    for (const series of panel.series)
+      ["time", "value", "height"].slice(0, series.columns).forEach((name) => {
+        series[name] = new Float64Array(buffer, at, series.count);
+        at += 8 * series.count;
+      });
+  return answer;
+}
+
+const plotWidth = (column) => Math.max(column.element.clientWidth - 20 - AXIS, 100);
+let waiting = 0; // requests without an answer
+
+// Fetches what a column lacks: half a view more at each side, at the resolution of the screen.
+async function load(column, index) {
+  const known = column.data.get(index) ?? { cover: null };
+  column.data.set(index, known);
+  const range = view.to - view.from;
+  const cover = range > 0 ? { from: view.from - range / 2, to: view.to + range / 2 } : null;
+  const isEnough = known.panels && known.cover && known.cover.from <= view.from && known.cover.to >= view.to &&
+    known.cover.to - known.cover.from < 2.2 * range;
+  if (known.isLoading || known.error || isEnough) return;
+  known.isLoading = true;
+  waiting++;
+  const asked = new URLSearchParams({ source: index, columns: Math.round(plotWidth(column) * devicePixelRatio) * 2 });
+  if (cover) asked.set("from", cover.from), asked.set("to", cover.to);
+  try {
+    const answer = await fetch(`data?${asked}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    Object.assign(known, unpack(await answer.arrayBuffer()), { cover });
+  } catch (error) {
+    known.error = error.message;
+  }
+  known.isLoading = false;
+  waiting--;
+  if (isWhole) showWhole();
+  requestFrame();
+}
+
+const wanted = (column) => [column.flow, ...column.links];
+const answers = (column) => wanted(column).map((index) => column.data.get(index)).filter((answer) => answer?.panels);
+
+function showWhole() {
+  const spans = columns.flatMap((column) => column.data.get(column.flow)?.span ?? []);
+  if (spans.length === 0) return;
+  const from = Math.min(...spans), to = Math.max(...spans);
+  const room = (to - from) * 0.01 || 0.5;
+  Object.assign(view, { from: from - room, to: to + room });
+}
+
+// ---- Frames ----
+
+let isAsked = false;
+function requestFrame() {
+  if (!isAsked) requestAnimationFrame(frame);
+  isAsked = true;
+}
+
+function update() {
+  if (isWhole) showWhole();
+  requestFrame();
+}
+
+function panelsOf(column) {
+  return answers(column).flatMap((answer) => answer.panels.map((panel) => ({ ...panel, end: answer.span[1] })));
+}
+
+const frameTimes = [];
+let addressing = 0;
+let isSent = null; // of the picture that `--picture` waits for
+function frame() {
+  isAsked = false;
+  const begin = performance.now();
+  for (const column of columns) for (const index of wanted(column)) load(column, index);
+  const shown = columns.map((column) => panelsOf(column).filter((panel) => !hidden.has(panel.key)));
+  const ranges = valueRanges(shown.flat());
+  const heightOf = heights(shown.reduce((most, panels) => (panels.length > most.length ? panels : most)));
+  columns.forEach((column, index) => {
+    showAbout(column);
+    arrange(column, shown[index], heightOf);
+    for (const panel of shown[index]) column.plots.get(panel.key).show(panel, ranges.get(panel.key));
+  });
+  showToolbar();
+  clearTimeout(addressing); // browsers refuse hundreds of changes in a few seconds
+  addressing = setTimeout(writeAddress, 150);
+  frameTimes.push(performance.now() - begin);
+  const isReady = waiting === 0 && view.to > view.from;
+  document.body.dataset.ready = isReady;
+  if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
+}
+
+// Panels with the same key have the same range of values, so that columns compare.
+function valueRanges(panels) {
+  const ranges = new Map();
+  for (const panel of panels) {
+    const range = ranges.get(panel.key) ?? { low: panel.fromZero ? 0 : Infinity, high: -Infinity };
+    for (const series of panel.series) {
+      if (off.has(`${panel.key}:${series.label}`)) continue;
+      const [first, last] = visible(series.time, view.from, view.to);
+      for (let row = first; row < last; row++) {
+        if (series.kind !== "line" && (series.time[row] < view.from || series.time[row] > view.to)) continue;
+        const value = series.value[row], top = series.height ? value + series.height[row] : value;
+        if (value < range.low) range.low = value;
+        if (top > range.high) range.high = top;
+      }
+      if (series.kind === "lanes") Object.assign(range, { low: -0.5, high: Math.max(range.high, series.names.length - 0.5) });
+    }
+    if (panel.key !== "events" && panel.key !== "state") range.room = 0.06;
+    ranges.set(panel.key, range);
+  }
+  for (const range of ranges.values()) {
+    if (!(range.high >= range.low)) Object.assign(range, { low: 0, high: 1 });
+    const room = (range.room ?? 0) * (range.high - range.low || Math.abs(range.high) || 1);
+    range.high += room;
+    if (range.low !== 0) range.low -= room;
+    if (range.high === range.low) range.high += 1;
+  }
+  return ranges;
+}
+
+function showAbout(column) {
+  const about = column.element.querySelector(".about");
+  const states = wanted(column).map((index) => ({ ...column.data.get(index), name: nameOf(index) }));
+  const errors = states.flatMap((state) => (state.error ? [state.error] : (state.remarks ?? [])));
+  const reading = states.filter((state) => !state.panels && !state.error).map((state) => `reading ${state.name} …`);
+  const text = [...errors, ...reading, states[0].about ?? ""].filter(Boolean).join(" · ");
+  about.classList.toggle("message", errors.length > 0);
+  if (about.textContent !== text) about.textContent = about.title = text;
+}
+
+// Makes the panels of a column anew when others are shown.
+function arrange(column, panels, heightOf) {
+  const width = column.element.clientWidth - 20;
+  const keys = [width, ...panels.flatMap((panel) => [panel.key, heightOf(panel)])].join();
+  if (column.keys === keys) return;
+  leave();
+  for (const plot of column.plots.values()) plot.destroy();
+  column.plots.clear();
+  const stack = column.element.querySelector(".stack");
+  stack.replaceChildren();
+  panels.forEach((panel, index) => {
+    const hasTimes = index === panels.length - 1 || panel.key === "sequence";
+    column.plots.set(panel.key, makePlot(column, panel, stack, { width, height: heightOf(panel), hasTimes }));
+  });
+  column.keys = keys;
+}
+
+const SHARES = { state: 0, events: 0, sequence: 1.7 };
+const fixedHeight = (panel) =>
+  panel.key === "state" ? 22 : panel.key === "events" ? 10 + 15 * panel.series[0].names.length : 0;
+
+// Heights such that these panels fill the window, if that leaves enough for each.
+function heights(panels) {
+  const top = columns[0].element.querySelector(".stack").getBoundingClientRect().top + scrollY;
+  const shares = panels.reduce((sum, { key }) => sum + (SHARES[key] ?? 1), 0);
+  const fixed = panels.reduce((sum, panel) => sum + fixedHeight(panel) + 31, 0);
+  const unit = Math.round(Math.max(84, Math.min(220, (innerHeight - top - fixed - 80) / shares)));
+  return (panel) => fixedHeight(panel) || unit * (SHARES[panel.key] ?? 1);
+}
+
+// The decimals that tell multiples of a step apart: 1 for 2.5.
+function digits(step) {
+  let count = 0;
+  while (count < 12 && Math.abs(step * 10 ** count - Math.round(step * 10 ** count)) > 1e-6 * step * 10 ** count) count++;
+  return count;
+}
+
+function makePlot(column, first, stack, { width, height, hasTimes }) {
+  let panel = first, range = { low: 0, high: 1 }, scale = [1, panel.unit];
+  const element = document.createElement("section");
+  element.className = "panel";
+  element.setAttribute("aria-label", panel.title);
+  element.innerHTML = '<div class="head"><h2></h2><span class="legend"></span></div>';
+  stack.append(element);
+  const hasValues = panel.key !== "state";
+  const lanes = panel.key === "events" ? panel.series[0].names : null;
+  const font = '11px system-ui, "DejaVu Sans", sans-serif';
+  const grid = { stroke: "#e6eaef", width: 1 };
+  const plot = new uPlot({
+    width,
+    height: height + (hasTimes ? 26 : 6),
+    padding: [7, 26, 0, 0],
+    legend: { show: false },
+    scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: () => [range.low, range.high] } },
+    axes: [
+      { font, stroke: "#4d5968", grid, ticks: { show: hasTimes, stroke: "#8995a3", size: 5 }, size: hasTimes ? 26 : 6, gap: 3, space: 90,
+        values: (_, splits, __, ___, step) => splits.map((time) => (hasTimes ? `${time.toFixed(digits(step))} s` : "")) },
+      { font, stroke: "#4d5968", grid, ticks: { show: hasValues, stroke: "#8995a3", size: 4 }, size: AXIS, gap: 5, space: 26,
+        splits: lanes ? () => lanes.map((_, lane) => lane) : hasValues ? undefined : () => [],
+        values: (_, splits, __, ___, step) => splits.map((value) => lanes?.[value] ?? +(value / scale[0]).toFixed(digits(step / scale[0]))) },
+    ],
+    cursor: { sync: { key: "time", scales: ["x", null] }, points: { show: false }, y: false,
+      drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => press("0") } },
+    series: [{}, { show: true, paths: () => null, points: { show: false } }],
+    hooks: {
+      draw: [(u) => draw(canvasPen(u.ctx, uPlot.pxRatio), u.bbox, uPlot.pxRatio)],
+      setSelect: [(u) => {
+        if (u.select.width < 3) return;
+        const [from, to] = [u.select.left, u.select.left + u.select.width].map((left) => u.posToVal(left, "x"));
+        u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        zoomTo(from, to);
+      }],
+    },
+  }, [[0, 1], [null, null]], element);
+
+  // `pixels`: those of the canvas for each of the page; 0: not a canvas.
+  function draw(pen, box, pixels) {
+    const perTime = box.width / (view.to - view.from), perValue = box.height / (range.high - range.low);
+    const x = (time) => box.left + (time - view.from) * perTime;
+    const y = (value) => box.top + box.height - (value - range.low) * perValue;
+    if (pixels) plot.ctx.save(), plot.ctx.beginPath(), plot.ctx.rect(box.left, box.top, box.width, box.height), plot.ctx.clip();
+    for (const series of panel.series)
+      if (!off.has(`${panel.key}:${series.label}`)) drawSeries(pen, series, view, x, y, box, panel.end);
+    if (pixels) plot.ctx.restore();
+  }
+
+  plot.over.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const [from, to] = [view.from, view.to], at = plot.posToVal(event.offsetX, "x");
+    const way = event.deltaX || event.deltaY;
+    if (event.shiftKey || event.deltaX) return zoomTo(from + (to - from) * Math.sign(way) * 0.1, to + (to - from) * Math.sign(way) * 0.1);
+    const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
+    zoomTo(at - (at - from) * factor, at + (to - at) * factor);
+  }, { passive: false });
+  plot.over.addEventListener("mousemove", (event) => pointAt(column, panel, plot, event));
+  plot.over.addEventListener("mouseleave", () => leave());
+
+  return {
+    plot,
+    element,
+    draw,
+    destroy: () => plot.destroy(),
+    show(next, nextRange) {
+      [panel, range] = [next, nextRange];
+      const units = UNITS[panel.unit];
+      scale = units?.find(([size]) => range.high >= size * 2) ?? units?.at(-1) ?? [1, panel.unit];
+      showLegend(element, panel, scale[1]);
+      plot.batch(() => {
+        plot.setScale("y", { min: range.low, max: range.high });
+        plot.setScale("x", { min: view.from, max: view.to });
+      });
+      plot.redraw(false, true);
+    },
+  };
+}
+
+function showLegend(element, panel, unit) {
+  const title = panel.title.replace(/ \([^)]*\)$/, "") + (unit ? ` (${unit})` : "");
+  const text = title + panel.series.map((series) => series.label + off.has(`${panel.key}:${series.label}`)).join();
+  if (element.dataset.shown === text) return;
+  element.dataset.shown = text;
+  element.querySelector("h2").textContent = title;
+  const items = panel.series.map((series) => {
+    const key = `${panel.key}:${series.label}`;
+    const item = button(series.label, !off.has(key), () => (toggle(off, key), requestFrame()));
+    const swatch = document.createElement("i");
+    swatch.style.background = series.colour;
+    item.prepend(swatch);
+    return item;
+  });
+  const states = panel.key === "state" ? panel.series[0].names.map(stateItem) : [];
+  element.querySelector(".legend").replaceChildren(...(panel.series.some(({ names }) => names.length) ? states : items));
+}
+
+function stateItem(name) {
+  const item = document.createElement("span");
+  item.className = "state";
+  item.style.background = tintOf(name);
+  item.textContent = name;
+  return item;
+}
+
+function showToolbar() {
+  const decimals = Math.max(0, Math.ceil(3 - Math.log10(view.to - view.from)));
+  $("range").textContent = view.to > view.from ? `${view.from.toFixed(decimals)} to ${view.to.toFixed(decimals)} s` : "";
+  const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]));
+  const text = JSON.stringify([[...titles], [...hidden]]);
+  if ($("panels").dataset.shown === text) return;
+  $("panels").dataset.shown = text;
+  $("panels").replaceChildren(...[...titles].map(([key, title]) =>
+    button(title, !hidden.has(key), () => (toggle(hidden, key), requestFrame()))));
+}
+
+// ---- What the pointer is on ----
+
+let pointing = 0;
+function leave() {
+  clearTimeout(pointing);
+  pointing = 0;
+  $("under").hidden = $("ring").hidden = true;
+  document.body.append($("ring"));
+}
+
+function pointAt(column, panel, plot, event) {
+  clearTimeout(pointing);
+  const [left, top] = [event.clientX, event.clientY];
+  const asked = new URLSearchParams({
+    panel: panel.key,
+    time: plot.posToVal(event.offsetX, "x"),
+    value: plot.posToVal(event.offsetY, "y"),
+    perX: (view.to - view.from) / plot.over.clientWidth,
+    perY: (plot.scales.y.max - plot.scales.y.min) / plot.over.clientHeight,
+    source: wanted(column).find((index) => column.data.get(index)?.panels?.some(({ key }) => key === panel.key)),
+  });
+  pointing = setTimeout(async () => {
+    const mine = pointing;
+    const answer = await fetch(`under?${asked}`).catch(() => null);
+    if (!answer?.ok || mine !== pointing) return;
+    const { lines, at } = await answer.json();
+    const box = $("under"), ring = $("ring");
+    ring.hidden = !at;
+    if (at) {
+      plot.over.append(ring);
+      ring.style.left = `${plot.valToPos(at[0], "x")}px`;
+      ring.style.top = `${plot.valToPos(at[1], "y")}px`;
+    }
+    box.hidden = lines.length === 0 || mine !== pointing;
+    box.textContent = lines.join("\n");
+    box.style.left = `${Math.max(Math.min(left + 16, innerWidth - box.offsetWidth - 8), 8)}px`;
+    box.style.top = `${Math.max(top + 18 + box.offsetHeight > innerHeight ? top - box.offsetHeight - 12 : top + 18, 8)}px`;
+  }, 15);
+}
+
+// ---- Zoom and keys ----
+
+function zoomTo(from, to) {
+  if (!(to - from >= MIN_RANGE)) return;
+  Object.assign(view, { from, to });
+  isWhole = false;
+  leave();
+  requestFrame();
+}
+
+function press(key, isShifted = false) {
+  const { from, to } = view, range = to - from, step = range * (isShifted ? 1 : 0.2);
+  const acts = {
+    ArrowLeft: () => zoomTo(from - step, to - step),
+    ArrowRight: () => zoomTo(from + step, to + step),
+    "+": () => zoomTo(from + range / 4, to - range / 4),
+    "=": () => acts["+"](),
+    "-": () => zoomTo(from - range / 2, to + range / 2),
+    0: () => ((isWhole = true), update()),
+    "?": () => $("help").showModal(),
+  };
+  return acts[key] ? (acts[key](), true) : false;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input") || $("help").open) return;
+  if (press(event.key, event.shiftKey)) event.preventDefault();
+});
+for (const each of document.querySelectorAll("[data-key]")) each.onclick = () => press(each.dataset.key);
+$("compare").onclick = () => (addColumn(columns.at(-1).flow, [...columns.at(-1).links]), update());
+addEventListener("resize", () => requestFrame());
+
+// ---- Start ----
+
+const svg = () => svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
+
+$("export").onclick = () => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([svg()], { type: "image/svg+xml" }));
+  link.download = "rampmeter.svg";
+  link.click();
+  URL.revokeObjectURL(link.href);
+};
+
+sources = await (await fetch("sources")).json();
+readAddress();
+if (columns.length === 0) {
+  for (const run of new Set(sources.map((source) => source.run))) {
+    const own = sources.flatMap((source, index) => (source.run === run ? [index] : []));
+    addColumn(own.find((index) => sources[index].sends) ?? own[0]);
+  }
+}
+update();
+window.rampmeterView = { view, frameTimes, svg }; // for tests
