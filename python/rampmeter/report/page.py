@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from rampmeter.report.charts import Chart
+from rampmeter.report.interactive import program
 from rampmeter.report.sweep import Sweep
 from rampmeter.running import About
 from rampmeter.tables import LINKS, RUNS, Column, Row, means
@@ -31,17 +33,20 @@ dd { margin: 0; overflow-wrap: anywhere }
 """
 
 
-def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
+def write_page(sweep: Sweep, charts: Sequence[Chart]) -> str:
     """Write the whole page."""
     about = sweep.run.about
     parts = [f"<h1>{escape(about['title'])}</h1>", what_ran(about), left_out(sweep), degraded(sweep)]
     parts += [picture(chart) for chart in charts]
-    over = f"Means over {len(sweep.seeds)} seeds, with the standard deviation. " if len(sweep.seeds) > 1 else ""
+    interval = "± half of their 95% confidence interval (Student's t)"
+    over = f"Means over {len(sweep.seeds)} seeds, {interval}. " if len(sweep.seeds) > 1 else ""
     runs = sweep.run.runs.to_pylist()
     explained = "FCT is the flow completion time, of transfers that began after the warm-up."
     parts += ["<h2>Flows</h2>", f"<p>{over}{explained}</p>", table(sweep, RUNS, runs)]
     for link in sweep.links():
         parts += [f"<h2>Link {escape(link)}</h2>", table(sweep, LINKS, sweep.link(link))]
+    if any(chart.interactive for chart in charts):
+        parts.append(f"<script>{program()}</script>")
     body = "\n".join(part for part in parts if part)
     title = f"<title>{escape(about['title'])}</title>"
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -87,7 +92,13 @@ def picture(chart: Chart) -> str:
     """Put a chart inside the page, as data: names in one SVG cannot meet those in another."""
     data = b64encode(chart.svg).decode()
     image = f'<img alt="{escape(chart.title)}" src="data:image/svg+xml;base64,{data}">'
-    return f"<h2>{escape(chart.title)}</h2>\n<p>{escape(chart.note)}</p>\n{image}"
+    parts = [f"<h2>{escape(chart.title)}</h2>", f"<p>{escape(chart.note)}</p>", image]
+    if chart.interactive is not None:
+        # No name can end the script.
+        spec = json.dumps(chart.interactive).replace("<", "\\u003c")
+        script = f'<script type="application/json">{spec}</script>'
+        parts.append(f"<details><summary>Interactive</summary><div></div>{script}</details>")
+    return "\n".join(parts)
 
 
 def table(sweep: Sweep, columns: Sequence[Column], rows: list[Row]) -> str:
