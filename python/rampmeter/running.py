@@ -137,8 +137,7 @@ class Run:
         ]
         sources = [([column for column in tables.RUNS if column.main], self.runs.to_pylist())]
         if len(self.links.column("its_link" if "link" in axes else "link").unique()) == 1:
-            links = tables.with_shares(self.links.to_pylist())
-            sources.append(([column for column in tables.LINKS if column.main], links))
+            sources.append(([column for column in tables.LINKS if column.main], self.links.to_pylist()))
         table = tables.means(varied, *sources)
         return table._replace(body=table.body[:MAX_LINES]), max(0, len(table.body) - MAX_LINES)
 

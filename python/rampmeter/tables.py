@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from html import escape
+from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeVar
 
@@ -50,8 +51,8 @@ LINKS: Sequence[Column] = [
     Column("delay ms", "delay_mean_s", 1e3, 1, main=True),
     Column("delay p99 ms", "delay_p99_s", 1e3, 1, main=True),
     Column("offered packets", "offered_packets", 1, 0),
-    Column("dropped %", "dropped", 1e2, 3, main=True),
-    Column("marked %", "marked", 1e2, 3),
+    Column("dropped %", "drop_rate", 1e2, 3, main=True),
+    Column("marked %", "data_mark_rate", 1e2, 3),
 ]
 
 
@@ -100,18 +101,6 @@ def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> 
     return Table([*axes], headings, [*body.values()])
 
 
-def with_shares(links: list[Row]) -> list[Row]:
-    """Add to rows of links the fractions of packets that the link dropped, and of packets with payload that it marked.
-
-    The second one is the column `data_mark_rate`, as in the table of `rampmeter run`: nothing marks acknowledgements.
-    """
-    shares = [("dropped", "dropped_packets", "offered_packets"), ("marked", "marked_packets", "offered_data_packets")]
-    for row in links:
-        for share, count, offered in shares:
-            row[share] = row[count] / row[offered] if row[offered] else None
-    return links
-
-
 def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
     """Gather rows by `key(row)`, in the order in which the keys first appear."""
     groups: dict[Key, list[Row]] = {}
@@ -126,16 +115,25 @@ def mean(rows: Iterable[Row], column: str) -> float | None:
     return fmean(values) if values else None
 
 
-def deviation(rows: Iterable[Row], column: str) -> float:
-    """Return the standard deviation of a column's values; 0 for a single value."""
+def half_interval(rows: Iterable[Row], column: str) -> float:
+    """Return half of the 95% confidence interval of the mean of a column's values; 0 for a single value."""
     values = [row[column] for row in rows if row[column] is not None]
-    return stdev(values) if len(values) > 1 else 0.0
+    return student(len(values) - 1) * stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def student(degrees: int) -> float:
+    """Return the 97.5% quantile of Student's t: a table, then the expansion of Abramowitz and Stegun, 26.7.5."""
+    if degrees <= 4:
+        return (12.7062, 4.30265, 3.18245, 2.77645)[degrees - 1]
+    z, n = 1.959964, degrees
+    first, second = (z**3 + z) / (4 * n), (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+    return z + first + second + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
 
 
 def _cell(column: Column, rows: list[Row]) -> str:
-    """Write a mean, and the standard deviation over seeds."""
+    """Write a mean, and half of its 95% confidence interval over seeds."""
     value = mean(rows, column.name)
     if value is None:
         return ""
     text = f"{column.unit * value:,.{column.digits}f}"
-    return f"{text} ± {column.unit * deviation(rows, column.name):,.{column.digits}f}" if len(rows) > 1 else text
+    return f"{text} ± {column.unit * half_interval(rows, column.name):,.{column.digits}f}" if len(rows) > 1 else text

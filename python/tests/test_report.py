@@ -8,13 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from matplotlib import rc_context
 
 from rampmeter import report, run
 from rampmeter.figures.style import RULES
-from rampmeter.report import charts
-from rampmeter.tables import with_shares
+from rampmeter.report import charts, metrics
+from rampmeter.report.__main__ import main
+from rampmeter.report.sweep import Scale, Sweep
+from rampmeter.report.traces import rates
+from rampmeter.running import Run, Value
+from rampmeter.tables import half_interval, student
 
 
 @pytest.fixture
@@ -29,10 +34,13 @@ def directory(quick_start: Path, tmp_path: Path) -> Path:
 def test_a_report_is_one_self_contained_page(directory: Path) -> None:
     page = report.write(directory).read_text()
     assert "Light &amp; &lt;shade&gt;" in page
-    for heading in ["Over the sweep", "Flow completion times", "Links over time", "Flows", "Link bottleneck"]:
+    for heading in ["Over time", "Over the sweep", "Flow completion times", "Flows", "Link bottleneck"]:
         assert f"<h2>{heading}</h2>" in page
     assert re.search(r"Not run:.*linux-cubic.*--world emulated", page)
-    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', page))
+    *programs, rest = re.split(r"<script>.*?</script>", page, maxsplit=1, flags=re.DOTALL)
+    assert len(programs) == 1
+    assert "window.vegaEmbed" not in rest
+    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', programs[0] + rest))
 
 
 def test_a_report_repeats_byte_for_byte(directory: Path, tmp_path: Path) -> None:
@@ -47,12 +55,12 @@ def test_legends_and_titles_are_inside_their_chart() -> None:
     def draw(axes: Any) -> None:
         axes.barh(names, 1)
 
-    panels: list[charts.Panel] = [(title, draw) for title, _, _ in charts.RUN_PANELS]
+    panels: list[charts.Panel] = [(title, draw) for title, _, _ in metrics.RUNS]
     with rc_context(RULES):
         figure = charts.arrange(panels, lines, 2.9, marked=True)
         figure.draw_without_rendering()
     texts = [axes.get_title(loc="left") for axes in figure.axes]
-    assert [text.replace("\n", " ") for text in texts] == [title for title, _, _ in charts.RUN_PANELS]
+    assert [text.replace("\n", " ") for text in texts] == [title for title, _, _ in metrics.RUNS]
     titles = [
         child for axes in figure.axes for child in axes.get_children() if getattr(child, "get_text", str)() in texts
     ]
@@ -70,9 +78,87 @@ def test_lines_of_one_color_have_different_dashes() -> None:
     assert len({(lines[name], str(kinds[name])) for name in lines}) == len(lines)
 
 
-def test_marks_are_a_share_of_the_packets_with_payload() -> None:
-    row = {"dropped_packets": 1, "marked_packets": 2, "offered_packets": 20, "offered_data_packets": 10}
-    assert with_shares([dict(row)]) == [{**row, "dropped": 0.05, "marked": 0.2}]
+@pytest.mark.parametrize(
+    ("degrees", "quantile"),
+    [(1, 12.706), (2, 4.303), (4, 2.776), (5, 2.571), (9, 2.262), (10, 2.228), (30, 2.042), (120, 1.980)],
+)
+def test_quantiles_of_student_are_those_of_tables(degrees: int, quantile: float) -> None:
+    assert student(degrees) == pytest.approx(quantile, rel=0.0015)
+
+
+def test_the_interval_of_a_mean_is_that_of_a_worked_example() -> None:
+    # Mean 3, standard deviation sqrt(2.5), five values: 3 +- 2.776 * 0.7071.
+    rows = [{"value": value} for value in [1, 2, 3, 4, 5, None]]
+    assert half_interval(rows, "value") == pytest.approx(1.9632, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "places", "label"),
+    [
+        (["1280 ms", "160 ms", "20 ms"], [1280, 160, 20], "buffer (ms, logarithmic)"),
+        (["1 s", "500 ms"], [1000, 500], "buffer (ms)"),
+        (["500 kb/s", "2 Mb/s", "40 Mb/s"], [500, 2000, 40000], "buffer (kb/s, logarithmic)"),
+        ([0.01, 1, 10], [0.01, 1, 10], "buffer (logarithmic)"),
+        ([1, 50, 100], [1, 50, 100], "buffer"),
+        ([0, 10, 1000], [0, 10, 1000], "buffer"),
+        (["none", "3 MB"], [0, 1], "buffer"),
+        (["3 MB", "10 ms"], [0, 1], "buffer"),
+    ],
+)
+def test_quantities_are_at_their_size_on_an_axis(values: list[Value], places: list[float], label: str) -> None:
+    scale = Scale("buffer", values)
+    assert [scale.place(value) for value in values] == places
+    assert scale.label == label
+
+
+def test_a_rate_is_averaged_over_the_last_seconds() -> None:
+    # 1 kB every 0.1 s, and none from 1 s on: the mean of 0.5 s falls to zero in 0.5 s.
+    samples = [{"time_s": 0.1 * n, "bytes": 1000 * min(n, 10)} for n in range(21)]
+    found = rates(samples, "bytes", 0.5)
+    assert found[0] is None
+    assert found[1:11] == pytest.approx([80e3] * 10)
+    assert found[11:16] == pytest.approx([64e3, 48e3, 32e3, 16e3, 0])
+
+
+def test_chosen_values_are_the_means_of_the_tables(directory: Path) -> None:
+    result = Run.read(directory)
+    sweep = Sweep(result, "scheme", [], "run.json")
+    (goodput,) = metrics.chosen_metrics(sweep, "goodput_mean", directory)
+    goodputs: dict[str, list[float]] = {row["scheme"]: [] for row in result.runs.to_pylist()}
+    for row in result.runs.to_pylist():
+        goodputs[row["scheme"]].append(1e-6 * row["goodput_mean_bps"])
+    estimates = charts.estimates(sweep, goodput)["all"]
+    assert [value for _, value, _ in estimates] == pytest.approx([sum(two) / 2 for two in goodputs.values()])
+    # The 97.5% quantile for two seeds, and the standard deviation of two values over the root of two.
+    halves = [12.7062 * abs(two[0] - two[1]) / 2 for two in goodputs.values()]
+    assert [half for _, _, half in estimates] == pytest.approx(halves)
+
+
+def test_a_share_is_a_part_of_the_goodput_of_each_run() -> None:
+    columns = {"traffic": ["web", "bulk"] * 2, "flow_scheme": ["bbr", "cubic"] * 2, "goodput_bps": [3.0, 1.0, 1.0, 1.0]}
+    flows = pa.table({"scheme": ["bbr"] * 4, "seed": [1, 1, 2, 2], **columns})
+    about: Any = {"axes": {"scheme": ["bbr"], "seed": [1, 2]}}
+    sweep = Sweep(Run(flows, flows, flows, None, None, [], about), None, None, "run.json")
+    for name in ["web", "bbr"]:
+        (share,) = metrics.chosen_metrics(sweep, f"share({name})", Path())
+        (found,) = charts.estimates(sweep, share)["bbr"]
+        assert found == pytest.approx((0, (75 + 50) / 2, 12.7062 * 12.5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--x", "lod"], r"run.json: there is no axis `lod`; write one of: .*scheme"),
+        (["--y", "fct"], r"runs.parquet: there is no column of numbers `fct`; write one of: .*fct_mean_s"),
+        (["--y", "share(bbr)"], r"flows.parquet: there is no traffic or scheme `bbr`; write one of: .*pcp"),
+        (["--y", "links.left.drop_rate"], r"links.parquet: there is no link `left`; write one of: \*, bottleneck"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_those_that_exist(
+    directory: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(directory), *arguments]) == 2
+    assert re.fullmatch(rf"rampmeter: {directory}/{message}.*\n", capsys.readouterr().err)
 
 
 def test_a_directory_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:

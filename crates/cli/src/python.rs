@@ -26,6 +26,16 @@ pub(crate) struct ReportArgs {
     /// The file to write [default: report.html in that directory]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// The axis to draw along [default: the first whose values are quantities]
+    #[arg(long, value_name = "AXIS")]
+    x: Option<String>,
+    /// What to draw: a column of the results, as in claims, or of a traffic or scheme; also several times. For example:
+    /// fct_mean_s, links.bottleneck.drop_rate, goodput(bbr), share(bbr)
+    #[arg(long, value_name = "VALUE")]
+    y: Vec<String>,
+    /// The axis whose values have a line each, also several times; others have panels [default: all others]
+    #[arg(long, value_name = "AXIS")]
+    lines: Vec<String>,
 }
 
 /// The arguments of `rampmeter view`.
@@ -56,7 +66,9 @@ pub(crate) fn figure(args: &FigureArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let (python, mut command) = module("report")?;
     let out = args.out.iter().flat_map(|out| ["--out".as_ref(), out.as_os_str()]);
-    run(&python, command.args(out).arg("--").arg(&args.directory))
+    let chosen = [("--x", args.x.as_slice()), ("--y", &args.y), ("--lines", &args.lines)];
+    let chosen = chosen.iter().flat_map(|(option, values)| values.iter().map(move |value| format!("{option}={value}")));
+    run(&python, command.args(out).args(chosen).arg("--").arg(&args.directory))
 }
 
 pub(crate) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {

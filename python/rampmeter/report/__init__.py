@@ -6,18 +6,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from rampmeter.report.charts import draw_all
+from rampmeter.report.charts import completion_times, over_the_sweep
+from rampmeter.report.metrics import chosen_metrics, main_metrics
+from rampmeter.report.over_time import draw_over_time
 from rampmeter.report.page import write_page
-from rampmeter.report.sweep import Sweep
+from rampmeter.report.sweep import Sweep, UnknownNameError
+from rampmeter.report.traces import read_traces
 from rampmeter.running import Run
 
-__all__ = ["write"]
+__all__ = ["UnknownNameError", "write"]
 
 
-def write(directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of the run in `directory` to `out`, by default its `report.html`, and return the path."""
+def write(
+    directory: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    x: str | None = None,
+    y: Sequence[str] = (),
+    lines: Sequence[str] | None = None,
+) -> Path:
+    """Write the page of the run in `directory` to `out`, by default its `report.html`, and return the path.
+
+    `x` is the axis to draw along, `y` what to draw (`rampmeter.report.metrics`), `lines` the axes whose values have a
+    line each.
+    """
     directory = Path(directory)
     if not (directory / "run.json").is_file():
         raise FileNotFoundError(
@@ -25,7 +40,10 @@ def write(directory: str | os.PathLike[str], out: str | os.PathLike[str] | None 
         )
     if not (directory / "runs.parquet").is_file():
         raise FileNotFoundError(f"{directory}: has no tables yet; repeat the same `rampmeter run` to finish it")
-    sweep = Sweep(Run.read(directory))
+    sweep = Sweep(Run.read(directory), x, lines, f"{directory / 'run.json'}")
+    chosen = [metric for name in y for metric in chosen_metrics(sweep, name, directory)] or main_metrics(sweep)
+    seen = read_traces(sweep)
+    charts = [*(draw_over_time(seen) if seen else []), over_the_sweep(sweep, chosen), completion_times(sweep)]
     path = Path(out) if out is not None else directory / "report.html"
-    path.write_text(write_page(sweep, draw_all(sweep)), encoding="utf-8")
+    path.write_text(write_page(sweep, [chart for chart in charts if chart is not None]), encoding="utf-8")
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from rampmeter.report.charts import Chart
@@ -31,12 +31,13 @@ dd { margin: 0; overflow-wrap: anywhere }
 """
 
 
-def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
+def write_page(sweep: Sweep, charts: Sequence[Chart]) -> str:
     """Write the whole page."""
     about = sweep.run.about
     parts = [f"<h1>{escape(about['title'])}</h1>", what_ran(about), left_out(sweep), degraded(sweep)]
     parts += [picture(chart) for chart in charts]
-    over = f"Means over {len(sweep.seeds)} seeds, with the standard deviation. " if len(sweep.seeds) > 1 else ""
+    interval = "± half of their 95% confidence interval (Student's t)"
+    over = f"Means over {len(sweep.seeds)} seeds, {interval}. " if len(sweep.seeds) > 1 else ""
     runs = sweep.run.runs.to_pylist()
     explained = "FCT is the flow completion time, of transfers that began after the warm-up."
     parts += ["<h2>Flows</h2>", f"<p>{over}{explained}</p>", table(sweep, RUNS, runs)]
