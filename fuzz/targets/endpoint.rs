@@ -18,7 +18,7 @@ use rampmeter_net::ControllerPolicy;
 use rampmeter_transport::{
     Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, Recovery, SendBuffer, State,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Random, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{Kind, List, Packet, Proof, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
 type Factory = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use rampmeter_router::Capacity;
 use rampmeter_router::capacity::{LinkStreams, Trace};
-use rampmeter_units::{Duration, Rate, Random, Time};
+use rampmeter_units::{Duration, Random, Rate, Time};
 
 fuzz_target!(|text: &str| {
     let trace = match Trace::parse(text) {

@@ -29,8 +29,8 @@ pub(crate) struct ReportArgs {
     /// The axis to draw along [default: the first whose values are quantities]
     #[arg(long, value_name = "AXIS")]
     x: Option<String>,
-    /// What to draw: a column of the results, as in claims, or of a traffic or scheme; also several times. For example:
-    /// fct_mean_s, links.bottleneck.drop_rate, goodput(bbr), share(bbr)
+    /// What to draw: a column of the results, as in claims, or of a traffic or scheme, such as share(bbr); also several
+    /// times
     #[arg(long, value_name = "VALUE")]
     y: Vec<String>,
     /// The axis whose values have a line each, also several times; others have panels [default: all others]

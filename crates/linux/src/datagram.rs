@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 
 use rampmeter_router::{Hosts, Parcel};
 use rampmeter_run::{HopId, Routed};
+use rampmeter_trace::Capture;
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
 
@@ -26,6 +27,13 @@ pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,
     hop: HopId,
+}
+
+impl Capture for Datagram {
+    fn write(&self, out: &mut Vec<u8>) -> usize {
+        out.extend_from_slice(&self.bytes);
+        self.bytes.len()
+    }
 }
 
 impl Datagram {

@@ -9,8 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use rampmeter_manager::Timers;
-use rampmeter_run::{Entry, Hop, HopId, Network, Routed, Step, Timetable};
+use rampmeter_run::{Entry, Hop, HopId, Links, Network, Routed, Step, Timetable};
 use rampmeter_scenario::{LinkOutcome, LinkSample, NodeId, Plan, WorldError};
+use rampmeter_trace::Trace;
 use rampmeter_units::Time;
 
 use crate::datagram::Datagram;
@@ -34,7 +35,7 @@ pub(crate) struct Measured {
 }
 
 pub(crate) struct Emulation<'a> {
-    network: Network<'a, Datagram, Side>,
+    network: Network<'a, Datagram, Side, Option<Links>>,
     /// The next event of each link.
     timers: Timers,
     timetable: Timetable,
@@ -48,8 +49,14 @@ pub(crate) struct Emulation<'a> {
 
 impl<'a> Emulation<'a> {
     /// The plan's network, with paths between the ends of its flows and between the hosts `between`.
-    pub(crate) fn new(plan: &'a Plan, sides: &Sides, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
-        let (mut network, mut paths) = (Network::new(plan, ()), HashMap::new());
+    pub(crate) fn new(
+        plan: &'a Plan,
+        sides: &Sides,
+        between: Option<(NodeId, NodeId)>,
+        trace: Option<&Trace>,
+    ) -> Result<Self, WorldError> {
+        let watch = trace.map(|trace| Links(Trace::clone(trace)));
+        let (mut network, mut paths) = (Network::new(plan, watch), HashMap::new());
         let ends = between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to)));
         for (from, to) in ends.flat_map(|(from, to)| [(from, to), (to, from)]) {
             if let MapEntry::Vacant(path) = paths.entry((sides.address(from), sides.address(to))) {
@@ -218,7 +225,7 @@ pub(crate) mod tests {
     fn a_late_caller_delays_only_the_exit() {
         let plan = plan();
         let sides = Sides::of(&plan, None).unwrap();
-        let mut network = Emulation::new(&plan, &sides, None).unwrap();
+        let mut network = Emulation::new(&plan, &sides, None, None).unwrap();
         let payload = (1000 - HEADER_BYTES - UDP_BYTES) as u16;
         let (from, to) = (sides.address(NodeId(0)), sides.address(NodeId(2)));
         for _ in 0..3 {

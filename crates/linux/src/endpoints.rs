@@ -13,6 +13,7 @@ use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host as NetHost, HostId, Limits, Peer, Socket};
 use rampmeter_run::{Event, Host, Opening, Sent, sender_state};
 use rampmeter_scenario::{NodeId, SenderState, path_of};
+use rampmeter_trace::{self as trace, Trace};
 use rampmeter_transport::{ConnectionId, Endpoint};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::{Carrier, End, Path};
@@ -61,7 +62,7 @@ pub(crate) struct Endpoints<'a> {
 
 impl<'a> Endpoints<'a> {
     /// Opens the sockets. They must be used on the same thread.
-    pub(crate) fn new(run: RunState<'a>, mtu: usize) -> io::Result<Self> {
+    pub(crate) fn new(run: RunState<'a>, mtu: usize, trace: Option<&Trace>) -> io::Result<Self> {
         let wire = EventLoop::new(mtu)?;
         let zero = wire.now() - run.clock.now().since(Time::ZERO);
         let mut endpoints = Self {
@@ -78,13 +79,13 @@ impl<'a> Endpoints<'a> {
             scratch: Vec::new(),
         };
         for flow in &run.plan.flows {
-            endpoints.add(flow.from, flow.scheme)?;
-            endpoints.add(flow.to, flow.scheme)?;
+            endpoints.add(flow.from, flow.scheme, trace)?;
+            endpoints.add(flow.to, flow.scheme, trace)?;
         }
         Ok(endpoints)
     }
 
-    fn add(&mut self, node: NodeId, scheme: usize) -> io::Result<()> {
+    fn add(&mut self, node: NodeId, scheme: usize, trace: Option<&Trace>) -> io::Result<()> {
         let Some(sending) = self.run.plan.schemes[scheme].ours() else { return Ok(()) };
         if self.hosts.contains_key(&(node, scheme)) {
             return Ok(());
@@ -96,7 +97,11 @@ impl<'a> Endpoints<'a> {
         // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
         let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
         let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
-        let id = self.wire.add(NetHost::in_clear(endpoint, Socket::new(socket)?, limits))?;
+        let mut host = NetHost::in_clear(endpoint, Socket::new(socket)?, limits);
+        if let Some(trace) = trace {
+            host.trace(Trace::clone(trace), self.zero);
+        }
+        let id = self.wire.add(host)?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())
     }
@@ -118,6 +123,10 @@ impl<'a> Endpoints<'a> {
     }
 
     fn add_stream(&mut self, connection: Connection, flow: u32, end: End) {
+        if let Some(host) = self.wire.host_mut(connection.0) {
+            let side = if end == End::Sender { trace::End::Client } else { trace::End::Server };
+            host.trace_flow(connection.1, flow, side);
+        }
         self.streams.insert(connection, Stream { flow, end, outgoing: Outgoing::default() });
     }
 

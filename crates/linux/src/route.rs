@@ -142,7 +142,7 @@ mod tests {
             run.host(sides.side(flow_end)).namespace.inside(|| UdpSocket::bind(address)).unwrap()
         };
         let (from, to) = (socket(plan.flows[0].from), socket(plan.flows[0].to));
-        let network = Emulation::new(&plan, &sides, None).unwrap();
+        let network = Emulation::new(&plan, &sides, None, None).unwrap();
         let mut delays = Delays::default();
         let router = thread::scope(|scope| {
             let router = scope.spawn(|| route(network, &run, 1000).unwrap());

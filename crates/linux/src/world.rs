@@ -7,7 +7,8 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rampmeter_run::FlowResults;
-use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
+use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, RunProgress, Sender, Series, World, WorldError};
+use rampmeter_trace::Trace;
 use rampmeter_units::{Bytes, Time};
 
 use crate::commands::{Commands, Status};
@@ -52,7 +53,12 @@ impl World for Emulated {
     }
 
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
-        let (outcome, ()) = self.run_until(plan, None, |run| self.wait(run))?;
+        let (outcome, ()) = self.run_until(plan, None, None, |run| self.wait(run))?;
+        Ok(outcome)
+    }
+
+    fn run_traced(&self, plan: &Plan, _: &RunProgress, trace: &Trace) -> Result<Outcome, WorldError> {
+        let (outcome, ()) = self.run_until(plan, None, Some(trace), |run| self.wait(run))?;
         Ok(outcome)
     }
 }
@@ -61,7 +67,7 @@ impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands end, and returns
     /// their exit codes. Planned events happen at their times; the plan's duration does not end the run.
     pub fn run_with_commands(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
-        let (outcome, status) = self.run_until(plan, Some(commands.between), |run| {
+        let (outcome, status) = self.run_until(plan, Some(commands.between), None, |run| {
             let status = commands.run(run, &self.interrupted);
             run.end();
             status
@@ -74,11 +80,12 @@ impl Emulated {
         &self,
         plan: &Plan,
         between: Option<(NodeId, NodeId)>,
+        trace: Option<&Trace>,
         wait: impl FnOnce(&RunState<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
         check(plan)?;
         let sides = Sides::of(plan, between)?;
-        let network = Emulation::new(plan, &sides, between)?;
+        let network = Emulation::new(plan, &sides, between, trace)?;
         let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
         let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
@@ -87,8 +94,9 @@ impl Emulated {
         let run = RunState::new(plan, &sides, hosts.each_ref(), &over, &pending);
         let (results, measurements, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&run, || route(network, &run, mtu as usize)));
-            let endpoints = scope
-                .spawn(|| ending(&run, || drive(&run, Endpoints::new(run, mtu as usize)?, |flow| plan.is_ours(flow))));
+            let endpoints = scope.spawn(|| {
+                ending(&run, || drive(&run, Endpoints::new(run, mtu as usize, trace)?, |flow| plan.is_ours(flow)))
+            });
             let kernel = scope.spawn(|| ending(&run, || drive(&run, Kernel::new(run)?, |flow| !plan.is_ours(flow))));
             let waited = wait(&run);
             let (measurements, host_jitter) = join(router).map_err(failed("the router failed"))?;

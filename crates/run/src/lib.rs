@@ -20,8 +20,10 @@ mod flows;
 mod host;
 mod network;
 mod timetable;
+mod traced;
 
 pub use flows::{FlowResults, Flows, Site};
 pub use host::{Event, Host, Opening, PacketHost, Sent, sender_state};
 pub use network::{Hop, HopId, Network, Routed, Step, Watch};
 pub use timetable::{Entry, Timetable};
+pub use traced::Links;

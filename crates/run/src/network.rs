@@ -80,6 +80,26 @@ struct Wire<P> {
     is_ahead: bool,
 }
 
+impl<P, W: Watch<P>> Watch<P> for Option<W> {
+    fn on_offered(&mut self, now: Time, link: u32, packet: &P, queue: impl FnOnce() -> Backlog) {
+        if let Some(watch) = self {
+            watch.on_offered(now, link, packet, queue);
+        }
+    }
+
+    fn on_dropped(&mut self, now: Time, link: u32, packet: &P) {
+        if let Some(watch) = self {
+            watch.on_dropped(now, link, packet);
+        }
+    }
+
+    fn on_arrived(&mut self, at: Time, link: u32, packet: &P) {
+        if let Some(watch) = self {
+            watch.on_arrived(at, link, packet);
+        }
+    }
+}
+
 /// Links, paths and meters.
 #[derive(Debug)]
 pub struct Network<'a, P, E, W = ()> {

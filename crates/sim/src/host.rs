@@ -7,7 +7,7 @@ use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_router::Parcel;
 use rampmeter_run::{Event, Host, Opening, PacketHost, Sent, sender_state};
 use rampmeter_scenario::{NodeId, Plan, SenderState, path_of};
-use rampmeter_trace::{self as trace, Cause, Tap};
+use rampmeter_trace::{self as trace, Cause, Moment, Tap};
 use rampmeter_transport::{Clock, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::Kind;
@@ -269,7 +269,12 @@ impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
             self.endpoint.receive(local, from, &pool.header, packet.ecn(), local);
             // The packet comes from the other end.
             let end = if is_forward(packet.path) { trace::End::Server } else { trace::End::Client };
-            self.tap.on_received(now, (packet.flow, end), (&pool.header, packet.bytes(), packet.ecn()), &self.endpoint);
+            self.tap.on_received(
+                Moment { at: now, local },
+                (packet.flow, end),
+                (&pool.header, packet.bytes(), packet.ecn()),
+                &self.endpoint,
+            );
             if packet.has_stream() {
                 let end = if is_forward(packet.path) { End::Receiver } else { End::Sender };
                 self.brought = Some(Brought::Stream(end));
@@ -294,7 +299,8 @@ impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
             }
         }
         self.has_sent = true;
-        if let Some(envelope) = &self.endpoint.write_next(self.clock.reading(now), &mut pool.header) {
+        let local = self.clock.reading(now);
+        if let Some(envelope) = &self.endpoint.write_next(local, &mut pool.header) {
             // The first packet of an accepted connection answers the Syn that created it.
             if pool.header.kind == Kind::SynAck && self.answering != NONE {
                 self.set_flow(envelope.connection, self.answering);
@@ -302,7 +308,12 @@ impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
             let flow = self.flow(envelope.connection);
             let packet = pool.packet(envelope, flow);
             let end = if is_forward(packet.path) { trace::End::Client } else { trace::End::Server };
-            self.tap.on_sent(now, (flow, end), (&pool.header, envelope, packet.bytes()), &self.endpoint);
+            self.tap.on_sent(
+                Moment { at: now, local },
+                (flow, end),
+                (&pool.header, envelope, packet.bytes()),
+                &self.endpoint,
+            );
             return Some(packet);
         }
         if let Some(message) = self.has_datagrams().then(|| self.message(pool)).flatten() {
@@ -318,7 +329,8 @@ impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
     }
 
     fn on_deadline(&mut self, now: Time) {
-        self.endpoint.on_deadline(self.clock.reading(now));
-        self.tap.on_deadline(now, &self.endpoint);
+        let local = self.clock.reading(now);
+        self.endpoint.on_deadline(local);
+        self.tap.on_deadline(Moment { at: now, local }, &self.endpoint);
     }
 }

@@ -1,34 +1,9 @@
-//! What a trace sees of the simulated network.
+//! What a capture shows of a simulated packet.
 
-use rampmeter_router::{Backlog, Parcel};
-use rampmeter_run::Watch;
-use rampmeter_trace::{Capture, LinkEvent, Trace};
-use rampmeter_units::Time;
+use rampmeter_router::Parcel;
+use rampmeter_trace::Capture;
 
 use crate::packet::InTransit;
-
-/// Reports the packets of links to a trace.
-pub(crate) struct Links(pub(crate) Trace);
-
-impl Links {
-    fn tell(&self, at: Time, link: u32, event: LinkEvent, packet: &InTransit) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).on_link(at, link, event, packet);
-    }
-}
-
-impl Watch<InTransit> for Links {
-    fn on_offered(&mut self, now: Time, link: u32, packet: &InTransit, queue: impl FnOnce() -> Backlog) {
-        self.tell(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
-    }
-
-    fn on_dropped(&mut self, now: Time, link: u32, packet: &InTransit) {
-        self.tell(now, link, LinkEvent::Dropped, packet);
-    }
-
-    fn on_arrived(&mut self, at: Time, link: u32, packet: &InTransit) {
-        self.tell(at, link, LinkEvent::Arrived, packet);
-    }
-}
 
 impl Capture for InTransit {
     /// An IPv4 and a UDP header, and ours in clear. A node is the host 10.N, a flow has a port of its own at both ends.
@@ -55,10 +30,6 @@ impl Capture for InTransit {
             rampmeter_wire::encode(&header, out);
         }
         length
-    }
-
-    fn flow(&self) -> u32 {
-        self.flow
     }
 }
 

@@ -1,6 +1,6 @@
 //! The entry point: runs a plan and returns its outcome.
 
-use rampmeter_run::PacketHost;
+use rampmeter_run::{Links, PacketHost};
 use rampmeter_scenario::{NodeId, Outcome, Plan, RunProgress, World, WorldError};
 
 use rampmeter_trace::{Recorder, Trace};
@@ -9,7 +9,6 @@ use crate::host::OurHost;
 use crate::packet::{InTransit, Pool};
 use crate::paths::PathId;
 use crate::simulation::Simulation;
-use crate::traced::Links;
 
 /// A host whose packets the simulation moves.
 pub trait SimulatedHost: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId> {}

@@ -37,13 +37,22 @@ impl Cause {
     }
 }
 
+/// A time, by the run's clock and by that of the host whose event it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The run's time, which is the trace's.
+    pub at: Time,
+    /// The time of the host's endpoint.
+    pub local: Time,
+}
+
 /// A timer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     /// Its name: `loss_timeout`.
     pub name: &'static str,
-    /// When it expires; `None`: it was cancelled, or has expired.
-    pub at: Option<Time>,
+    /// How long it runs from now on; `None`: it was cancelled, or has expired.
+    pub after: Option<Duration>,
     /// Whether it has expired now.
     pub has_expired: bool,
 }
@@ -164,8 +173,6 @@ pub enum LinkEvent {
 pub trait Capture {
     /// Appends the first bytes of the packet, from the network layer's header on. Returns its whole length.
     fn write(&self, out: &mut Vec<u8>) -> usize;
-    /// The index of its flow in the plan.
-    fn flow(&self) -> u32;
 }
 
 /// What takes the events of a run.

@@ -19,6 +19,6 @@ pub mod qlog;
 mod recorder;
 
 pub use directory::{Directory, Limits, Selection};
-pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Sink, Timer, Trace};
+pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
 pub use pcapng::Pcapng;
 pub use recorder::{Recorder, Tap};

@@ -1,14 +1,18 @@
 //! pcapng: a file for a link, with nanosecond times. An interface is an end of the link, and what was dropped is on a
 //! third one, with a comment.
+//!
+//! Three kinds of block (draft-ietf-opsawg-pcapng), in the machine's byte order, which the first one shows:
+//!
+//! ```text
+//! block    type, length, body, length                             each a multiple of four bytes
+//! section  0x0a0d0d0a: magic, version 1.0, length unknown
+//! interface         1: link type, snap length, options
+//! packet            6: interface, time (high, low), captured and original length, bytes, options
+//! option   code, length, value
+//! ```
 
-use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, Write};
 
-use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use rampmeter_units::Time;
 
 use crate::event::{Capture, LinkEvent};
@@ -16,38 +20,46 @@ use crate::event::{Capture, LinkEvent};
 /// Bytes of a packet that are written: its headers.
 const SNAP_LENGTH: usize = 256;
 
+const SECTION: u32 = 0x0a0d_0d0a;
+const MAGIC: u32 = 0x1a2b_3c4d;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 6;
+
+/// Packets that begin with an IP header (`LINKTYPE_RAW`).
+const RAW: u16 = 101;
+
+// Options.
+const COMMENT: u16 = 1;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+
 /// Writes the packets of a link.
-pub struct Pcapng<W: Write> {
-    out: PcapNgWriter<W>,
+#[derive(Debug)]
+pub struct Pcapng<W> {
+    out: W,
+    block: Vec<u8>,
     bytes: Vec<u8>,
-}
-
-impl<W: Write> fmt::Debug for Pcapng<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pcapng").finish_non_exhaustive()
-    }
-}
-
-fn error(error: pcap_file::PcapError) -> io::Error {
-    match error {
-        pcap_file::PcapError::IoError(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 impl<W: Write> Pcapng<W> {
     /// Starts the file of the link with this name.
     pub fn new(out: W, link: &str) -> io::Result<Self> {
-        let mut out = PcapNgWriter::new(out).map_err(error)?;
+        let mut this = Self { out, block: Vec::new(), bytes: Vec::new() };
+        this.start(SECTION);
+        this.block.extend(MAGIC.to_ne_bytes());
+        this.block.extend([1_u16, 0].map(u16::to_ne_bytes).concat());
+        this.block.extend(u64::MAX.to_ne_bytes());
+        this.end()?;
         for end in ["near end", "far end", "dropped"] {
-            let options = vec![
-                InterfaceDescriptionOption::IfName(Cow::Owned(format!("{link}, {end}"))),
-                InterfaceDescriptionOption::IfTsResol(9),
-            ];
-            let interface = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: SNAP_LENGTH as u32, options };
-            out.write_pcapng_block(interface).map_err(error)?;
+            this.start(INTERFACE);
+            this.block.extend([RAW, 0].map(u16::to_ne_bytes).concat());
+            this.block.extend((SNAP_LENGTH as u32).to_ne_bytes());
+            this.option(IF_NAME, format!("{link}, {end}").as_bytes());
+            this.option(IF_TSRESOL, &[9]);
+            this.end_options();
+            this.end()?;
         }
-        Ok(Self { out, bytes: Vec::with_capacity(SNAP_LENGTH) })
+        Ok(this)
     }
 
     /// Writes a packet. Returns the size of its block in bytes.
@@ -61,18 +73,51 @@ impl<W: Write> Pcapng<W> {
             LinkEvent::Arrived => (1, None),
             LinkEvent::Dropped => (2, Some("dropped".to_owned())),
         };
-        let block = EnhancedPacketBlock {
-            interface_id: interface,
-            timestamp: std::time::Duration::from_nanos(at.as_nanos()),
-            original_len: length as u32,
-            data: Cow::Borrowed(&self.bytes),
-            options: comment.map(|text| EnhancedPacketOption::Comment(Cow::Owned(text))).into_iter().collect(),
-        };
-        self.out.write_pcapng_block(block).map(|bytes| bytes as u64).map_err(error)
+        self.start(PACKET);
+        let time = at.as_nanos();
+        for word in [interface, (time >> 32) as u32, time as u32, self.bytes.len() as u32, length as u32] {
+            self.block.extend(word.to_ne_bytes());
+        }
+        self.block.extend(&self.bytes);
+        self.pad();
+        if let Some(comment) = comment {
+            self.option(COMMENT, comment.as_bytes());
+            self.end_options();
+        }
+        self.end()
     }
 
     /// Writes what is in memory.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.out.get_mut().flush()
+        self.out.flush()
+    }
+
+    /// Starts a block, whose length is not known.
+    fn start(&mut self, kind: u32) {
+        self.block.clear();
+        self.block.extend([kind, 0].map(u32::to_ne_bytes).concat());
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.block.extend([code, value.len() as u16].map(u16::to_ne_bytes).concat());
+        self.block.extend(value);
+        self.pad();
+    }
+
+    fn end_options(&mut self) {
+        self.block.extend([0; 4]);
+    }
+
+    fn pad(&mut self) {
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    /// Ends the block and writes it. Returns its length.
+    fn end(&mut self) -> io::Result<u64> {
+        let length = self.block.len() as u32 + 4;
+        self.block[4..8].copy_from_slice(&length.to_ne_bytes());
+        self.block.extend(length.to_ne_bytes());
+        self.out.write_all(&self.block)?;
+        Ok(length.into())
     }
 }

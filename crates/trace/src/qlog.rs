@@ -185,11 +185,11 @@ impl<W: Write> Qlog<W> {
                     let expired = json!({ "timer_type": timer.name, "event_type": "expired" });
                     bytes = self.put(at, "quic:timer_updated", expired)?;
                 }
-                let data = match timer.at {
-                    Some(when) => json!({
+                let data = match timer.after {
+                    Some(after) => json!({
                         "timer_type": timer.name,
                         "event_type": "set",
-                        "delta": milliseconds(when.since(at)),
+                        "delta": milliseconds(after),
                     }),
                     None if timer.has_expired => return Ok(bytes),
                     None => json!({ "timer_type": timer.name, "event_type": "cancelled" }),

@@ -9,7 +9,7 @@ use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint, Envelope,
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::Packet;
 
-use crate::event::{Cause, End, FlowEvent, Metrics, Timer, Trace};
+use crate::event::{Cause, End, FlowEvent, Metrics, Moment, Timer, Trace};
 
 /// What a host with an endpoint tells of its work. All calls come after the endpoint's own.
 pub trait Tap<C, A> {
@@ -19,7 +19,7 @@ pub trait Tap<C, A> {
     /// A packet of `flow` leaves.
     fn on_sent(
         &mut self,
-        _now: Time,
+        _now: Moment,
         _flow: (u32, End),
         _sent: (&Packet, &Envelope<A>, Bytes),
         _from: &Endpoint<C, A>,
@@ -27,10 +27,10 @@ pub trait Tap<C, A> {
     }
 
     /// A packet of `flow` has arrived.
-    fn on_received(&mut self, _now: Time, _flow: (u32, End), _got: (&Packet, Bytes, Ecn), _at: &Endpoint<C, A>) {}
+    fn on_received(&mut self, _now: Moment, _flow: (u32, End), _got: (&Packet, Bytes, Ecn), _at: &Endpoint<C, A>) {}
 
     /// The deadlines up to `now` were handled.
-    fn on_deadline(&mut self, _now: Time, _of: &Endpoint<C, A>) {}
+    fn on_deadline(&mut self, _now: Moment, _of: &Endpoint<C, A>) {}
 }
 
 impl<C, A> Tap<C, A> for () {}
@@ -64,6 +64,8 @@ pub struct Recorder {
     trace: Trace,
     cause: Cause,
     ends: BTreeMap<ConnectionId, ((u32, End), Seen)>,
+    /// The flows of connections, where packets do not say them.
+    names: HashMap<ConnectionId, (u32, End)>,
 }
 
 impl fmt::Debug for Recorder {
@@ -75,13 +77,23 @@ impl fmt::Debug for Recorder {
 impl Recorder {
     /// A recorder without events.
     pub fn new(trace: Trace) -> Self {
-        Self { trace, cause: Cause::default(), ends: BTreeMap::new() }
+        Self { trace, cause: Cause::default(), ends: BTreeMap::new(), names: HashMap::new() }
+    }
+
+    /// The flow of a connection, and which of its ends this is.
+    pub fn name(&mut self, id: ConnectionId, flow: u32, end: End) {
+        self.names.insert(id, (flow, end));
+    }
+
+    /// The flow that [`Recorder::name`] gave a connection.
+    pub fn flow_of(&self, id: ConnectionId) -> Option<(u32, End)> {
+        self.names.get(&id).copied()
     }
 
     /// Compares the connection with what was last seen of it. `receipts`: the packets that the peer reports.
     fn look<C: Controller, A: Address>(
         &mut self,
-        now: Time,
+        now: Moment,
         id: ConnectionId,
         at: &Endpoint<C, A>,
         packet: Option<&Packet>,
@@ -89,13 +101,14 @@ impl Recorder {
         let Some((end, seen)) = self.ends.get_mut(&id) else { return };
         let Some(connection) = at.connection(id) else {
             self.ends.remove(&id);
+            self.names.remove(&id);
             return;
         };
         let mut sink = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tell = |event: &FlowEvent<'_>| sink.on_flow(now, end.0, end.1, event);
-        let latest = seen.on_receipts(now, connection, packet, &mut tell);
+        let mut tell = |event: &FlowEvent<'_>| sink.on_flow(now.at, end.0, end.1, event);
+        let latest = seen.on_receipts(now.at, connection, packet, &mut tell);
         seen.on_losses(connection, &mut tell);
-        seen.on_timers(now, connection, &mut tell);
+        seen.on_timers(now.local, connection, &mut tell);
         if let Some(controller) = at.flow(id).and_then(|flow| at.manager().controller(flow)) {
             seen.on_state(connection, controller, latest, &mut tell);
         }
@@ -107,25 +120,25 @@ impl<C: Controller, A: Address> Tap<C, A> for Recorder {
         self.cause = cause;
     }
 
-    fn on_sent(&mut self, now: Time, flow: (u32, End), sent: (&Packet, &Envelope<A>, Bytes), from: &Endpoint<C, A>) {
+    fn on_sent(&mut self, now: Moment, flow: (u32, End), sent: (&Packet, &Envelope<A>, Bytes), from: &Endpoint<C, A>) {
         let (packet, envelope, bytes) = sent;
         let (id, offset, ecn) = (envelope.connection, envelope.offset, envelope.ecn);
         let (_, seen) = self.ends.entry(id).or_insert_with(|| (flow, Seen::default()));
-        let is_repeated = seen.on_sent(now, packet, offset);
+        let is_repeated = seen.on_sent(now.at, packet, offset);
         let event = FlowEvent::Sent { packet, bytes, ecn, offset, is_repeated, cause: self.cause };
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now, flow.0, flow.1, &event);
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now.at, flow.0, flow.1, &event);
         self.look(now, id, from, None);
     }
 
-    fn on_received(&mut self, now: Time, flow: (u32, End), got: (&Packet, Bytes, Ecn), at: &Endpoint<C, A>) {
+    fn on_received(&mut self, now: Moment, flow: (u32, End), got: (&Packet, Bytes, Ecn), at: &Endpoint<C, A>) {
         let (packet, bytes, ecn) = got;
         let event = FlowEvent::Received { packet, bytes, ecn };
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now, flow.0, flow.1, &event);
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now.at, flow.0, flow.1, &event);
         self.cause = Cause::Arrival;
         self.look(now, ConnectionId::from_number(packet.connection), at, Some(packet));
     }
 
-    fn on_deadline(&mut self, now: Time, of: &Endpoint<C, A>) {
+    fn on_deadline(&mut self, now: Moment, of: &Endpoint<C, A>) {
         self.cause = Cause::Timer;
         let ids: Vec<_> = self.ends.keys().copied().collect();
         for id in ids {
@@ -213,8 +226,8 @@ impl Seen {
                 continue;
             }
             let has_expired = before <= now;
-            let at = Some(at).filter(|&at| at < Time::MAX);
-            tell(&FlowEvent::Timer(Timer { name, at, has_expired }));
+            let after = (at < Time::MAX).then(|| at.since(now));
+            tell(&FlowEvent::Timer(Timer { name, after, has_expired }));
         }
     }
 

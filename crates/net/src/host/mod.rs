@@ -17,6 +17,7 @@ mod receive;
 mod send;
 mod sessions;
 pub(crate) mod status;
+mod tracing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -28,10 +29,12 @@ use log::Log;
 use rampmeter_control::{Controller, History};
 use rampmeter_manager::{Destination, Share};
 use rampmeter_session::{PublicKey, SessionId, Sessions};
+use rampmeter_trace::Cause;
 use rampmeter_transport::{Address, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Duration, Time};
 use send::Acks;
 use sessions::SESSION_SWEEP;
+use tracing::Tracing;
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -105,6 +108,7 @@ pub struct Host<C> {
     next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
     expects_reply: bool,
+    tracing: Option<Box<Tracing>>,
 }
 impl<C: Controller> Host<C> {
     /// A host that sends and receives in encrypted sessions through `socket`.
@@ -139,6 +143,7 @@ impl<C: Controller> Host<C> {
             next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
             expects_reply: false,
+            tracing: None,
         }
     }
 
@@ -189,6 +194,7 @@ impl<C: Controller> Host<C> {
         let count = send_space.min(bytes.len());
         stream.outgoing.write(&bytes[..count]);
         stream.wants_space |= count < bytes.len();
+        self.trace_cause(Cause::Application);
         self.endpoint.write(now, id, count as u64);
         count
     }
@@ -352,6 +358,7 @@ impl<C: Controller> Host<C> {
         }
         if self.endpoint.deadline() <= now {
             self.endpoint.on_deadline(now);
+            self.trace_deadline(now);
         }
         let more = self.transmit(clock);
         self.collect(now);

@@ -73,6 +73,7 @@ impl<C: Controller> Host<C> {
     fn on_packet(&mut self, now: Time, from: Peer, ecn: Ecn, arrived_at: Time, packet: &Packet, payload: &[u8]) {
         self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
         let accepted = self.endpoint.receive(now, from, packet, ecn, arrived_at);
+        self.trace_received(now, packet, ecn);
         if self.endpoint.must_acknowledge() {
             self.acknowledge(now);
         }

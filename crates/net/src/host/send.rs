@@ -57,6 +57,7 @@ impl<C: Controller> Host<C> {
     pub(super) fn acknowledge(&mut self, now: Time) {
         while !self.blocked {
             let Some(transmit) = self.endpoint.poll_control(now) else { break };
+            self.trace_sent(now, &transmit);
             let is_alone = transmit.packet.kind != Kind::Data || transmit.padding > 0;
             if is_alone || matches!(transmit.to, Peer::Clear(_)) {
                 self.push(now, &transmit);
@@ -101,6 +102,7 @@ impl<C: Controller> Host<C> {
             return true;
         }
         let Some(transmit) = self.endpoint.poll_transmit(now) else { return self.push_message() };
+        self.trace_sent(now, &transmit);
         self.push(now, &transmit);
         true
     }

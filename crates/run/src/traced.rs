@@ -1,0 +1,33 @@
+//! What a trace sees of a network, in every world.
+
+use std::sync::PoisonError;
+
+use rampmeter_router::Backlog;
+use rampmeter_trace::{Capture, LinkEvent, Trace};
+use rampmeter_units::Time;
+
+use crate::network::Watch;
+
+/// Reports the packets of links to a trace.
+#[allow(missing_debug_implementations, reason = "a trace is somebody's sink")]
+pub struct Links(pub Trace);
+
+impl Links {
+    fn tell(&self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).on_link(at, link, event, packet);
+    }
+}
+
+impl<P: Capture> Watch<P> for Links {
+    fn on_offered(&mut self, now: Time, link: u32, packet: &P, queue: impl FnOnce() -> Backlog) {
+        self.tell(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
+    }
+
+    fn on_dropped(&mut self, now: Time, link: u32, packet: &P) {
+        self.tell(now, link, LinkEvent::Dropped, packet);
+    }
+
+    fn on_arrived(&mut self, at: Time, link: u32, packet: &P) {
+        self.tell(at, link, LinkEvent::Arrived, packet);
+    }
+}
