@@ -58,7 +58,7 @@ def main() -> int:
 def downloads(rampmeter: Path, server: Server, home: Path, count: int) -> Iterator[None]:
     """Run this many downloads."""
     environment = {**os.environ, "XDG_CONFIG_HOME": str(home)}
-    command = [rampmeter, "get", f"127.0.0.1:{server.port}/large?key={server.key}", "--out", "/dev/null"]
+    command = [str(rampmeter), "get", f"127.0.0.1:{server.port}/large?key={server.key}", "--out", "/dev/null"]
     none = subprocess.DEVNULL
     processes = []
     for _ in range(count):
