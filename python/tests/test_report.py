@@ -37,10 +37,8 @@ def test_a_report_is_one_self_contained_page(directory: Path) -> None:
     for heading in ["Over time", "Over the sweep", "Flow completion times", "Flows", "Link bottleneck"]:
         assert f"<h2>{heading}</h2>" in page
     assert re.search(r"Not run:.*linux-cubic.*--world emulated", page)
-    *programs, rest = re.split(r"<script>.*?</script>", page, maxsplit=1, flags=re.DOTALL)
-    assert len(programs) == 1
-    assert "window.vegaEmbed" not in rest
-    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', programs[0] + rest))
+    assert "<script" not in page
+    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', page))
 
 
 def test_a_report_repeats_byte_for_byte(directory: Path, tmp_path: Path) -> None:
