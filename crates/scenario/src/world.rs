@@ -45,6 +45,9 @@ pub enum WorldError {
         /// When.
         at: Time,
     },
+    /// The plan has no such flow or link to trace; the names that it has.
+    #[error("--trace: {0}")]
+    Trace(String),
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,

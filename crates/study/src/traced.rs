@@ -113,8 +113,7 @@ impl World for Traced<'_> {
     }
 
     fn run_with_progress(&self, plan: &Plan, progress: &RunProgress) -> Result<Outcome, WorldError> {
-        let unusable = |what: String| WorldError::System { what, error: std::io::ErrorKind::InvalidInput.into() };
-        let (selection, left_out) = self.options.selection(plan).map_err(unusable)?;
+        let (selection, left_out) = self.options.selection(plan).map_err(WorldError::Trace)?;
         let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
         let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
         let limits = Limits { bytes: self.options.limit };

@@ -1,0 +1,61 @@
+//! `rampmeter run --trace`: the files, and what is said where they are not what was asked for.
+
+mod common;
+
+use std::fs;
+
+use common::{Workspace, text};
+
+fn names(workspace: &Workspace, directory: &str) -> Vec<String> {
+    let files = fs::read_dir(workspace.0.join(directory)).unwrap();
+    let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn each_run_has_a_directory_of_traces() {
+    let workspace = Workspace::new("traces");
+    let output = workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t", "--trace-flow", "1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("traces: t\n"), "{}", text(&output.stdout));
+    assert_eq!(names(&workspace, "t"), ["scheme=tcp,seed=1", "scheme=tcp,seed=2"]);
+    let files = names(&workspace, "t/scheme=tcp,seed=2");
+    assert_eq!(files, ["1-transfers.client.qlog", "1-transfers.server.qlog", "bottleneck.pcapng"]);
+    let log = fs::read_to_string(workspace.0.join("t/scheme=tcp,seed=2/1-transfers.client.qlog")).unwrap();
+    assert!(log.contains("quic:packet_sent") && log.contains("scheme tcp; scheme = "), "{}", &log[..600]);
+    // Finished runs are repeated, as there is no trace without a run.
+    fs::remove_dir_all(workspace.0.join("t")).unwrap();
+    workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t"]);
+    assert!(names(&workspace, "t/scheme=tcp,seed=1").len() > 20);
+}
+
+#[test]
+fn an_unknown_flow_or_link_is_one_line_with_those_that_exist() {
+    let workspace = Workspace::new("traces_unknown");
+    for (option, name, known) in [
+        ("--trace-flow", "video", "the traffic transfers"),
+        ("--trace-flow", "99", "there are 0 to"),
+        ("--trace-link", "bottle", "bottleneck"),
+    ] {
+        let output = workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t", option, name]);
+        let errors = text(&output.stderr);
+        assert!(!output.status.success() && errors.contains(name) && errors.contains(known), "{errors}");
+        assert_eq!(errors.trim_end().lines().count(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_is_announced_and_tables_are_whole() {
+    let workspace = Workspace::new("traces_cut");
+    let whole = workspace.rampmeter(&["run", "small.toml", "--quiet", "--json"]);
+    let output =
+        workspace.rampmeter(&["run", "small.toml", "--quiet", "--json", "--trace", "t", "--trace-limit", "50 kB"]);
+    assert!(text(&output.stderr).contains("it has reached --trace-limit 50 kB"), "{}", text(&output.stderr));
+    let runs = |output: &[u8]| {
+        let mut json: serde_json::Value = serde_json::from_slice(output).unwrap();
+        json["runs"].as_array_mut().unwrap().iter_mut().for_each(|run| run["wall_s"] = 0.into());
+        json
+    };
+    assert_eq!(runs(&output.stdout), runs(&whole.stdout));
+}
