@@ -40,7 +40,7 @@ def event(at: float, name: str, **data: Any) -> dict[str, Any]:
 OURS = [
     {
         "qlog_format": "JSON-SEQ",
-        "trace": {"title": "bulk 0", "event_schemas": ["https://rampmeter.org/112026/qlog#controller"]},
+        "trace": {"title": "bulk 0", "event_schemas": ["urn:x-rampmeter:qlog:events:controller"]},
     },
     event(10.0, "quic:recovery_metrics_updated", congestion_window=12000, bytes_in_flight=0, pacing_rate=8_400_000),
     event(10.0, "quic:congestion_state_updated", new="slow_start"),

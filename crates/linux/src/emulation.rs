@@ -55,7 +55,7 @@ impl<'a> Emulation<'a> {
         between: Option<(NodeId, NodeId)>,
         trace: Option<&Trace>,
     ) -> Result<Self, WorldError> {
-        let watch = trace.map(|trace| Links(Trace::clone(trace)));
+        let watch = trace.cloned().map(Links);
         let (mut network, mut paths) = (Network::new(plan, watch), HashMap::new());
         let ends = between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to)));
         for (from, to) in ends.flat_map(|(from, to)| [(from, to), (to, from)]) {

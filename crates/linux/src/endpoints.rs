@@ -99,7 +99,7 @@ impl<'a> Endpoints<'a> {
         let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
         let mut host = NetHost::in_clear(endpoint, Socket::new(socket)?, limits);
         if let Some(trace) = trace {
-            host.trace(Trace::clone(trace), self.zero);
+            host.trace(trace.clone(), self.zero);
         }
         let id = self.wire.add(host)?;
         self.hosts.insert((node, scheme), (id, address));

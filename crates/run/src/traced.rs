@@ -1,7 +1,5 @@
 //! What a trace sees of a network, in every world.
 
-use std::sync::PoisonError;
-
 use rampmeter_router::Backlog;
 use rampmeter_trace::{Capture, LinkEvent, Trace};
 use rampmeter_units::Time;
@@ -9,12 +7,12 @@ use rampmeter_units::Time;
 use crate::network::Watch;
 
 /// Reports the packets of links to a trace.
-#[allow(missing_debug_implementations, reason = "a trace is somebody's sink")]
+#[derive(Debug)]
 pub struct Links(pub Trace);
 
 impl Links {
     fn tell(&self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).on_link(at, link, event, packet);
+        self.0.sink().on_link(at, link, event, packet);
     }
 }
 

@@ -6,7 +6,8 @@ use rampmeter_trace::Capture;
 use crate::packet::InTransit;
 
 impl Capture for InTransit {
-    /// An IPv4 and a UDP header, and ours in clear. A node is the host 10.N, a flow has a port of its own at both ends.
+    /// An IPv4 and a UDP header, and ours in clear where it is one of a connection. A node is the host 10.N, a flow has a
+    /// port of its own at both ends.
     fn write(&self, out: &mut Vec<u8>) -> usize {
         let length = self.bytes().as_u64() as usize;
         let hosts = self.hosts();
@@ -33,7 +34,7 @@ impl Capture for InTransit {
     }
 }
 
-/// The port of the first flow; captures are decoded by it.
+/// The port of the first flow; the next thousand flows have those above it.
 const PORT: u16 = 46000;
 
 /// The checksum of an IPv4 header (RFC 1071).

@@ -35,8 +35,8 @@ impl World for Simulated {
 
     fn run_traced(&self, plan: &Plan, reached: &RunProgress, trace: &Trace) -> Result<Outcome, WorldError> {
         self.check(plan)?;
-        let make = |node, scheme, number| OurHost::new(plan, node, scheme, number, Recorder::new(Trace::clone(trace)));
-        Simulation::new(plan, Links(Trace::clone(trace)), make)?.run(reached)
+        let make = |node, scheme, number| OurHost::new(plan, node, scheme, number, Recorder::new(trace.clone()));
+        Simulation::new(plan, Links(trace.clone()), make)?.run(reached)
     }
 }
 

@@ -14,6 +14,9 @@ struct Counts {
     last: Time,
     is_ordered: bool,
     sent: BTreeSet<u32>,
+    /// Offsets in the stream of data that left its sender, and of data that arrived.
+    left: BTreeSet<u64>,
+    arrived: BTreeSet<u64>,
     acknowledged: BTreeSet<u32>,
     lost: BTreeSet<u32>,
     expired: Vec<&'static str>,
@@ -34,11 +37,17 @@ impl Counts {
 impl Sink for Counts {
     fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
         self.at(at);
+        if let (0, End::Server, FlowEvent::Received { packet, offset, .. }) = (flow, end, event) {
+            self.arrived.extend((packet.payload > 0).then_some(offset));
+        }
         if (flow, end) != (0, End::Client) {
             return;
         }
         match event {
-            FlowEvent::Sent { packet, .. } if packet.payload > 0 => assert!(self.sent.insert(packet.number)),
+            FlowEvent::Sent { packet, offset, .. } if packet.payload > 0 => {
+                assert!(self.sent.insert(packet.number));
+                self.left.insert(*offset);
+            }
             FlowEvent::Acknowledged(numbers) => numbers.iter().for_each(|&n| assert!(self.acknowledged.insert(n))),
             FlowEvent::Lost { number, .. } => assert!(self.lost.insert(*number)),
             FlowEvent::Timer(timer) if timer.has_expired => self.expired.push(timer.name),
@@ -90,7 +99,7 @@ fn plan(scheme: &str, more: &str) -> Plan {
 
 fn traced(plan: &Plan) -> Counts {
     let counts = Arc::new(Mutex::new(Counts { is_ordered: true, ..Counts::default() }));
-    let outcome = Simulated.run_traced(plan, &RunProgress::default(), &(Arc::clone(&counts) as Trace)).unwrap();
+    let outcome = Simulated.run_traced(plan, &RunProgress::default(), &Trace::new(&counts)).unwrap();
     assert_eq!(outcome, Simulated.run(plan).unwrap(), "the trace changes the run");
     Arc::into_inner(counts).unwrap().into_inner().unwrap()
 }
@@ -122,6 +131,8 @@ fn each_packet_is_acknowledged_or_lost_or_in_flight() {
     assert!(!counts.lost.is_empty());
     assert!(counts.acknowledged.is_disjoint(&counts.lost), "nothing is reordered here");
     assert_eq!(counts.states.first(), Some(&"slow_start"));
+    // Both ends call the same bytes by the same offset.
+    assert!(counts.arrived.len() > 500 && counts.arrived.is_subset(&counts.left));
 }
 
 #[test]

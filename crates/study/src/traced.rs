@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 use rampmeter_trace::qlog::About;
-use rampmeter_trace::{Directory, Limits, Selection, Trace};
+use rampmeter_trace::{Directory, Selection, Trace};
 use rampmeter_units::{Bytes, Time};
 
 /// How many flows are traced if none are named.
@@ -116,10 +116,9 @@ impl World for Traced<'_> {
         let (selection, left_out) = self.options.selection(plan).map_err(WorldError::Trace)?;
         let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
         let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
-        let limits = Limits { bytes: self.options.limit };
         let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
-        let directory = Arc::new(Mutex::new(Directory::new(&path, selection, limits).map_err(failed)?));
-        let outcome = self.world.run_traced(plan, progress, &(Arc::clone(&directory) as Trace))?;
+        let directory = Arc::new(Mutex::new(Directory::new(&path, selection, self.options.limit).map_err(failed)?));
+        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory))?;
         // The run's tables do not depend on its trace.
         match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
             Ok(None) => {}

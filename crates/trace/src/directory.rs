@@ -23,31 +23,22 @@ pub struct Selection {
     pub links: Vec<Option<String>>,
 }
 
-/// How much is written.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// All files together.
-    pub bytes: Bytes,
-}
-
 /// A file that is open only while a piece of it is written.
 #[derive(Debug)]
 struct Pieces {
     path: PathBuf,
     buffer: Vec<u8>,
-    written: u64,
 }
 
 impl Pieces {
     fn new(path: PathBuf) -> io::Result<Self> {
         File::create(&path)?;
-        Ok(Self { path, buffer: Vec::new(), written: 0 })
+        Ok(Self { path, buffer: Vec::new() })
     }
 
     fn append(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
             OpenOptions::new().append(true).open(&self.path)?.write_all(&self.buffer)?;
-            self.written += self.buffer.len() as u64;
             self.buffer.clear();
         }
         Ok(())
@@ -73,7 +64,8 @@ impl Write for Pieces {
 pub struct Directory {
     path: PathBuf,
     selection: Selection,
-    limits: Limits,
+    /// The size of all files together, after which they end.
+    limit: Bytes,
     flows: BTreeMap<(u32, End), Qlog<Pieces>>,
     links: BTreeMap<u32, Pcapng<Pieces>>,
     /// Bytes written, about: each event counts when it is written to memory.
@@ -83,13 +75,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory at `path`, which is created.
-    pub fn new(path: &Path, selection: Selection, limits: Limits) -> io::Result<Self> {
+    /// A directory at `path`, which is created; its files have about `limit` at most, together.
+    pub fn new(path: &Path, selection: Selection, limit: Bytes) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self {
             path: path.to_owned(),
             selection,
-            limits,
+            limit,
             flows: BTreeMap::new(),
             links: BTreeMap::new(),
             bytes: 0,
@@ -118,8 +110,8 @@ impl Directory {
             Ok(bytes) => self.bytes += bytes,
             Err(error) => self.failure = Some(error),
         }
-        if self.bytes > self.limits.bytes.as_u64() && self.is_open() {
-            let why = format!("the trace ends here: it has reached its limit of {}", self.limits.bytes);
+        if self.bytes > self.limit.as_u64() && self.is_open() {
+            let why = format!("the trace ends here: it has reached its limit of {}", self.limit);
             self.cut_at = Some(at);
             let result = self.flows.values_mut().try_for_each(|flow| flow.cut(at, &why).map(drop));
             self.failure = result.err();

@@ -1,6 +1,7 @@
 //! The events, and who takes them.
 
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::Packet;
@@ -137,6 +138,8 @@ pub enum FlowEvent<'a> {
         bytes: Bytes,
         /// The ECN code it arrived with.
         ecn: Ecn,
+        /// The offset of its payload in the stream.
+        offset: u64,
     },
     /// Packets with these numbers were acknowledged, each for the first time.
     Acknowledged(&'a [u32]),
@@ -185,4 +188,23 @@ pub trait Sink: Send {
 }
 
 /// A sink that all hosts and links of a run share.
-pub type Trace = Arc<Mutex<dyn Sink>>;
+#[derive(Clone)]
+pub struct Trace(Arc<Mutex<dyn Sink>>);
+
+impl Trace {
+    /// Shares this sink, of which the caller keeps another handle.
+    pub fn new<S: Sink + 'static>(sink: &Arc<Mutex<S>>) -> Self {
+        Self(Arc::clone(sink) as Arc<Mutex<dyn Sink>>)
+    }
+
+    /// The sink. One that panicked in another thread goes on: a trace must not end a run.
+    pub fn sink(&self) -> MutexGuard<'_, dyn Sink + 'static> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").finish_non_exhaustive()
+    }
+}

@@ -18,7 +18,7 @@ mod pcapng;
 pub mod qlog;
 mod recorder;
 
-pub use directory::{Directory, Limits, Selection};
+pub use directory::{Directory, Selection};
 pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
 pub use pcapng::Pcapng;
 pub use recorder::{Recorder, Tap};

@@ -18,8 +18,8 @@ use crate::event::{End, FlowEvent, Metrics};
 /// The URI of the events of QUIC, as of the draft.
 const QUIC_EVENTS: &str = "urn:ietf:params:qlog:events:quic-14";
 
-/// The URI of our own events.
-const OWN_EVENTS: &str = "https://rampmeter.org/112026/qlog#controller";
+/// The URI of our own events, which is not registered.
+const OWN_EVENTS: &str = "urn:x-rampmeter:qlog:events:controller";
 
 /// What a file is about.
 #[derive(Debug, Clone, Default)]
@@ -126,6 +126,7 @@ impl<W: Write> Qlog<W> {
         let rest = json!({
             "title": about.title,
             "description": about.description,
+            // Readers of earlier drafts look for these two.
             "qlog_version": "0.3",
             "qlog_format": "JSON-SEQ",
             "trace": {
@@ -162,9 +163,8 @@ impl<W: Write> Qlog<W> {
                 sent.rampmeter_cause = Some(cause.name());
                 self.put(at, "quic:packet_sent", sent)
             }
-            FlowEvent::Received { packet, bytes, ecn } => {
-                let offset = u64::from(packet.sequence);
-                self.put(at, "quic:packet_received", transferred(packet, *bytes, *ecn, offset))
+            FlowEvent::Received { packet, bytes, ecn, offset } => {
+                self.put(at, "quic:packet_received", transferred(packet, *bytes, *ecn, *offset))
             }
             FlowEvent::Acknowledged(numbers) => {
                 self.put(at, "quic:packets_acked", json!({ "packet_numbers": numbers }))

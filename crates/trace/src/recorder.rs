@@ -1,8 +1,6 @@
 //! From the packets and the state of an endpoint to events.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::sync::PoisonError;
 
 use rampmeter_control::{Controller, Record};
 use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint, Envelope, State};
@@ -60,18 +58,13 @@ struct Seen {
 }
 
 /// The tap that writes events to a [`Trace`].
+#[derive(Debug)]
 pub struct Recorder {
     trace: Trace,
     cause: Cause,
     ends: BTreeMap<ConnectionId, ((u32, End), Seen)>,
     /// The flows of connections, where packets do not say them.
     names: HashMap<ConnectionId, (u32, End)>,
-}
-
-impl fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("ends", &self.ends.len()).finish_non_exhaustive()
-    }
 }
 
 impl Recorder {
@@ -104,7 +97,7 @@ impl Recorder {
             self.names.remove(&id);
             return;
         };
-        let mut sink = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = self.trace.sink();
         let mut tell = |event: &FlowEvent<'_>| sink.on_flow(now.at, end.0, end.1, event);
         let latest = seen.on_receipts(now.at, connection, packet, &mut tell);
         seen.on_losses(connection, &mut tell);
@@ -126,16 +119,18 @@ impl<C: Controller, A: Address> Tap<C, A> for Recorder {
         let (_, seen) = self.ends.entry(id).or_insert_with(|| (flow, Seen::default()));
         let is_repeated = seen.on_sent(now.at, packet, offset);
         let event = FlowEvent::Sent { packet, bytes, ecn, offset, is_repeated, cause: self.cause };
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now.at, flow.0, flow.1, &event);
+        self.trace.sink().on_flow(now.at, flow.0, flow.1, &event);
         self.look(now, id, from, None);
     }
 
     fn on_received(&mut self, now: Moment, flow: (u32, End), got: (&Packet, Bytes, Ecn), at: &Endpoint<C, A>) {
         let (packet, bytes, ecn) = got;
-        let event = FlowEvent::Received { packet, bytes, ecn };
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).on_flow(now.at, flow.0, flow.1, &event);
+        let id = ConnectionId::from_number(packet.connection);
+        let offset = at.connection(id).map_or(0, |connection| connection.offset_of(packet));
+        let event = FlowEvent::Received { packet, bytes, ecn, offset };
+        self.trace.sink().on_flow(now.at, flow.0, flow.1, &event);
         self.cause = Cause::Arrival;
-        self.look(now, ConnectionId::from_number(packet.connection), at, Some(packet));
+        self.look(now, id, at, Some(packet));
     }
 
     fn on_deadline(&mut self, now: Moment, of: &Endpoint<C, A>) {

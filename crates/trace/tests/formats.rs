@@ -7,11 +7,10 @@ use std::io::Cursor;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use qlog::events::EventData;
+use qlog::events::quic::QuicFrame;
 use qlog::reader::{Event, QlogSeqReader};
 use rampmeter_trace::qlog::{About, Qlog};
-use rampmeter_trace::{
-    Capture, Cause, Directory, End, FlowEvent, Limits, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer,
-};
+use rampmeter_trace::{Capture, Cause, Directory, End, FlowEvent, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, Receipt};
 
@@ -44,7 +43,7 @@ fn another_reader_of_qlog_knows_every_event() {
     for event in [
         sent(&data),
         sent(&syn),
-        FlowEvent::Received { packet: &data, bytes: Bytes::new(1500), ecn: Ecn::Ce },
+        FlowEvent::Received { packet: &data, bytes: Bytes::new(1500), ecn: Ecn::Ce, offset: 70_000 },
         FlowEvent::Acknowledged(&[3, 4]),
         FlowEvent::Lost { number: 5, by_timeout: true },
         FlowEvent::Metrics(&metrics),
@@ -71,6 +70,9 @@ fn another_reader_of_qlog_knows_every_event() {
     let EventData::QuicPacketSent(first) = &events[0].data else { panic!("{:?}", events[0]) };
     assert_eq!((first.header.packet_number, first.raw.as_ref().unwrap().length), (Some(7), Some(1500)));
     assert_eq!(first.frames.as_ref().unwrap().len(), 2, "a stream and an acknowledgement");
+    let EventData::QuicPacketReceived(got) = &events[2].data else { panic!("{:?}", events[2]) };
+    let QuicFrame::Stream { offset, .. } = &got.frames.as_ref().unwrap()[0] else { panic!("{got:?}") };
+    assert_eq!(*offset, Some(70_000));
     let EventData::QuicMetricsUpdated(recovery) = &events[5].data else { panic!("{:?}", events[5]) };
     assert_eq!((recovery.congestion_window, recovery.pacing_rate), (Some(30_000), Some(5_000_000)));
     assert_eq!(recovery.smoothed_rtt, Some(40.0));
@@ -132,7 +134,7 @@ fn selection() -> Selection {
 #[test]
 fn a_directory_has_a_file_for_each_end_and_link_chosen() {
     let path = tempfile::tempdir().unwrap();
-    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(1_000_000) }).unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Bytes::new(1_000_000)).unwrap();
     let data = packet();
     for flow in [0, 1, 2] {
         directory.on_flow(AT, flow, End::Client, &sent(&data));
@@ -150,7 +152,7 @@ fn a_directory_has_a_file_for_each_end_and_link_chosen() {
 #[test]
 fn a_trace_that_reaches_its_limit_says_so_and_ends() {
     let path = tempfile::tempdir().unwrap();
-    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(100_000) }).unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Bytes::new(100_000)).unwrap();
     let data = packet();
     for _ in 0..10_000 {
         directory.on_flow(AT, 0, End::Client, &sent(&data));
@@ -164,7 +166,7 @@ fn a_trace_that_reaches_its_limit_says_so_and_ends() {
 #[test]
 fn an_error_ends_the_trace_and_is_kept() {
     let path = tempfile::tempdir().unwrap();
-    let mut directory = Directory::new(path.path(), selection(), Limits { bytes: Bytes::new(100_000) }).unwrap();
+    let mut directory = Directory::new(path.path(), selection(), Bytes::new(100_000)).unwrap();
     fs::remove_dir(path.path()).unwrap();
     let data = packet();
     directory.on_flow(AT, 0, End::Client, &sent(&data));

@@ -58,6 +58,11 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    /// The offset in the stream of this sequence number, near what has arrived.
+    pub(crate) fn offset(&self, sequence: u32) -> u64 {
+        unwrap(self.next, sequence.wrapping_sub(self.first_sequence))
+    }
+
     pub(crate) fn new(config: &Config, first_sequence: u32) -> Self {
         let capacity = config.receive_window.as_u64();
         Self {
@@ -92,7 +97,7 @@ impl Receiver {
             }
             return None;
         }
-        let start = unwrap(self.next, packet.sequence.wrapping_sub(self.first_sequence));
+        let start = self.offset(packet.sequence);
         let payload_end = start + u64::from(packet.payload);
         let stop = payload_end + u64::from(packet.fin);
         // The window bounds the bytes held; a stream has one end.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from rampmeter.view.model import CAUSES, EPOCH, Flow, Rows, TraceError, relative
+from rampmeter.view.model import CAUSES, EPOCH, Flow, Rows, TraceError
 
 Event = dict[str, Any]
 
@@ -302,10 +302,6 @@ class Reader:
         order = np.argsort(times, kind="stable")
         flow.sent = {name: column[order] for name, column in flow.sent.items()} | self.sent.table()
         flow.received, flow.acked, flow.lost = self.received.table(), self.acked.table(), self.lost.table()
-        if self.is_ours and len(self.received):
-            # Ours are numbers of the wire, from a random start: where the first packet of data began.
-            numbers = flow.received["offset"].astype(np.int64)
-            flow.received["offset"] = relative(numbers, int(numbers[0]))
         flow.metrics = {name: rows.table() for name, rows in self.metrics.items()}
         flow.own = {name: rows.table() for name, rows in self.own.items()}
         flow.moments = {name: np.sort(np.array(found)) for name, found in self.moments.items()}

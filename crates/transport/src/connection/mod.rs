@@ -461,6 +461,11 @@ impl Connection {
         self.sender.scoreboard.in_flight
     }
 
+    /// The offset in the peer's stream of the payload of a packet that has just arrived.
+    pub fn offset_of(&self, packet: &Packet) -> u64 {
+        self.receiver.offset(packet.sequence)
+    }
+
     /// The offsets in the stream of what counts as lost and has not been sent again.
     pub fn lost(&self) -> impl Iterator<Item = u64> {
         self.sender.scoreboard.lost()

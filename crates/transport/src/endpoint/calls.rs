@@ -1,7 +1,7 @@
-//! What a program asks of its connections: to send, to read, to close, to share a path.
+//! What a program asks of its connections: to send, to read, to close, to share a path and what was measured of it.
 
-use rampmeter_control::Controller;
-use rampmeter_manager::Share;
+use rampmeter_control::{Controller, History};
+use rampmeter_manager::{Destination, Share};
 use rampmeter_units::{Bytes, Time};
 
 use super::Endpoint;
@@ -15,6 +15,16 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             act(&mut slot.connection);
             self.update(now, id.index());
         }
+    }
+
+    /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
+    pub fn import_history(&mut self, destination: Destination, history: History) {
+        self.manager.import_history(destination, history);
+    }
+
+    /// See [`Manager::keep_history`].
+    pub fn keep_history(&mut self, now: Time, destination: Destination, history: History) {
+        self.manager.keep_history(now, destination, history);
     }
 
     /// The application adds `bytes` to the stream.

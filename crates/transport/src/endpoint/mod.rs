@@ -14,8 +14,8 @@ mod size_search;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use rampmeter_control::{Controller, Fault, History};
-use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Owner, Timers, Update};
+use rampmeter_control::{Controller, Fault};
+use rampmeter_manager::{FlowId, Grouping, Manager, Owner, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
@@ -102,16 +102,6 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             resets: Resets::new(),
             finished: Finished::new(),
         }
-    }
-
-    /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
-    pub fn import_history(&mut self, destination: Destination, history: History) {
-        self.manager.import_history(destination, history);
-    }
-
-    /// See [`Manager::keep_history`].
-    pub fn keep_history(&mut self, now: Time, destination: Destination, history: History) {
-        self.manager.keep_history(now, destination, history);
     }
 
     /// See [`Manager::allow_bunches`].
