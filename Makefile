@@ -22,7 +22,7 @@ help: ## this list
 
 .PHONY: build
 build: setup ## the command target/release/rampmeter, librampmeter_cm for C and the Python extension
-	@echo "building: minutes the first time; the last step of a release takes two and prints nothing"
+	@echo "building: minutes the first time; the last step of a release takes one or two and prints nothing"
 	cargo build $(BUILD)
 
 PREFIX ?= /usr/local
@@ -31,7 +31,7 @@ install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PRE
 	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
-demo: python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
+demo: python ## one scenario in two worlds, a file over the wire, Figure 4: two minutes when built
 	$(PYTHON) scripts/demo.py $(RAMPMETER)
 
 # Everything is compiled before any test runs, as some of them time real packets.

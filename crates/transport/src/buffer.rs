@@ -2,78 +2,58 @@
 
 use std::collections::VecDeque;
 
-/// The least memory of a piece that is made of small writes.
-const MIN_PIECE: usize = 4096;
+/// The memory that an empty send buffer keeps.
+const KEPT: usize = 64 * 1024;
 
 /// Bytes written and not yet acknowledged.
+///
+/// A ring: pieces that come and go with the bytes would take new memory from the kernel again and again.
 #[derive(Debug, Clone, Default)]
 pub struct SendBuffer {
-    /// The stream in pieces, each with the offset of its first byte.
-    pieces: VecDeque<(u64, Vec<u8>)>,
-    /// The offset of the first byte that is not acknowledged, and of the next one to be written.
+    bytes: VecDeque<u8>,
+    /// The offset of the first byte kept.
     start: u64,
-    end: u64,
 }
 
 impl SendBuffer {
     /// Appends bytes to the stream.
     pub fn write(&mut self, bytes: &[u8]) {
-        let room = self.pieces.back().map_or(0, |(_, last)| last.capacity() - last.len());
-        let (head, rest) = bytes.split_at(room.min(bytes.len()));
-        if let Some((_, last)) = self.pieces.back_mut() {
-            last.extend_from_slice(head);
-        }
-        self.end += head.len() as u64;
-        if !rest.is_empty() {
-            let mut piece = Vec::with_capacity(rest.len().max(MIN_PIECE));
-            piece.extend_from_slice(rest);
-            self.push(piece);
-        }
-    }
-
-    /// Appends bytes to the stream, without a copy.
-    fn push(&mut self, piece: Vec<u8>) {
-        if !piece.is_empty() {
-            let start = self.end;
-            self.end += piece.len() as u64;
-            self.pieces.push_back((start, piece));
-        }
+        self.bytes.extend(bytes);
     }
 
     /// Appends `offset..offset + len` of the stream to `out`. If a part of it is not kept, appends nothing and returns
     /// false.
     pub fn copy(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
-        let Some(end) = offset.checked_add(len as u64).filter(|&end| offset >= self.start && end <= self.end) else {
+        let from = offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
+        let Some((from, to)) = from.and_then(|from| Some((from, from.checked_add(len)?))) else { return false };
+        if to > self.bytes.len() {
             return false;
-        };
-        let first = self.pieces.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-        for (start, piece) in self.pieces.range(first..) {
-            let from = offset.saturating_sub(*start).min(piece.len() as u64);
-            let to = end.saturating_sub(*start).min(piece.len() as u64);
-            if from == to {
-                break;
-            }
-            out.extend_from_slice(&piece[from as usize..to as usize]);
         }
+        let (head, tail) = self.bytes.as_slices();
+        let middle = head.len();
+        out.extend_from_slice(&head[from.min(middle)..to.min(middle)]);
+        out.extend_from_slice(&tail[from.max(middle) - middle..to.max(middle) - middle]);
         true
     }
 
-    /// Discards everything before `offset`, which has been delivered. The memory of a piece is freed after its end.
+    /// Discards everything before `offset`, which has been delivered.
     pub fn release(&mut self, offset: u64) {
-        self.start = self.start.max(offset.min(self.end));
-        while self.pieces.front().is_some_and(|(start, piece)| start + piece.len() as u64 <= self.start) {
-            self.pieces.pop_front();
+        let count = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes.drain(..count);
+        self.start += count as u64;
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEPT);
         }
     }
 
     /// The number of bytes kept.
     pub fn len(&self) -> usize {
-        (self.end - self.start) as usize
+        self.bytes.len()
     }
 
     /// Whether no bytes are kept.
     pub fn is_empty(&self) -> bool {
-        self.start == self.end
+        self.bytes.is_empty()
     }
 }
 
@@ -141,9 +121,7 @@ mod tests {
             cuts in prop::collection::vec((any::<prop::sample::Index>(), 1usize..90), 0..60),
         ) {
             let (mut sender, mut receiver) = (SendBuffer::default(), ReceiveBuffer::default());
-            for (n, part) in stream.chunks(part).enumerate() {
-                if n % 3 == 0 { sender.push(part.to_vec()) } else { sender.write(part) }
-            }
+            stream.chunks(part).for_each(|part| sender.write(part));
             let mut have = vec![false; stream.len()];
             let mut read = Vec::new();
             for (at, len) in cuts {
