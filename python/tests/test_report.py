@@ -8,18 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from matplotlib import rc_context
 
 from rampmeter import report, run
 from rampmeter.figures.style import RULES
-from rampmeter.report import charts, metrics
+from rampmeter.report import charts, metrics, over_time
 from rampmeter.report.__main__ import main
 from rampmeter.report.sweep import Scale, Sweep
-from rampmeter.report.traces import rates
+from rampmeter.report.traces import FLOW_PANELS, Traces, rates
 from rampmeter.running import Run, Value
-from rampmeter.tables import half_interval, student
+from rampmeter.tables import Row, half_interval, student
 
 
 @pytest.fixture
@@ -67,6 +68,19 @@ def test_legends_and_titles_are_inside_their_chart() -> None:
     for box in boxes:
         assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
         assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
+def test_charts_over_time_show_all_that_was_measured() -> None:
+    def samples(seconds: int, **values: float | None) -> dict[str, list[Row]]:
+        empty = dict.fromkeys(column for _, column, _ in FLOW_PANELS)
+        return {"flow": [{**empty, "lost": 0, "timed_out": 0, **values, "time_s": float(at)} for at in range(seconds)]}
+
+    flows = {"window": samples(2, window_bytes=1e3), "rate": samples(60, window_bytes=9e6, rate_bps=5e6)}
+    figure = over_time.arrange(Traces(flows, {}, "here", 1.0), list(flows))
+    for axes in figure.axes:
+        assert axes.get_xlim()[1] >= 59
+        highest = max(np.max(np.asarray(line.get_ydata(), dtype=float), initial=0) for line in axes.lines)
+        assert axes.get_ylim()[1] >= highest
 
 
 def test_lines_of_one_color_have_different_dashes() -> None:

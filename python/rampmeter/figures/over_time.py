@@ -94,8 +94,8 @@ def reordering(result: Run) -> Drawing:
                             color=colors[sequenced],
                         )
             axes.set_title(f"{title} (window, kB)")
-            axes.set_ylim(bottom=0)
-            axes.set_xlim(left=0)
+        drawn[-1].set_ylim(bottom=0)
+        drawn[-1].set_xlim(left=0)
         drawn[-1].set_xlabel("time (s)")
         note(
             figure,

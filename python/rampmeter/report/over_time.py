@@ -62,13 +62,15 @@ def arrange(seen: Traces, lines: list[str]) -> Drawing:
             else:
                 draw_lines(axes, flows, name, factor, looks)
             axes.tick_params(labelsize=8)
-            axes.set_xlim(left=0)
-            if name != "smoothed_rtt_s":  # its changes are small beside the propagation delay
-                axes.set_ylim(bottom=0)
             if place == 0:
                 axes.set_ylabel(title.replace(": ", ":\n").replace(" (", "\n("), fontsize=8.5)
         column[0].set_title(line, pad=6)
         column[-1].set_xlabel("time (s)")
+    # Once all is drawn: a limit that is set keeps the other one from growing.
+    for (_title, _link, name, _factor), row in zip(panels, drawn, strict=True):
+        row[0].set_xlim(left=0)
+        if name != "smoothed_rtt_s":  # its changes are small beside the propagation delay
+            row[0].set_ylim(bottom=0)
     figure.align_ylabels()
     if len(looks) > 1:
         add_legend(figure, [Line2D([], [], color=color) for color in looks.values()], list(looks))
