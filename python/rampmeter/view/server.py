@@ -6,12 +6,13 @@ import hmac
 import json
 import secrets
 import struct
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from urllib.parse import parse_qs, urlsplit
 
-from rampmeter.view import hover, thinning
+from rampmeter.view import hover, network, thinning
 from rampmeter.view.model import Floats, TraceError
 from rampmeter.view.panels import Series
 from rampmeter.view.sources import Shown, Source
@@ -21,6 +22,7 @@ FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "network.js": ("network.js", "text/javascript; charset=utf-8"),
     "svg.js": ("svg.js", "text/javascript; charset=utf-8"),
     "draw.js": ("draw.js", "text/javascript; charset=utf-8"),
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
@@ -81,8 +83,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(json.dumps(self.listed()).encode(), "application/json")
             if name == "data":
                 return self.answer(self.data(asked), "application/octet-stream")
-            if name == "under":
-                return self.answer(json.dumps(self.under(asked)).encode(), "application/json")
+            if name in (answers := {"under": self.under, "network": self.network, "states": self.states}):
+                return self.answer(json.dumps(answers[name](asked)).encode(), "application/json")
         except TraceError as error:
             return self.answer(str(error).encode(), "text/plain; charset=utf-8", 422)
         except (KeyError, ValueError, IndexError) as error:
@@ -111,12 +113,16 @@ class Handler(BaseHTTPRequestHandler):
             for each in self.server.sources
         ]
 
+    def index(self, asked: dict[str, str]) -> int:
+        """Return the number of the source that is asked for."""
+        number = int(asked["source"])
+        if not 0 <= number < len(self.server.sources):
+            raise IndexError("source")
+        return number
+
     def source(self, asked: dict[str, str]) -> Shown:
         """Return the source that is asked for."""
-        number = int(asked["source"])
-        if number < 0:
-            raise IndexError("source")
-        return self.server.sources[number].shown()
+        return self.server.sources[self.index(asked)].shown()
 
     def data(self, asked: dict[str, str]) -> bytes:
         """Return the panels of a source in an interval: a JSON header and columns of floats."""
@@ -130,6 +136,17 @@ class Handler(BaseHTTPRequestHandler):
         pointer = hover.Pointer(*(float(asked[name]) for name in ("time", "value", "perX", "perY")))
         lines, at = hover.under(self.source(asked), asked["panel"], pointer)
         return {"lines": lines, "at": at}
+
+    def network(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the network of a source."""
+        sources, index = self.server.sources, self.index(asked)
+        nodes, edges = network.network(network.links_beside(sources, index), network.openings_beside(sources, index))
+        return {"nodes": [asdict(node) for node in nodes], "edges": [asdict(edge) for edge in edges]}
+
+    def states(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return what the links of the network of a source do at a time."""
+        links = network.links_beside(self.server.sources, self.index(asked))
+        return {str(number): network.state(link, float(asked["time"])) for number, link in links.items()}
 
 
 def packed(shown: Shown, start: float, end: float, count: int) -> bytes:

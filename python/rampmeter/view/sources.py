@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rampmeter.view import capture, kernel, qlog
+from rampmeter.view.link import LinkReader
 from rampmeter.view.model import Flow, Link, TraceError, span
 from rampmeter.view.panels import Panel, drawn
 
@@ -38,6 +39,9 @@ class Source:
     sends: bool
     """Whether it looks like the end that sends data."""
     load: Callable[[], Flow | Link]
+    title: str = ""
+    begin: float = 0.0
+    """The time of its first event, where the file says it at its start."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     kept: Shown | None = None
 
@@ -81,14 +85,22 @@ def of_file(run: int, group: str, file: Path) -> list[Source]:
     """List the sources of a file. Files whose flows are not known by their names are read now."""
     if capture.is_capture(file):
         if capture.is_link(file):
-            return [Source(run, group, file.stem, True, False, lambda: capture.read_link(file))]
+            return [Source(run, group, file.stem, True, False, lambda: read_link(file))]
         return [ready(run, group, flow) for flow in kernel.read(file)]
     with file.open("rb") as opened:
         head = opened.read(HEAD)
     if not head.startswith(b"\x1e"):
         return [ready(run, group, flow) for flow in qlog.read(file)]
     sends = any(b"packet_sent" in line and b'"stream"' in line for line in head.splitlines())
-    return [Source(run, group, qlog.flow_name(file), False, sends, lambda: qlog.read(file)[0])]
+    title, begin = qlog.headline(head)
+    return [Source(run, group, qlog.flow_name(file), False, sends, lambda: qlog.read(file)[0], title, begin)]
+
+
+def read_link(file: Path) -> Link:
+    """Read the capture of a link."""
+    reader = LinkReader(file)
+    reader.advance()
+    return reader.result()
 
 
 def ready(run: int, group: str, flow: Flow) -> Source:

@@ -1,6 +1,7 @@
 // The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
 
 import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
+import { makeNetwork } from "./network.js";
 import { svgOf } from "./svg.js";
 
 const $ = (id) => document.getElementById(id);
@@ -51,8 +52,9 @@ function writeAddress() {
 function addColumn(flow, links = linksOf(flow).slice(0, 2)) {
   const column = { flow, links: new Set(links), data: new Map(), plots: new Map(), element: document.createElement("section") };
   column.element.className = "column";
-  column.element.innerHTML = '<div class="bar"></div><p class="about" role="status"></p><div class="stack"></div>';
+  column.element.innerHTML = '<div class="bar"></div><p class="about" role="status"></p><section class="panel network" aria-label="Network" hidden></section><div class="stack"></div>';
   $("columns").append(column.element);
+  column.network = makeNetwork(column.element.querySelector(".network"), (index) => sources[index].name, (change) => (waiting += change, requestFrame()));
   columns.push(column);
   showBar(column);
   return column;
@@ -192,6 +194,7 @@ function frame() {
     showAbout(column);
     arrange(column, shown[index], heightOf);
     for (const panel of shown[index]) column.plots.get(panel.key).show(panel, ranges.get(panel.key));
+    showNetwork(column);
   });
   showToolbar();
   clearTimeout(addressing); // browsers refuse hundreds of changes in a few seconds
@@ -200,6 +203,15 @@ function frame() {
   const isReady = waiting === 0 && view.to > view.from;
   document.body.dataset.ready = isReady;
   if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
+}
+
+// The network at the time that was pointed at last, or at the end of the view.
+let pointedAt = NaN;
+function showNetwork(column) {
+  const end = column.data.get(column.flow)?.span?.[1];
+  if (end === undefined || hidden.has("network")) return column.network.hide();
+  const isInView = pointedAt >= view.from && pointedAt <= view.to;
+  column.network.show(column.flow, isInView ? pointedAt : Math.min(view.to, end), column.element.clientWidth - 20);
 }
 
 // Panels with the same key have the same range of values, so that columns compare.
@@ -386,7 +398,8 @@ function stateItem(name) {
 function showToolbar() {
   const decimals = Math.max(0, Math.ceil(3 - Math.log10(view.to - view.from)));
   $("range").textContent = view.to > view.from ? `${view.from.toFixed(decimals)} to ${view.to.toFixed(decimals)} s` : "";
-  const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]));
+  const network = columns.some((column) => linksOf(column.flow).length) ? [["network", "Network"]] : [];
+  const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]).concat(network));
   const text = JSON.stringify([[...titles], [...hidden]]);
   if ($("panels").dataset.shown === text) return;
   $("panels").dataset.shown = text;
@@ -415,6 +428,8 @@ function pointAt(column, panel, plot, event) {
     perY: (plot.scales.y.max - plot.scales.y.min) / plot.over.clientHeight,
     source: wanted(column).find((index) => column.data.get(index)?.panels?.some(({ key }) => key === panel.key)),
   });
+  pointedAt = +asked.get("time");
+  columns.forEach(showNetwork);
   pointing = setTimeout(async () => {
     const mine = pointing;
     const answer = await fetch(`under?${asked}`).catch(() => null);
