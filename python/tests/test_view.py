@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from traces import OURS, event, lines, link_capture, sent, served, written
+from traces import OURS, event, lines, link_capture, read_link, sent, served, written
 
 from rampmeter.view import Server, find, hover, kernel, qlog, thinning
 from rampmeter.view.model import TraceError, delivery_rate
 from rampmeter.view.panels import drawn
-from rampmeter.view.sources import read_link
 
 # draft-ietf-quic-qlog-main-schema-01: the time of an event may be the time since the event before.
 DELTA = [{"qlog_format": "NDJSON", "trace": {"common_fields": {"time_format": "delta"}}}] + [

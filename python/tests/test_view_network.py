@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import block, event, interfaces, lines, sent, served, written
+from traces import block, event, interfaces, lines, read_link, sent, served, written
 
 from rampmeter.view import network
 from rampmeter.view.network import Edge, Node, Opening
-from rampmeter.view.sources import read_link
 
 MS = 1_000_000
 SYN, DATA = 1, 3

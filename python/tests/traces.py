@@ -11,6 +11,8 @@ from threading import Thread
 from typing import Any
 
 from rampmeter.view import Server, find
+from rampmeter.view.link import LinkReader
+from rampmeter.view.model import Link
 
 
 def lines(*events: dict[str, Any], start: str = "\x1e") -> str:
@@ -92,3 +94,10 @@ def served(*paths: Path) -> Iterator[Server]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def read_link(path: Path) -> Link:
+    """What the capture of a link has."""
+    reader = LinkReader(path)
+    reader.advance()
+    return reader.result()

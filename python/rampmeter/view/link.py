@@ -83,10 +83,11 @@ class LinkReader:
             elif not is_near and math.isnan(pair.left):
                 pair.left = float(time[row])
 
-    def result(self) -> Link:
-        """Return everything, in tables."""
+    def result(self, may_grow: bool = False) -> Link:
+        """Return everything, in tables. A file that may grow is not cut."""
+        remarks = [] if may_grow else list(self.capture.remarks)
         offered, arrived, dropped = (
             ordered({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
             for chunks in self.chunks
         )
-        return Link(self.capture.path.stem, list(self.capture.remarks), offered, arrived, dropped, dict(self.pairs))
+        return Link(self.capture.path.stem, remarks, offered, arrived, dropped, dict(self.pairs))

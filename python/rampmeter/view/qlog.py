@@ -44,7 +44,9 @@ def read(path: Path) -> list[Flow]:
     if not head.strip():
         raise TraceError(f"{path}:1: empty: qlog begins with a JSON object")
     if b"\x1e" in head[:1] or b'"trace"' in head.split(b"\n")[0] or b"JSON-SEQ" in head or b"NDJSON" in head:
-        return [read_lines(path)]
+        reader = LineReader(path)
+        reader.advance()
+        return [reader.result()]
     try:
         whole = orjson.loads(path.read_bytes())
         traces = whole["traces"]
@@ -119,20 +121,13 @@ class LineReader:
         else:
             self.reader.take(event)
 
-    def result(self) -> Flow:
-        """Return everything, in tables."""
+    def result(self, may_grow: bool = False) -> Flow:
+        """Return everything, in tables. A file that may grow is not cut."""
         if self.reader is None:
             raise TraceError(f"{self.path}:{max(self.lines, 1)}: no header: qlog begins with a JSON object")
         flow = self.reader.flow(flow_name(self.path))
-        flow.remarks = flow.remarks + self.remarks
+        flow.remarks += [] if may_grow else self.remarks
         return flow
-
-
-def read_lines(path: Path) -> Flow:
-    """Read JSON text sequences, or lines of JSON."""
-    reader = LineReader(path)
-    reader.advance()
-    return reader.result()
 
 
 def headline(head: bytes) -> tuple[str, float]:

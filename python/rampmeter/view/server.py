@@ -10,9 +10,11 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
+from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 
 from rampmeter.view import hover, network, thinning
+from rampmeter.view.live import Live
 from rampmeter.view.model import Floats, TraceError
 from rampmeter.view.panels import Series
 from rampmeter.view.sources import Shown, Source
@@ -24,6 +26,7 @@ FILES = {
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
     "network.js": ("network.js", "text/javascript; charset=utf-8"),
     "svg.js": ("svg.js", "text/javascript; charset=utf-8"),
+    "cursor.js": ("cursor.js", "text/javascript; charset=utf-8"),
     "draw.js": ("draw.js", "text/javascript; charset=utf-8"),
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     "uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
@@ -37,11 +40,13 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, sources: list[Source], port: int = 0, pictures: Queue[bytes] | None = None) -> None:
+    def __init__(self, sources: list[Source] | Live, port: int = 0, pictures: Queue[bytes] | None = None) -> None:
         """Listen. `pictures` gets what the page draws of itself; without it the page can send nothing."""
         super().__init__(("127.0.0.1", port), Handler)
-        self.sources = sources
+        self.live = sources if isinstance(sources, Live) else None
+        self.sources = sources.sources if isinstance(sources, Live) else sources
         self.pictures = pictures
+        self.looking = Lock()
         self.token = secrets.token_urlsafe(18)
 
     @property
@@ -79,11 +84,10 @@ class Handler(BaseHTTPRequestHandler):
             file, kind = FILES[name]
             return self.answer((PAGE / file).read_bytes(), kind)
         try:
-            if name == "sources":
-                return self.answer(json.dumps(self.listed()).encode(), "application/json")
             if name == "data":
                 return self.answer(self.data(asked), "application/octet-stream")
-            if name in (answers := {"under": self.under, "network": self.network, "states": self.states}):
+            answers = {"sources": self.listed, "under": self.under, "network": self.network, "states": self.states}
+            if name in answers:
                 return self.answer(json.dumps(answers[name](asked)).encode(), "application/json")
         except TraceError as error:
             return self.answer(str(error).encode(), "text/plain; charset=utf-8", 422)
@@ -106,12 +110,22 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Print nothing."""
 
-    def listed(self) -> list[dict[str, object]]:
-        """Return the list of sources."""
-        return [
-            {"run": each.run, "group": each.group, "name": each.name, "isLink": each.is_link, "sends": each.sends}
+    def listed(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the list of sources, and the state of what is followed."""
+        with self.server.looking:
+            state = self.server.live.look() if self.server.live else None
+        sources = [
+            {
+                "run": each.run,
+                "group": each.group,
+                "name": each.name,
+                "isLink": each.is_link,
+                "sends": each.sends,
+                "size": each.size(),
+            }
             for each in self.server.sources
         ]
+        return {"state": state, "sources": sources}
 
     def index(self, asked: dict[str, str]) -> int:
         """Return the number of the source that is asked for."""
@@ -162,7 +176,7 @@ def packed(shown: Shown, start: float, end: float, count: int) -> bytes:
             series.append({**looks, "count": len(parts[0]), "columns": len(parts)})
         axis = {"key": panel.key, "title": panel.title, "unit": panel.unit, "fromZero": panel.from_zero}
         panels.append({**axis, "series": series})
-    about = {"about": getattr(shown.source, "about", ""), "remarks": shown.source.remarks}
+    about = {"about": getattr(shown.source, "about", ""), "remarks": shown.source.remarks, "size": shown.size}
     header = json.dumps({"span": shown.span, "panels": panels, **about}).encode()
     header += b" " * (-(len(header) + 4) % 8)
     return struct.pack("<I", len(header)) + header + b"".join(part.astype("<f8").tobytes() for part in floats)

@@ -1,5 +1,6 @@
 // The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
 
+import { makeCursor } from "./cursor.js";
 import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
 import { makeNetwork } from "./network.js";
 import { svgOf } from "./svg.js";
@@ -58,6 +59,14 @@ function addColumn(flow, links = linksOf(flow).slice(0, 2)) {
   columns.push(column);
   showBar(column);
   return column;
+}
+
+// The flows of each argument of the command that send, one for each.
+function addFirst() {
+  for (const run of new Set(sources.map((source) => source.run))) {
+    const own = sources.flatMap((source, index) => (source.run === run ? [index] : []));
+    addColumn(own.find((index) => sources[index].sends) ?? own[0]);
+  }
 }
 
 function showBar(column) {
@@ -133,16 +142,18 @@ async function load(column, index) {
   const range = view.to - view.from;
   const cover = range > 0 ? { from: view.from - range / 2, to: view.to + range / 2 } : null;
   const isEnough = known.panels && known.cover && known.cover.from <= view.from && known.cover.to >= view.to &&
-    known.cover.to - known.cover.from < 2.2 * range;
+    known.cover.to - known.cover.from < 2.2 * range && !known.isOld;
   if (known.isLoading || known.error || isEnough) return;
-  known.isLoading = true;
+  Object.assign(known, { isLoading: true, isOld: false });
   waiting++;
   const asked = new URLSearchParams({ source: index, columns: Math.round(plotWidth(column) * devicePixelRatio) * 2 });
   if (cover) asked.set("from", cover.from), asked.set("to", cover.to);
   try {
     const answer = await fetch(`data?${asked}`);
     if (!answer.ok) throw new Error(await answer.text());
+    const end = known.span?.[1];
     Object.assign(known, unpack(await answer.arrayBuffer()), { cover });
+    if (!isWhole && index === column.flow && end <= view.to) follow(known.span[1] - end);
   } catch (error) {
     known.error = error.message;
   }
@@ -150,6 +161,11 @@ async function load(column, index) {
   waiting--;
   if (isWhole) showWhole();
   requestFrame();
+}
+
+// A view that has the end of a trace moves with it.
+function follow(more) {
+  if (more > 0) Object.assign(view, { from: view.from + more, to: view.to + more });
 }
 
 const wanted = (column) => [column.flow, ...column.links];
@@ -185,6 +201,7 @@ let addressing = 0;
 let isSent = null; // of the picture that `--picture` waits for
 function frame() {
   isAsked = false;
+  if (columns.length === 0) return;
   const begin = performance.now();
   for (const column of columns) for (const index of wanted(column)) load(column, index);
   const shown = columns.map((column) => panelsOf(column).filter((panel) => !hidden.has(panel.key)));
@@ -205,8 +222,14 @@ function frame() {
   if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
 }
 
-// The network at the time that was pointed at last, or at the end of the view.
-let pointedAt = NaN;
+let pointedAt = NaN; // the time that was read last
+const cursor = makeCursor({
+  view,
+  sourceOf: (column, { key }) => wanted(column).find((index) => column.data.get(index)?.panels?.some((panel) => panel.key === key)),
+  onTime: (time) => ((pointedAt = time), columns.forEach(showNetwork)),
+});
+
+// The network at that time, or at the end of the view.
 function showNetwork(column) {
   const end = column.data.get(column.flow)?.span?.[1];
   if (end === undefined || hidden.has("network")) return column.network.hide();
@@ -258,7 +281,7 @@ function arrange(column, panels, heightOf) {
   const width = column.element.clientWidth - 20;
   const keys = [width, ...panels.flatMap((panel) => [panel.key, heightOf(panel)])].join();
   if (column.keys === keys) return;
-  leave();
+  cursor.leave();
   for (const plot of column.plots.values()) plot.destroy();
   column.plots.clear();
   const stack = column.element.querySelector(".stack");
@@ -347,8 +370,8 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
     const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
     zoomTo(at - (at - from) * factor, at + (to - at) * factor);
   }, { passive: false });
-  plot.over.addEventListener("mousemove", (event) => pointAt(column, panel, plot, event));
-  plot.over.addEventListener("mouseleave", () => leave());
+  plot.over.addEventListener("mousemove", (event) => cursor.pointAt(column, panel, plot, event));
+  plot.over.addEventListener("mouseleave", cursor.leave);
 
   return {
     plot,
@@ -407,55 +430,13 @@ function showToolbar() {
     button(title, !hidden.has(key), () => (toggle(hidden, key), requestFrame()))));
 }
 
-// ---- What the pointer is on ----
-
-let pointing = 0;
-function leave() {
-  clearTimeout(pointing);
-  pointing = 0;
-  $("under").hidden = $("ring").hidden = true;
-  document.body.append($("ring"));
-}
-
-function pointAt(column, panel, plot, event) {
-  clearTimeout(pointing);
-  const [left, top] = [event.clientX, event.clientY];
-  const asked = new URLSearchParams({
-    panel: panel.key,
-    time: plot.posToVal(event.offsetX, "x"),
-    value: plot.posToVal(event.offsetY, "y"),
-    perX: (view.to - view.from) / plot.over.clientWidth,
-    perY: (plot.scales.y.max - plot.scales.y.min) / plot.over.clientHeight,
-    source: wanted(column).find((index) => column.data.get(index)?.panels?.some(({ key }) => key === panel.key)),
-  });
-  pointedAt = +asked.get("time");
-  columns.forEach(showNetwork);
-  pointing = setTimeout(async () => {
-    const mine = pointing;
-    const answer = await fetch(`under?${asked}`).catch(() => null);
-    if (!answer?.ok || mine !== pointing) return;
-    const { lines, at } = await answer.json();
-    const box = $("under"), ring = $("ring");
-    ring.hidden = !at;
-    if (at) {
-      plot.over.append(ring);
-      ring.style.left = `${plot.valToPos(at[0], "x")}px`;
-      ring.style.top = `${plot.valToPos(at[1], "y")}px`;
-    }
-    box.hidden = lines.length === 0 || mine !== pointing;
-    box.textContent = lines.join("\n");
-    box.style.left = `${Math.max(Math.min(left + 16, innerWidth - box.offsetWidth - 8), 8)}px`;
-    box.style.top = `${Math.max(top + 18 + box.offsetHeight > innerHeight ? top - box.offsetHeight - 12 : top + 18, 8)}px`;
-  }, 15);
-}
-
 // ---- Zoom and keys ----
 
 function zoomTo(from, to) {
   if (!(to - from >= MIN_RANGE)) return;
   Object.assign(view, { from, to });
   isWhole = false;
-  leave();
+  cursor.leave();
   requestFrame();
 }
 
@@ -493,13 +474,28 @@ $("export").onclick = () => {
   URL.revokeObjectURL(link.href);
 };
 
-sources = await (await fetch("sources")).json();
-readAddress();
-if (columns.length === 0) {
-  for (const run of new Set(sources.map((source) => source.run))) {
-    const own = sources.flatMap((source, index) => (source.run === run ? [index] : []));
-    addColumn(own.find((index) => sources[index].sends) ?? own[0]);
+const LOOK = 500; // milliseconds between looks at what is followed
+const STATES = { waiting: "waiting for events", running: "live", ended: "the run has ended" };
+
+// Takes the list of sources: more of them, and those that have grown.
+async function look() {
+  const answer = await fetch("sources").then((got) => got.json()).catch(() => null); // the command may have ended
+  const known = sources.length;
+  if (answer) sources = answer.sources;
+  if (sources.length > known) columns.length ? columns.forEach(showBar) : (readAddress(), columns.length || addFirst());
+  for (const column of columns) {
+    const isOld = (known) => (known?.panels || known?.error) && !known.isLoading;
+    const old = wanted(column).filter((index) => isOld(column.data.get(index)) && column.data.get(index).size !== sources[index].size);
+    for (const index of old) Object.assign(column.data.get(index), { isOld: true, error: null });
+    if (old.some((index) => sources[index].isLink)) column.network.forget();
+    if (old.length) requestFrame();
   }
+  const state = answer ? STATES[answer.state] : "the command has ended";
+  $("state").hidden = !state;
+  if (state && $("state").textContent !== state) $("state").textContent = state;
+  if (answer?.state) setTimeout(look, LOOK);
 }
+
+await look();
 update();
 window.rampmeterView = { view, frameTimes, svg }; // for tests
