@@ -9,19 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import block, event, interfaces, lines, read_link, sent, served, written
+from traces import block, event, header, interfaces, lines, read_link, sent, served, written
 
 from rampmeter.view import network
 from rampmeter.view.network import Edge, Node, Opening
 
 MS = 1_000_000
 SYN, DATA = 1, 3
-
-
-def header(source: int, destination: int, flow: int, kind: int) -> bytes:
-    """IPv4 and UDP as simulated runs make them up, and the first byte of ours."""
-    ports = struct.pack(">HHHH", 46000 + flow, 46000 + flow, 1230, 0)
-    return bytes([0x45]) + bytes(11) + bytes([10, 0, 0, source, 10, 0, 0, destination]) + ports + bytes([0x10 | kind])
 
 
 def link(name: str, *crossings: tuple[int, int, bytes, bool]) -> bytes:

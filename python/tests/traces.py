@@ -74,14 +74,22 @@ def interfaces(link: str) -> bytes:
     return b"".join(parts)
 
 
+def header(source: int, destination: int, flow: int, kind: int) -> bytes:
+    """IPv4 and UDP as simulated runs make them up, and the first byte of ours."""
+    ports = struct.pack(">HHHH", 46000 + flow, 46000 + flow, 1230, 0)
+    return bytes([0x45]) + bytes(11) + bytes([10, 0, 0, source, 10, 0, 0, destination]) + ports + bytes([0x10 | kind])
+
+
 def link_capture() -> bytes:
     """Packets 1 ms apart at the near end, each behind one more; the third is dropped."""
-    parts = [interfaces("slow")]
+    parts, packet = [interfaces("slow")], header(3, 4, 0, 1)
     for number in range(3):
         for interface, delay, comment in ((0, 0, f"behind {number} packets"), (1 if number < 2 else 2, 500_000, "")):
             at = 1_000_000 * number + delay
-            head = struct.pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, 20, 1250)
-            parts.append(block(6, head + bytes(20) + (option(1, comment.encode()) if comment else b"")))
+            head = struct.pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, len(packet), 1250)
+            parts.append(
+                block(6, head + packet + bytes(-len(packet) % 4) + (option(1, comment.encode()) if comment else b""))
+            )
     return b"".join(parts)
 
 

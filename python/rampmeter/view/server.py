@@ -27,6 +27,7 @@ FILES = {
     "network.js": ("network.js", "text/javascript; charset=utf-8"),
     "svg.js": ("svg.js", "text/javascript; charset=utf-8"),
     "cursor.js": ("cursor.js", "text/javascript; charset=utf-8"),
+    "data.js": ("data.js", "text/javascript; charset=utf-8"),
     "draw.js": ("draw.js", "text/javascript; charset=utf-8"),
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     "uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
@@ -86,7 +87,13 @@ class Handler(BaseHTTPRequestHandler):
         try:
             if name == "data":
                 return self.answer(self.data(asked), "application/octet-stream")
-            answers = {"sources": self.listed, "under": self.under, "network": self.network, "states": self.states}
+            answers = {
+                "sources": self.listed,
+                "under": self.under,
+                "step": self.step,
+                "network": self.network,
+                "states": self.states,
+            }
             if name in answers:
                 return self.answer(json.dumps(answers[name](asked)).encode(), "application/json")
         except TraceError as error:
@@ -150,6 +157,18 @@ class Handler(BaseHTTPRequestHandler):
         pointer = hover.Pointer(*(float(asked[name]) for name in ("time", "value", "perX", "perY")))
         lines, at = hover.under(self.source(asked), asked["panel"], pointer)
         return {"lines": lines, "at": at}
+
+    def step(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the event of a panel next to another one or to a time."""
+        shown, time = self.source(asked), float(asked["time"])
+        panel = {panel.key: panel for panel in shown.panels}[asked["panel"]]
+        at = hover.Event(int(asked["series"]), int(asked["row"])) if "row" in asked else None
+        off = parse_qs(urlsplit(self.path).query).get("off", [])
+        event = hover.neighbour(panel, off, time, at, is_later=int(asked["way"]) > 0)
+        if event is None:
+            return {"lines": []}
+        lines, place = hover.describe(shown, panel, event)
+        return {"lines": lines, "at": place, "time": float(panel.series[event.series].time[event.row]), **asdict(event)}
 
     def network(self, asked: dict[str, str]) -> dict[str, object]:
         """Return the network of a source."""

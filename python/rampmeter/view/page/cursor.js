@@ -1,10 +1,15 @@
-// The read-out: what the pointer is on.
+// The read-out: what the pointer is on, or the event that the arrow keys have come to.
 
 const $ = (id) => document.getElementById(id);
 
-// `view`: the times that are shown; `sourceOf`: the source of a panel; `onTime` is called with the time that is read.
-export function makeCursor({ view, sourceOf, onTime }) {
-  let pointing = 0;
+// The event before or after the one that is read, or after the begin or before the end of the view.
+const STEPS = { ArrowRight: [1, "from"], ArrowLeft: [-1, "to"], Home: [1, "from"], End: [-1, "to"] };
+
+// `view`: the times that are shown; `off`: series that are not; `sourceOf`: the source of a panel; `moveTo` shows other
+// times; `onTime` is called with the time that is read.
+export function makeCursor({ view, off, sourceOf, moveTo, onTime }) {
+  let pointing = 0, isStepping = false;
+  let reached = null; // { plot, time, series, row }: the event of the keys
 
   function leave() {
     clearTimeout(pointing);
@@ -47,5 +52,42 @@ export function makeCursor({ view, sourceOf, onTime }) {
     }, 15);
   }
 
-  return { leave, pointAt };
+  function press(column, panel, plot, event) {
+    if (event.shiftKey || event.ctrlKey || event.metaKey || event.altKey || event.target !== event.currentTarget) return;
+    if (event.key === "Escape") return leave();
+    if (!(event.key in STEPS)) return;
+    event.preventDefault();
+    if (!isStepping) step(column, panel, plot, event.key);
+  }
+
+  async function step(column, panel, plot, key) {
+    const [way, edge] = STEPS[key];
+    const isOn = key.startsWith("Arrow") && reached?.plot === plot && reached.time >= view.from && reached.time <= view.to;
+    const asked = new URLSearchParams({ panel: panel.key, source: sourceOf(column, panel), way, time: isOn ? reached.time : view[edge] });
+    if (isOn) asked.set("series", reached.series), asked.set("row", reached.row);
+    for (const { label } of panel.series) if (off.has(`${panel.key}:${label}`)) asked.append("off", label);
+    isStepping = true;
+    try {
+      const answer = await fetch(`step?${asked}`).catch(() => null);
+      const found = answer?.ok ? await answer.json() : null;
+      if (!found) return;
+      if (found.lines.length === 0) return void ($("said").textContent = way > 0 ? "no later event" : "no earlier event");
+      if (found.time < view.from || found.time > view.to) {
+        const half = (view.to - view.from) / 2;
+        moveTo(found.time - half, found.time + half);
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      }
+      reached = { plot, time: found.time, series: found.series, row: found.row };
+      const box = plot.over.getBoundingClientRect(), left = plot.valToPos(found.time, "x");
+      const top = Math.max(0, Math.min(found.at ? plot.valToPos(found.at[1], "y") : box.height / 2, box.height));
+      plot.setCursor({ left, top });
+      show(found, plot, box.left + left, box.top + top);
+      $("said").textContent = found.lines.filter(Boolean).join(". ");
+      onTime(found.time);
+    } finally {
+      isStepping = false;
+    }
+  }
+
+  return { leave, pointAt, press };
 }

@@ -1,7 +1,8 @@
 // The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
 
 import { makeCursor } from "./cursor.js";
-import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
+import { unpack, valueRanges } from "./data.js";
+import { canvasPen, drawSeries, tintOf } from "./draw.js";
 import { makeNetwork } from "./network.js";
 import { svgOf } from "./svg.js";
 
@@ -119,19 +120,6 @@ function button(text, isPressed, act) {
 
 const toggle = (set, key) => (set.delete(key) || set.add(key), undefined);
 
-function unpack(buffer) {
-  const length = new DataView(buffer).getUint32(0, true);
-  const answer = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  let at = 4 + length;
-  for (const panel of answer.panels)
-    for (const series of panel.series)
-      ["time", "value", "height"].slice(0, series.columns).forEach((name) => {
-        series[name] = new Float64Array(buffer, at, series.count);
-        at += 8 * series.count;
-      });
-  return answer;
-}
-
 const plotWidth = (column) => Math.max(column.element.clientWidth - 20 - AXIS, 100);
 let waiting = 0; // requests without an answer
 
@@ -205,7 +193,7 @@ function frame() {
   const begin = performance.now();
   for (const column of columns) for (const index of wanted(column)) load(column, index);
   const shown = columns.map((column) => panelsOf(column).filter((panel) => !hidden.has(panel.key)));
-  const ranges = valueRanges(shown.flat());
+  const ranges = valueRanges(shown.flat(), view, off);
   const heightOf = heights(shown.reduce((most, panels) => (panels.length > most.length ? panels : most)));
   columns.forEach((column, index) => {
     showAbout(column);
@@ -226,6 +214,8 @@ let pointedAt = NaN; // the time that was read last
 const cursor = makeCursor({
   view,
   sourceOf: (column, { key }) => wanted(column).find((index) => column.data.get(index)?.panels?.some((panel) => panel.key === key)),
+  off,
+  moveTo: zoomTo,
   onTime: (time) => ((pointedAt = time), columns.forEach(showNetwork)),
 });
 
@@ -235,35 +225,6 @@ function showNetwork(column) {
   if (end === undefined || hidden.has("network")) return column.network.hide();
   const isInView = pointedAt >= view.from && pointedAt <= view.to;
   column.network.show(column.flow, isInView ? pointedAt : Math.min(view.to, end), column.element.clientWidth - 20);
-}
-
-// Panels with the same key have the same range of values, so that columns compare.
-function valueRanges(panels) {
-  const ranges = new Map();
-  for (const panel of panels) {
-    const range = ranges.get(panel.key) ?? { low: panel.fromZero ? 0 : Infinity, high: -Infinity };
-    for (const series of panel.series) {
-      if (off.has(`${panel.key}:${series.label}`)) continue;
-      const [first, last] = visible(series.time, view.from, view.to);
-      for (let row = first; row < last; row++) {
-        if (series.kind !== "line" && (series.time[row] < view.from || series.time[row] > view.to)) continue;
-        const value = series.value[row], top = series.height ? value + series.height[row] : value;
-        if (value < range.low) range.low = value;
-        if (top > range.high) range.high = top;
-      }
-      if (series.kind === "lanes") Object.assign(range, { low: -0.5, high: Math.max(range.high, series.names.length - 0.5) });
-    }
-    if (panel.key !== "events" && panel.key !== "state") range.room = 0.06;
-    ranges.set(panel.key, range);
-  }
-  for (const range of ranges.values()) {
-    if (!(range.high >= range.low)) Object.assign(range, { low: 0, high: 1 });
-    const room = (range.room ?? 0) * (range.high - range.low || Math.abs(range.high) || 1);
-    range.high += room;
-    if (range.low !== 0) range.low -= room;
-    if (range.high === range.low) range.high += 1;
-  }
-  return ranges;
 }
 
 function showAbout(column) {
@@ -318,6 +279,8 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
   const element = document.createElement("section");
   element.className = "panel";
   element.setAttribute("aria-label", panel.title);
+  element.setAttribute("role", "group");
+  element.tabIndex = 0;
   element.innerHTML = '<div class="head"><h2></h2><span class="legend"></span></div>';
   stack.append(element);
   const hasValues = panel.key !== "state";
@@ -372,6 +335,7 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
   }, { passive: false });
   plot.over.addEventListener("mousemove", (event) => cursor.pointAt(column, panel, plot, event));
   plot.over.addEventListener("mouseleave", cursor.leave);
+  element.addEventListener("keydown", (event) => cursor.press(column, panel, plot, event));
 
   return {
     plot,
@@ -455,7 +419,7 @@ function press(key, isShifted = false) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input") || $("help").open) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input") || $("help").open) return;
   if (press(event.key, event.shiftKey)) event.preventDefault();
 });
 for (const each of document.querySelectorAll("[data-key]")) each.onclick = () => press(each.dataset.key);
