@@ -207,7 +207,7 @@ function frame() {
   frameTimes.push(performance.now() - begin);
   const isReady = waiting === 0 && view.to > view.from;
   document.body.dataset.ready = isReady;
-  if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
+  if (isReady && location.search === "?picture" && !isSent) isSent = svg().then((body) => fetch("picture", { method: "POST", body }));
 }
 
 let pointedAt = NaN; // the time that was read last
@@ -337,21 +337,37 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
   plot.over.addEventListener("mouseleave", cursor.leave);
   element.addEventListener("keydown", (event) => cursor.press(column, panel, plot, event));
 
+  // What is scrolled out of the window is drawn when it comes back.
+  let isVisible = true, isDrawn = true;
+  const observer = new IntersectionObserver(([entry]) => {
+    isVisible = entry.isIntersecting;
+    if (isVisible) redraw();
+  }, { rootMargin: "100px" });
+  observer.observe(element);
+
+  function redraw() {
+    if (isDrawn) return;
+    isDrawn = true;
+    plot.batch(() => {
+      plot.setScale("y", { min: range.low, max: range.high });
+      plot.setScale("x", { min: view.from, max: view.to });
+    });
+    plot.redraw(false, true);
+  }
+
   return {
     plot,
     element,
     draw,
-    destroy: () => plot.destroy(),
+    redraw,
+    destroy: () => (observer.disconnect(), plot.destroy()),
     show(next, nextRange) {
       [panel, range] = [next, nextRange];
       const units = UNITS[panel.unit];
       scale = units?.find(([size]) => range.high >= size * 2) ?? units?.at(-1) ?? [1, panel.unit];
       showLegend(element, panel, scale[1]);
-      plot.batch(() => {
-        plot.setScale("y", { min: range.low, max: range.high });
-        plot.setScale("x", { min: view.from, max: view.to });
-      });
-      plot.redraw(false, true);
+      isDrawn = false;
+      if (isVisible) redraw();
     },
   };
 }
@@ -428,11 +444,15 @@ addEventListener("resize", () => requestFrame());
 
 // ---- Start ----
 
-const svg = () => svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
+async function svg() {
+  for (const { plots } of columns) for (const plot of plots.values()) plot.redraw();
+  await null; // uPlot draws in a microtask
+  return svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
+}
 
-$("export").onclick = () => {
+$("export").onclick = async () => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([svg()], { type: "image/svg+xml" }));
+  link.href = URL.createObjectURL(new Blob([await svg()], { type: "image/svg+xml" }));
   link.download = "rampmeter.svg";
   link.click();
   URL.revokeObjectURL(link.href);
