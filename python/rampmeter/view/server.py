@@ -6,6 +6,7 @@ import hmac
 import json
 import secrets
 import struct
+import sys
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,6 +50,11 @@ class Server(ThreadingHTTPServer):
         self.pictures = pictures
         self.looking = Lock()
         self.token = secrets.token_urlsafe(18)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print an error, but not that the page was closed before it had its answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def url(self) -> str:
@@ -111,11 +117,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
-        try:
-            self.end_headers()
-            self.wfile.write(body)
-        except ConnectionError:  # the page was closed
-            self.close_connection = True
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Print nothing."""
