@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 from traces import OURS, lines, link_capture, sent, written
 
-from rampmeter.view import Server
+from rampmeter.view import Server, sources
 from rampmeter.view.link import LinkReader
 from rampmeter.view.live import Live
 from rampmeter.view.model import Flow
@@ -80,6 +80,21 @@ def test_a_run_is_known_by_the_directory_that_it_writes(words: list[str], tmp_pa
         assert live.look() == "running"
         assert [source.name for source in live.sources] == ["0-bulk.client"]
     assert live.look() == "ended"
+
+
+def test_a_long_file_is_shown_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PIECE", 10_000)
+    monkeypatch.setattr(sources, "PAUSE", 0)
+    path = written(tmp_path, "0-bulk.client.qlog", lines(OURS[0], *(sent(n, n) for n in range(300))))
+    live = Live([tmp_path])
+    live.look()
+    [source] = live.sources
+    ends = [source.shown().span[1]]
+    while source.shown().size < path.stat().st_size:
+        ends.append(source.shown().span[1])
+    assert len(ends) > 2
+    assert ends == sorted(ends)
+    assert source.shown().span == pytest.approx((0.0, 0.299))
 
 
 def test_a_run_that_starts_again_is_read_from_its_start(tmp_path: Path) -> None:

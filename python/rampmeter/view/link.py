@@ -35,12 +35,12 @@ class LinkReader:
         """Return how many bytes of the file were read."""
         return self.capture.bytes_before
 
-    def advance(self) -> None:
-        """Read what the file has more."""
+    def advance(self, end: int | None = None) -> None:
+        """Read what the file has more, up to this position."""
         capture = self.capture
         with capture.path.open("rb") as file:
             file.seek(self.offset)
-            capture.buffer = file.read()
+            capture.buffer = file.read() if end is None else file.read(end - self.offset)
         used = walk_pcapng(capture)
         self.take()
         capture.remarks.clear()

@@ -89,9 +89,9 @@ class LineReader:
         self.reader: Reader | None = None
         self.remarks: list[str] = []
 
-    def advance(self) -> None:
-        """Read what the file has more. A last line that is not whole is not taken."""
-        if (size := self.path.stat().st_size - self.offset) > BIG:
+    def advance(self, end: int | None = None) -> None:
+        """Read what the file has more, up to the line with this position. A line that is cut is not taken."""
+        if end is None and (size := self.path.stat().st_size - self.offset) > BIG:
             print(f"reading {self.path}, {size / 1e6:.0f} MB", file=sys.stderr)
         self.remarks.clear()
         with self.path.open("rb") as file:
@@ -113,6 +113,8 @@ class LineReader:
                         self.take(event)
                 except BAD as error:
                     raise TraceError(f"{self.path}:{self.lines}: not an event of qlog: {error!r}") from error
+                if end is not None and self.offset >= end:
+                    return
 
     def take(self, event: Event) -> None:
         """Take the header or an event."""

@@ -17,8 +17,10 @@ from rampmeter.view.panels import Panel, drawn
 
 SUFFIXES = {".qlog", ".sqlog", ".pcap", ".pcapng"}
 HEAD = 1 << 16
-SHARE = 10
-"""A file that grows is shown anew after at least this many times the time that showing it takes."""
+PIECE = 1 << 25
+"""How many bytes of a file that grows are read before it is shown."""
+PAUSE = 3
+"""A file that grows is shown anew after this many times the time that it takes to make its tables."""
 
 
 class Reader(Protocol):
@@ -28,8 +30,8 @@ class Reader(Protocol):
     def offset(self) -> int:
         """Return how many bytes of the file were read."""
 
-    def advance(self) -> None:
-        """Read what the file has more."""
+    def advance(self, end: int | None = None) -> None:
+        """Read what the file has more, about up to this position."""
 
     def result(self, may_grow: bool = False) -> Flow | Link:
         """Return all that was read. A file that may grow is not cut."""
@@ -43,7 +45,7 @@ class Shown:
     panels: list[Panel]
     span: tuple[float, float]
     size: int = 0
-    """The size that the file had, if it may grow."""
+    """How much of its file was read, if that may grow."""
 
 
 @dataclass
@@ -77,18 +79,19 @@ class Source:
     def shown(self) -> Shown:
         """Read it, the first time, or what it has more."""
         with self.lock:
-            size, begin = self.size(), time.monotonic()
-            if self.kept and (self.kept.size == size or begin < self.kept_until):
+            size = self.size()
+            if self.kept and (self.kept.size == size or time.monotonic() < self.kept_until):
                 return self.kept
             if self.reader is None or self.reader.offset > size:  # a new run writes to the same file
                 self.reader = self.start()
-            self.reader.advance()
+            end = min(size, self.reader.offset + PIECE)
+            self.reader.advance(end if self.growing else None)
+            begin = time.monotonic()
             found = self.reader.result(may_grow=self.growing is not None)
-            self.kept = Shown(found, drawn(found), span(found), size)
+            self.kept = Shown(found, drawn(found), span(found), end)
             if self.growing is None:
                 self.reader = None
-            now = time.monotonic()
-            self.kept_until = now + SHARE * (now - begin)
+            self.kept_until = time.monotonic() + PAUSE * (time.monotonic() - begin)
             return self.kept
 
 
@@ -147,7 +150,7 @@ class Whole:
     flow: Flow
     offset: int = 0
 
-    def advance(self) -> None:
+    def advance(self, end: int | None = None) -> None:
         """Have nothing more to read."""
 
     def result(self, may_grow: bool = False) -> Flow:

@@ -465,6 +465,7 @@ const STATES = { waiting: "waiting for events", running: "live", ended: "the run
 async function look() {
   const answer = await fetch("sources").then((got) => got.json()).catch(() => null); // the command may have ended
   const known = sources.length;
+  let isBehind = false;
   if (answer) sources = answer.sources;
   if (sources.length > known) columns.length ? columns.forEach(showBar) : (readAddress(), columns.length || addFirst());
   for (const column of columns) {
@@ -473,8 +474,10 @@ async function look() {
     for (const index of old) Object.assign(column.data.get(index), { isOld: true, error: null });
     if (old.some((index) => sources[index].isLink)) column.network.forget();
     if (old.length) requestFrame();
+    isBehind ||= wanted(column).some((index) => column.data.get(index)?.size !== sources[index].size);
   }
-  const state = answer ? STATES[answer.state] : "the command has ended";
+  const rest = isBehind && answer?.state === "ended" ? "; reading the rest" : "";
+  const state = answer ? STATES[answer.state] && STATES[answer.state] + rest : "the command has ended";
   $("state").hidden = !state;
   if (state && $("state").textContent !== state) $("state").textContent = state;
   if (answer?.state) setTimeout(look, LOOK);
