@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import struct
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -324,13 +326,26 @@ def test_bad_input_is_one_line_and_exit_code_2(name: str, content: str | None, e
     assert result.stderr.count("\n") == 1
 
 
+def is_browser_of(command: Path, directory: Path) -> bool:
+    """Whether a process has its profile in a directory."""
+    try:
+        return f"--user-data-dir={directory}/".encode() in command.read_bytes()
+    except OSError:  # it has ended
+        return False
+
+
 def test_a_picture_has_the_panels_of_both_runs(browser: str, traces: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rampmeter.view", "--picture", str(tmp_path / "two.svg")]
-    subprocess.run([*command, *map(str, sorted(traces.iterdir()))], check=True, timeout=180)
+    paths, here = map(str, sorted(traces.iterdir())), os.environ | {"TMPDIR": str(tmp_path)}
+    subprocess.run([*command, *paths], check=True, timeout=180, env=here)
     text = (tmp_path / "two.svg").read_text(encoding="utf-8")
     assert text.count("Stream offset (MB)") == 2
     assert text.count("Link slow: queue (packets)") == 2
     assert "slow_start" in text
+    deadline = time.monotonic() + 20
+    while remaining := [each for each in Path("/proc").glob("[0-9]*/cmdline") if is_browser_of(each, tmp_path)]:
+        assert time.monotonic() < deadline, remaining
+        time.sleep(0.1)
 
 
 def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: Path) -> None:
