@@ -4,57 +4,22 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import struct
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
+from traces import OURS, event, lines, link_capture, read_link, sent, served, written
 
-from rampmeter.view import Server, capture, find, hover, kernel, picture, qlog, thinning
+from rampmeter.view import Server, find, hover, kernel, qlog, thinning
 from rampmeter.view.model import TraceError, delivery_rate
 from rampmeter.view.panels import drawn
-
-
-def lines(*events: dict[str, Any], start: str = "\x1e") -> str:
-    return "".join(start + json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-
-
-def sent(at: float, number: int, name: str = "quic:packet_sent", **more: Any) -> dict[str, Any]:
-    """A packet with 1000 bytes of data."""
-    stream = {"frame_type": "stream", "stream_id": 0, "offset": 1000 * number, "raw": {"length": 1000}}
-    header = {"packet_type": "1RTT", "packet_number": number}
-    return {"time": at, "name": name, "data": {"header": header, "frames": [stream], "raw": {"length": 1050}, **more}}
-
-
-def event(at: float, name: str, **data: Any) -> dict[str, Any]:
-    return {"time": at, "name": name, "data": data}
-
-
-OURS = [
-    {
-        "qlog_format": "JSON-SEQ",
-        "trace": {"title": "bulk 0", "event_schemas": ["urn:x-rampmeter:qlog:events:controller"]},
-    },
-    event(10.0, "quic:recovery_metrics_updated", congestion_window=12000, bytes_in_flight=0, pacing_rate=8_400_000),
-    event(10.0, "quic:congestion_state_updated", new="slow_start"),
-    sent(10.0, 0, rampmeter_cause="application"),
-    event(10.0, "quic:recovery_metrics_updated", bytes_in_flight=1050),
-    sent(11.0, 1, rampmeter_cause="timer"),
-    event(11.0, "quic:timer_updated", timer_type="loss_timeout", event_type="set", delta=200.0),
-    sent(12.0, 2, rampmeter_cause="timer"),
-    event(60.0, "quic:packets_acked", packet_numbers=[0, 2]),
-    event(60.0, "quic:recovery_metrics_updated", latest_rtt=50.0, smoothed_rtt=50.0),
-    event(60.0, "quic:packet_lost", header={"packet_type": "1RTT", "packet_number": 1}, trigger="pto_expired"),
-    event(60.0, "rampmeter:controller_updated", max_bandwidth_bps=8e6, filter_s=0.5),
-    event(61.0, "loglevel:warning", message="the trace ends here"),
-]
 
 # draft-ietf-quic-qlog-main-schema-01: the time of an event may be the time since the event before.
 DELTA = [{"qlog_format": "NDJSON", "trace": {"common_fields": {"time_format": "delta"}}}] + [
@@ -136,12 +101,6 @@ SAMPLES = {
 }
 
 
-def written(directory: Path, name: str, text: str | bytes) -> Path:
-    path = directory / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
 @pytest.mark.parametrize("stack", SAMPLES)
 def test_qlog_of_each_stack_gives_the_same_flow(stack: str, tmp_path: Path) -> None:
     [flow] = qlog.read(written(tmp_path, "0.client.qlog", SAMPLES[stack]))
@@ -190,30 +149,6 @@ def test_broken_qlog_is_named_by_file_and_line(tmp_path: Path) -> None:
 # ---- Captures ----
 
 
-def block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
-
-
-def option(code: int, text: bytes) -> bytes:
-    return struct.pack("<HH", code, len(text)) + text + bytes(-len(text) % 4)
-
-
-def link_capture() -> bytes:
-    """Packets 1 ms apart at the near end, each behind one more; the third is dropped."""
-    parts = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
-    for end in ("near end", "far end", "dropped"):
-        parts.append(
-            block(1, struct.pack("<HHI", 101, 0, 256) + option(2, f"slow, {end}".encode()) + option(9, b"\x09"))
-        )
-    for number in range(3):
-        for interface, delay, comment in ((0, 0, f"behind {number} packets"), (1 if number < 2 else 2, 500_000, "")):
-            at = 1_000_000 * number + delay
-            head = struct.pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, 20, 1250)
-            parts.append(block(6, head + bytes(20) + (option(1, comment.encode()) if comment else b"")))
-    return b"".join(parts)
-
-
 def tcp_capture() -> bytes:
     """Three segments of 1000 bytes near the wrap of sequence numbers; the second is sent again after 30 ms."""
     first = 2**32 - 1500
@@ -237,7 +172,7 @@ def tcp_capture() -> bytes:
 
 
 def test_a_links_capture_gives_rate_queue_and_drops(tmp_path: Path) -> None:
-    link = capture.read_link(written(tmp_path, "slow.pcapng", link_capture()))
+    link = read_link(written(tmp_path, "slow.pcapng", link_capture()))
     assert link.offered["queued"].tolist() == [0, 1, 2]
     assert link.arrived["time"].tolist() == pytest.approx([0.0005, 0.0015])
     assert link.dropped["time"].tolist() == pytest.approx([0.0025])
@@ -246,7 +181,7 @@ def test_a_links_capture_gives_rate_queue_and_drops(tmp_path: Path) -> None:
 
 
 def test_a_cut_capture_is_shown_up_to_its_cut(tmp_path: Path) -> None:
-    link = capture.read_link(written(tmp_path, "slow.pcapng", link_capture()[:-30]))
+    link = read_link(written(tmp_path, "slow.pcapng", link_capture()[:-30]))
     assert link.remarks[0].startswith("slow.pcapng: cut at packet 6, byte ")
     assert len(link.offered["time"]) == 3
     assert len(link.dropped["time"]) == 0
@@ -321,29 +256,6 @@ def test_delivery_rates_are_zero_where_nothing_comes() -> None:
 # ---- The command, the server and the page ----
 
 
-@contextmanager
-def served(*paths: Path) -> Iterator[Server]:
-    server = Server(find(list(paths)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
-    """A directory as `rampmeter run --trace` writes it: two points, in each a flow and a link."""
-    for number, scheme in enumerate(("bbr", "cubic")):
-        point = tmp_path / f"traces/scheme={scheme}"
-        point.mkdir(parents=True)
-        many = [sent(20 + n + 0.1 * number * n, 3 + n, rampmeter_cause="arrival") for n in range(3000)]
-        written(point, "0-bulk.client.qlog", lines(*OURS[:8], *many, *OURS[8:]))
-        written(point, "slow.pcapng", link_capture())
-    return tmp_path / "traces"
-
-
 def get(server: Server, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     connection.putrequest("GET", path, skip_host=True)
@@ -414,21 +326,26 @@ def test_bad_input_is_one_line_and_exit_code_2(name: str, content: str | None, e
     assert result.stderr.count("\n") == 1
 
 
-@pytest.fixture
-def browser() -> str:
-    found = picture.browser()
-    if found is None:
-        pytest.skip("no Chromium: apt-get install chromium-headless-shell")
-    return found
+def is_browser_of(command: Path, directory: Path) -> bool:
+    """Whether a process has its profile in a directory."""
+    try:
+        return f"--user-data-dir={directory}/".encode() in command.read_bytes()
+    except OSError:  # it has ended
+        return False
 
 
 def test_a_picture_has_the_panels_of_both_runs(browser: str, traces: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rampmeter.view", "--picture", str(tmp_path / "two.svg")]
-    subprocess.run([*command, *map(str, sorted(traces.iterdir()))], check=True, timeout=180)
+    paths, here = map(str, sorted(traces.iterdir())), os.environ | {"TMPDIR": str(tmp_path)}
+    subprocess.run([*command, *paths], check=True, timeout=180, env=here)
     text = (tmp_path / "two.svg").read_text(encoding="utf-8")
     assert text.count("Stream offset (MB)") == 2
     assert text.count("Link slow: queue (packets)") == 2
     assert "slow_start" in text
+    deadline = time.monotonic() + 20
+    while remaining := [each for each in Path("/proc").glob("[0-9]*/cmdline") if is_browser_of(each, tmp_path)]:
+        assert time.monotonic() < deadline, remaining
+        time.sleep(0.1)
 
 
 def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: Path) -> None:

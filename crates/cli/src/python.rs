@@ -44,6 +44,9 @@ pub(crate) struct ViewArgs {
     /// Directories of `rampmeter run --trace`, qlog of QUIC stacks, or captures of TCP; several are shown side by side
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
+    /// Follow directories that a run writes, or will write
+    #[arg(long, conflicts_with = "picture")]
+    live: bool,
     /// The port at 127.0.0.1 [default: any that is free]
     #[arg(long)]
     port: Option<u16>,
@@ -74,6 +77,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let (python, mut command) = module("view")?;
     command.args(args.port.iter().flat_map(|port| ["--port".to_owned(), port.to_string()]));
+    command.args(args.live.then_some("--live"));
     command.args(args.no_browser.then_some("--no-browser"));
     command.args(args.show.iter().map(|view| format!("--show={view}")));
     command.args(args.picture.iter().flat_map(|file| ["--picture".as_ref(), file.as_os_str()]));

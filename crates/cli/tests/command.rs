@@ -272,7 +272,7 @@ fn the_python_of_the_commands_checkout_is_used_anywhere() {
         (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
         (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
         (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
-        (&["view", "a", "b", "--port", "80"], "-m rampmeter.view --port 80 -- a b\n"),
+        (&["view", "a", "b", "--port", "80", "--live"], "-m rampmeter.view --port 80 --live -- a b\n"),
         (
             &["report", "runs/some", "--x", "buffer", "--y", "share(bbr)", "--y", "fct_mean_s", "--lines", "flows"],
             "-m rampmeter.report --x=buffer --y=share(bbr) --y=fct_mean_s --lines=flows -- runs/some\n",

@@ -1,8 +1,8 @@
 """Traces as one page in the browser: why a flow did what it did.
 
-`rampmeter view DIR|FILE...` or `python -m rampmeter.view`. Readers (`qlog`, `capture`, `kernel`) turn files into flows
-and links of sorted arrays (`model`), `panels` says what is drawn of them, `thinning` reduces that to what pixels can
-show, and `server` answers the page. Nothing is written to disk.
+`rampmeter view DIR|FILE...` or `python -m rampmeter.view`. Readers (`qlog`, `capture`, `kernel`, `link`) turn
+files into flows and links of sorted arrays (`model`), `panels` and `network` say what is drawn of them, `thinning`
+reduces that to what pixels can show, and `server` answers the page. Nothing is written to disk.
 """
 
 from rampmeter.view.server import Server

@@ -8,6 +8,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
+from rampmeter.view.live import Live
 from rampmeter.view.model import TraceError
 from rampmeter.view.picture import draw
 from rampmeter.view.server import Server
@@ -26,10 +27,13 @@ def main() -> int:
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--show", default="", metavar="VIEW", help="the view to open: the part of an address after #")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write a picture, .svg or .png, and exit")
+    parser.add_argument("--live", action="store_true", help="follow directories that a run writes, or will write")
     given = parser.parse_args()
+    if given.live and given.picture:
+        parser.error("--picture is of a trace that has ended: give it without --live")
     gc.disable()  # the events of a trace have no cycles, and looking for them takes half the time of reading
     try:
-        sources = find(given.paths)
+        sources = [] if given.live else find(given.paths)
         first = {each.run: each for each in reversed(sources) if each.sends or not each.is_link}
         for source in first.values():
             source.shown()
@@ -41,7 +45,7 @@ def main() -> int:
         if given.picture:
             draw(sources, view, given.picture)
             return 0
-        server = Server(sources, given.port)
+        server = Server(Live(given.paths) if given.live else sources, given.port)
         url = server.url + (f"#{view}" if view else "")
         print(url, flush=True)
         if not given.no_browser:

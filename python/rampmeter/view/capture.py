@@ -1,4 +1,4 @@
-"""Reads pcap and pcapng: where each packet is in the file, and the links that `rampmeter run --trace` captures.
+"""Reads pcap and pcapng: where each packet is in the file.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. A capture that is cut ends at its last complete packet.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rampmeter.view.model import Floats, Link, Table, TraceError, ordered
+from rampmeter.view.model import Floats, TraceError
 
 PCAPNG = 0x0A0D0D0A
 BYTE_ORDER = 0x1A2B3C4D
@@ -37,8 +37,15 @@ class Capture:
     """The packets of a file."""
 
     path: Path
-    buffer: bytes
+    buffer: bytes = b""
+    order: str = "<"
     interfaces: list[Interface] = field(default_factory=list)
+    first: int = 0
+    """The first interface of the section."""
+    bytes_before: int = 0
+    """The bytes of the file before the buffer."""
+    packets_before: int = 0
+    """The packets of the file before the buffer."""
     rows: array[float] = field(default_factory=lambda: array("d"))
     """For each packet: time, interface, position of its bytes, captured and original length, packets before it."""
     remarks: list[str] = field(default_factory=list)
@@ -50,12 +57,12 @@ class Capture:
 
     def cut(self, position: int) -> None:
         """Note that the file ends within a packet."""
-        where = f"packet {self.next()}, byte {position}"
+        where = f"packet {self.next()}, byte {self.bytes_before + position}"
         self.remarks.append(f"{self.path.name}: cut at {where}; the packets before it are shown")
 
     def next(self) -> int:
         """Return the number of the next packet, from 1."""
-        return len(self.rows) // 6 + 1
+        return self.packets_before + len(self.rows) // 6 + 1
 
 
 def is_capture(path: Path) -> bool:
@@ -76,57 +83,58 @@ def walk(path: Path) -> Capture:
     capture = Capture(path, path.read_bytes())
     buffer = capture.buffer
     order = next((o for o in "<>" if struct.unpack_from(o + "I", buffer)[0] in PCAP), None)
-    try:
-        if order:
-            walk_pcap(capture, order)
-        else:
-            walk_pcapng(capture)
-    except struct.error as error:
-        raise TraceError(f"{path}: packet {capture.next()}: its block is too short") from error
+    end = walk_pcap(capture, order) if order else walk_pcapng(capture)
+    if end < len(buffer):
+        capture.cut(end)
     return capture
 
 
-def walk_pcap(capture: Capture, order: str) -> None:
-    """Find the packets of a pcap file."""
+def walk_pcap(capture: Capture, order: str) -> int:
+    """Find the packets of a pcap file. Returns where the last complete one ends."""
     buffer, at = capture.buffer, 24
     if len(buffer) < at:
         raise TraceError(f"{capture.path}: cut in its header of 24 bytes: capture it again")
     unit = PCAP[struct.unpack_from(order + "I", buffer)[0]]
     capture.interfaces.append(Interface(struct.unpack_from(order + "I", buffer, 20)[0] & 0xFFFF))
     record = struct.Struct(order + "IIII")
-    while at < len(buffer):
-        if at + 16 > len(buffer):
-            return capture.cut(at)
+    while at + 16 <= len(buffer):
         seconds, parts, length, original = record.unpack_from(buffer, at)
         if at + 16 + length > len(buffer):
-            return capture.cut(at)
+            break
         capture.rows.extend((seconds + parts * unit, 0, at + 16, length, original, 0))
         at += 16 + length
-    return None
+    return at
 
 
-def walk_pcapng(capture: Capture) -> None:
-    """Find the packets of a pcapng file."""
-    buffer, at, first = capture.buffer, 0, 0
-    order = "<"
-    while at < len(buffer):
-        if at + 12 > len(buffer):
-            return capture.cut(at)
+def walk_pcapng(capture: Capture) -> int:
+    """Find the packets of a pcapng file. Returns where the last complete block ends."""
+    try:
+        return walk_blocks(capture)
+    except struct.error as error:
+        raise TraceError(f"{capture.path}: packet {capture.next()}: its block is too short") from error
+
+
+def walk_blocks(capture: Capture) -> int:
+    """Find the packets in blocks."""
+    buffer, at, order, first = capture.buffer, 0, capture.order, capture.first
+    head, short = struct.Struct(order + "IIIII"), struct.Struct(order + "HH")
+    while at + 12 <= len(buffer):
         kind, length = struct.unpack_from(order + "II", buffer, at)
         if kind == PCAPNG:
-            order = "<" if struct.unpack_from("<I", buffer, at + 8)[0] == BYTE_ORDER else ">"
+            order = capture.order = "<" if struct.unpack_from("<I", buffer, at + 8)[0] == BYTE_ORDER else ">"
             length = struct.unpack_from(order + "I", buffer, at + 4)[0]
             head, short = struct.Struct(order + "IIIII"), struct.Struct(order + "HH")
-            first = len(capture.interfaces)
+            first = capture.first = len(capture.interfaces)
         if length < 12 or length % 4:
-            raise TraceError(f"{capture.path}: packet {capture.next()}, byte {at}: a block cannot have {length} bytes")
+            where = f"packet {capture.next()}, byte {capture.bytes_before + at}"
+            raise TraceError(f"{capture.path}: {where}: a block cannot have {length} bytes")
         if at + length > len(buffer):
-            return capture.cut(at)
+            break
         end = at + length - 4
         if kind == ENHANCED:
             interface, high, low, captured, original = head.unpack_from(buffer, at + 8)
             if first + interface >= len(capture.interfaces) or at + 28 + captured > end:
-                where = f"packet {capture.next()}, byte {at}"
+                where = f"packet {capture.next()}, byte {capture.bytes_before + at}"
                 raise TraceError(f"{capture.path}: {where}: its interface or its length is wrong")
             time = (high << 32 | low) * capture.interfaces[first + interface].unit
             options = at + 28 + (captured + 3 & ~3)
@@ -140,7 +148,7 @@ def walk_pcapng(capture: Capture) -> None:
         elif kind == INTERFACE:
             capture.interfaces.append(interface_at(buffer, at, end, order))
         at += length
-    return None
+    return at
 
 
 def interface_at(buffer: bytes, at: int, end: int, order: str) -> Interface:
@@ -158,17 +166,3 @@ def interface_at(buffer: bytes, at: int, end: int, order: str) -> Interface:
             interface.unit = 2.0 ** -(power & 0x7F) if power & 0x80 else 10.0**-power
         at += 4 + (size + 3 & ~3)
     return interface
-
-
-def read_link(path: Path) -> Link:
-    """Read the capture of a link."""
-    capture = walk(path)
-    time, (interface, _, _, length, queued) = capture.columns()
-    sizes = length.astype(np.float64)
-
-    def at_end(end: str) -> Table:
-        chosen = [number for number, each in enumerate(capture.interfaces) if each.name.endswith(end)]
-        rows = np.isin(interface, chosen)
-        return ordered({"time": time[rows], "bytes": sizes[rows], "queued": queued[rows].astype(np.float64)})
-
-    return Link(path.stem, capture.remarks, at_end(", near end"), at_end(", far end"), at_end(", dropped"))

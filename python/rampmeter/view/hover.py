@@ -13,6 +13,9 @@ from rampmeter.view.sources import Shown
 REACH = 20
 """How far from the pointer a mark may be, in pixels."""
 
+MARKS = ("sequence", "events")
+"""Panels whose marks are described, not their values at a time."""
+
 SCALES = {
     "b/s": [(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")],
     "B": [(1e6, "MB"), (1e3, "kB"), (1, "B")],
@@ -52,8 +55,10 @@ def under(shown: Shown, key: str, pointer: Pointer) -> Found:
     panel = next((panel for panel in shown.panels if panel.key == key), None)
     if panel is None:
         return [], None
-    if key in ("sequence", "events"):
-        return mark(shown, panel, pointer)
+    if key in MARKS:
+        marks = [(*near, each) for each in panel.series if (near := pointer.nearest(each))]
+        _, nearest, of = min(marks, key=lambda each: each[0], default=(0.0, 0, None))
+        return mark(shown, of, nearest) if of else ([], None)
     lines = [f"At {pointer.time:.6f} s"]
     for series in panel.series:
         row = int(np.searchsorted(series.time, pointer.time, "right")) - 1
@@ -61,9 +66,7 @@ def under(shown: Shown, key: str, pointer: Pointer) -> Found:
             found = pointer.nearest(Series(series.label, "", "", series.time, np.full(len(series.time), pointer.value)))
             row = found[1] if found else -1
         if row >= 0:
-            at = int(series.value[row])
-            value = series.names[at] if series.kind == "band" else text(float(series.value[row]), panel.unit)
-            lines.append(f"{series.label}: {value}")
+            lines.append(f"{series.label}: {reading(series, row, panel.unit)}")
     flow = shown.source
     if isinstance(flow, Flow) and len(flow.sent["time"]):
         row = int(np.searchsorted(flow.sent["time"], pointer.time, "right")) - 1
@@ -72,12 +75,51 @@ def under(shown: Shown, key: str, pointer: Pointer) -> Found:
     return lines, None
 
 
-def mark(shown: Shown, panel: Panel, pointer: Pointer) -> Found:
-    """Describe the nearest mark."""
-    found = [(*near, series) for series in panel.series if (near := pointer.nearest(series))]
+@dataclass(frozen=True)
+class Event:
+    """A row of a series of a panel."""
+
+    series: int
+    row: int
+
+
+def neighbour(panel: Panel, off: list[str], time: float, at: Event | None, is_later: bool) -> Event | None:
+    """Return the event after or before `at`, which is at this time, or next to the time.
+
+    Events of one time are in the order of their series. `off`: the labels of series that are left out.
+    """
+    found = []
+    for number, series in enumerate(panel.series):
+        if series.label in off:
+            continue
+        side = "right" if at and number < at.series else "left"
+        row = int(np.searchsorted(series.time, time, side)) - (0 if is_later else 1)  # type: ignore[call-overload]
+        if at and number == at.series:
+            row = at.row + (1 if is_later else -1)
+        if 0 <= row < len(series.time):
+            found.append((float(series.time[row]), number, row))
     if not found:
-        return [], None
-    _, row, series = min(found, key=lambda each: each[0])
+        return None
+    _, number, row = min(found) if is_later else max(found)
+    return Event(number, row)
+
+
+def describe(shown: Shown, panel: Panel, event: Event) -> Found:
+    """Describe an event."""
+    series = panel.series[event.series]
+    if panel.key in MARKS:
+        return mark(shown, series, event.row)
+    time, value = float(series.time[event.row]), float(series.value[event.row])
+    return [f"At {time:.6f} s", f"{series.label}: {reading(series, event.row, panel.unit)}"], (time, value)
+
+
+def reading(series: Series, row: int, unit: str) -> str:
+    """Write the value of a series in a row."""
+    return series.names[int(series.value[row])] if series.kind == "band" else text(float(series.value[row]), unit)
+
+
+def mark(shown: Shown, series: Series, row: int) -> Found:
+    """Describe a mark."""
     time, value = float(series.time[row]), float(series.value[row])
     height = float(series.height[row]) if series.height is not None else 0.0
     at = (time, value + height / 2)

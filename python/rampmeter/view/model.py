@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +46,7 @@ class Rows:
     def table(self) -> Table:
         """Return the columns, sorted by time."""
         rows = np.frombuffer(self.flat, dtype=np.float64).reshape(-1, len(self.names))
-        table = {name: np.ascontiguousarray(rows[:, column]) for column, name in enumerate(self.names)}
+        table = {name: rows[:, column].copy() for column, name in enumerate(self.names)}
         return ordered(table)
 
 
@@ -115,6 +117,20 @@ class Flow:
 
 
 @dataclass
+class Pair:
+    """What a link knows of the packets from one host to another."""
+
+    entered: float = math.nan
+    """When the first one was at the near end."""
+    left: float = math.nan
+    """When the first one was at the far end."""
+    flow: int | None = None
+    """The flow of the first packet, modulo 1000, where a simulated run made up its port."""
+    opens: bool | None = None
+    """Whether that packet goes from the end that opened the flow to the other."""
+
+
+@dataclass
 class Link:
     """A link, as the capture of its packets shows it."""
 
@@ -126,6 +142,19 @@ class Link:
     """Packets at the far end: bytes."""
     dropped: Table = field(default_factory=dict)
     """Dropped packets: bytes."""
+    pairs: dict[tuple[bytes, bytes], Pair] = field(default_factory=dict)
+    """By the addresses of the sender and the receiver."""
+
+    @cached_property
+    def over(self) -> float:
+        """Return the interval of rates, in seconds: that of about fifty packets."""
+        gaps = np.diff(self.arrived["time"])
+        return max(50 * float(np.median(gaps)), 1e-3) if len(gaps) else 1e-3
+
+    @cached_property
+    def rates(self) -> Table:
+        """Return the rate at the far end, in bits per second."""
+        return delivery_rate(self.arrived["time"], self.arrived["bytes"], self.over)
 
 
 def times(source: Flow | Link) -> Iterator[Floats]:

@@ -140,13 +140,11 @@ def lanes(flow: Flow) -> Series:
 
 def of_link(link: Link) -> list[Panel]:
     """Return the panels of a link."""
-    gaps = np.diff(link.arrived["time"])
-    over = max(50 * float(np.median(gaps)), 1e-3) if len(gaps) else 1e-3
-    rate = delivery_rate(link.arrived["time"], link.arrived["bytes"], over)
+    rate = link.rates
     offered, dropped = link.offered, link.dropped["time"]
     before = np.searchsorted(offered["time"], dropped, "right") - 1
     at_drop = offered["queued"][np.clip(before, 0, None)] if len(offered["time"]) else np.zeros(len(dropped))
-    arrives = Series(f"at the far end, over {1e3 * over:.3g} ms", "line", GREEN, rate["time"], rate["value"])
+    arrives = Series(f"at the far end, over {1e3 * link.over:.3g} ms", "line", GREEN, rate["time"], rate["value"])
     queue = [
         Series("queued before a packet", "dots", BLUE, offered["time"], offered["queued"]),
         Series("dropped", "cross", RED, dropped, at_drop),

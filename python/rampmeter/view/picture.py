@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -39,13 +40,15 @@ def draw(sources: list[Source], view: str, file: Path) -> None:
         start = [command, "--headless", "--hide-scrollbars", f"--user-data-dir={directory}/profile"]
         start += ["--no-sandbox"] if os.geteuid() == 0 else []
         page = [*start, f"--window-size={WIDTH},{HEIGHT}", f"{server.url}?picture#{view}"]
-        with subprocess.Popen(page, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        # Some of these commands are scripts that start the browser: both are ended, as the group of a session.
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(page, stdout=quiet, stderr=quiet, start_new_session=True) as process:
             try:
                 svg = pictures.get(timeout=SECONDS)
             except queue.Empty:
                 raise OSError(f"{file}: {command} drew nothing in {SECONDS} s") from None
             finally:
-                process.terminate()
+                os.killpg(process.pid, signal.SIGTERM)
         if file.suffix == ".svg":
             file.write_bytes(svg)
             return

@@ -8,7 +8,7 @@ lengths in `raw` or beside it, numbers as strings. A stack without `packets_acke
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,9 @@ def read(path: Path) -> list[Flow]:
     if not head.strip():
         raise TraceError(f"{path}:1: empty: qlog begins with a JSON object")
     if b"\x1e" in head[:1] or b'"trace"' in head.split(b"\n")[0] or b"JSON-SEQ" in head or b"NDJSON" in head:
-        return [read_lines(path)]
+        reader = LineReader(path)
+        reader.advance()
+        return [reader.result()]
     try:
         whole = orjson.loads(path.read_bytes())
         traces = whole["traces"]
@@ -75,42 +77,68 @@ def listed(event: list[Any], fields: list[str]) -> Event:
     return {"time": when, "name": f"{found['category']}:{name}", "data": event[-1]}
 
 
-def read_lines(path: Path) -> Flow:
-    """Read JSON text sequences, or lines of JSON."""
-    reader: Reader | None = None
-    remarks = []
-    number = 0
-    for number, line, is_last in numbered(path):
-        try:
-            event = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            if is_last and number > 1:
-                remarks.append(f"{path.name}: the file is cut at line {number}; what is before it is shown")
-                break
-            raise TraceError(f"{path}:{number}: not JSON: {error.msg}") from error
-        try:
-            if reader is None:
-                reader = Reader(event.get("trace") or event)
-            else:
-                reader.take(event)
-        except BAD as error:
-            raise TraceError(f"{path}:{number}: not an event of qlog: {error!r}") from error
-    if reader is None:
-        raise TraceError(f"{path}:{max(number, 1)}: no header: qlog begins with a JSON object")
-    flow = reader.flow(flow_name(path))
-    flow.remarks += remarks
-    return flow
+class LineReader:
+    """What was read so far of JSON text sequences, or of lines of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        """Start before the first line."""
+        self.path = path
+        self.offset = 0
+        """How many bytes of the file were read."""
+        self.lines = 0
+        self.reader: Reader | None = None
+        self.remarks: list[str] = []
+
+    def advance(self, end: int | None = None) -> None:
+        """Read what the file has more, up to the line with this position. A line that is cut is not taken."""
+        if end is None and (size := self.path.stat().st_size - self.offset) > BIG:
+            print(f"reading {self.path}, {size / 1e6:.0f} MB", file=sys.stderr)
+        self.remarks.clear()
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            for line in file:
+                record = line.lstrip(b"\x1e")
+                try:
+                    event = None if record.isspace() else orjson.loads(record)
+                except orjson.JSONDecodeError as error:
+                    if self.reader and not line.endswith(b"\n"):
+                        where = f"line {self.lines + 1}; what is before it is shown"
+                        self.remarks.append(f"{self.path.name}: the file is cut at {where}")
+                        return
+                    raise TraceError(f"{self.path}:{self.lines + 1}: not JSON: {error.msg}") from error
+                self.lines += 1
+                self.offset += len(line)
+                try:
+                    if event is not None:
+                        self.take(event)
+                except BAD as error:
+                    raise TraceError(f"{self.path}:{self.lines}: not an event of qlog: {error!r}") from error
+                if end is not None and self.offset >= end:
+                    return
+
+    def take(self, event: Event) -> None:
+        """Take the header or an event."""
+        if self.reader is None:
+            self.reader = Reader(event.get("trace") or event)
+        else:
+            self.reader.take(event)
+
+    def result(self, may_grow: bool = False) -> Flow:
+        """Return everything, in tables. A file that may grow is not cut."""
+        if self.reader is None:
+            raise TraceError(f"{self.path}:{max(self.lines, 1)}: no header: qlog begins with a JSON object")
+        flow = self.reader.flow(flow_name(self.path))
+        flow.remarks += [] if may_grow else self.remarks
+        return flow
 
 
-def numbered(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each record with the number of its line, and whether the file ends within it."""
-    if (size := path.stat().st_size) > BIG:
-        print(f"reading {path}, {size / 1e6:.0f} MB", file=sys.stderr)
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            record = line.lstrip(b"\x1e")
-            if not record.isspace():
-                yield number, record, not line.endswith(b"\n")
+def headline(head: bytes) -> tuple[str, float]:
+    """Return the title of a trace of ours and the time of its first event, in seconds, from the begin of its file."""
+    try:
+        header, event = (orjson.loads(line.lstrip(b"\x1e")) for line in head.split(b"\n", 2)[:2])
+        return str(header["title"]), float(event["time"]) / 1e3
+    except BAD:
+        return "", 0.0
 
 
 def flow_name(path: Path) -> str:
@@ -293,7 +321,7 @@ class Reader:
 
     def flow(self, name: str) -> Flow:
         """Return everything, in tables."""
-        flow = Flow(name, self.about, self.remarks, states=list(self.states))
+        flow = Flow(name, self.about, list(self.remarks), states=list(self.states))
         for fate, rows in (("acked_at", self.acked), ("lost_at", self.lost)):
             flow.sent[fate] = np.full(len(self.sent), np.nan)
             table = rows.table()

@@ -6,12 +6,16 @@ import hmac
 import json
 import secrets
 import struct
+import sys
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
+from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 
-from rampmeter.view import hover, thinning
+from rampmeter.view import hover, network, thinning
+from rampmeter.view.live import Live
 from rampmeter.view.model import Floats, TraceError
 from rampmeter.view.panels import Series
 from rampmeter.view.sources import Shown, Source
@@ -21,7 +25,10 @@ FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "network.js": ("network.js", "text/javascript; charset=utf-8"),
     "svg.js": ("svg.js", "text/javascript; charset=utf-8"),
+    "cursor.js": ("cursor.js", "text/javascript; charset=utf-8"),
+    "data.js": ("data.js", "text/javascript; charset=utf-8"),
     "draw.js": ("draw.js", "text/javascript; charset=utf-8"),
     "uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     "uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
@@ -35,12 +42,19 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, sources: list[Source], port: int = 0, pictures: Queue[bytes] | None = None) -> None:
+    def __init__(self, sources: list[Source] | Live, port: int = 0, pictures: Queue[bytes] | None = None) -> None:
         """Listen. `pictures` gets what the page draws of itself; without it the page can send nothing."""
         super().__init__(("127.0.0.1", port), Handler)
-        self.sources = sources
+        self.live = sources if isinstance(sources, Live) else None
+        self.sources = sources.sources if isinstance(sources, Live) else sources
         self.pictures = pictures
+        self.looking = Lock()
         self.token = secrets.token_urlsafe(18)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print an error, but not that the page was closed before it had its answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def url(self) -> str:
@@ -77,12 +91,17 @@ class Handler(BaseHTTPRequestHandler):
             file, kind = FILES[name]
             return self.answer((PAGE / file).read_bytes(), kind)
         try:
-            if name == "sources":
-                return self.answer(json.dumps(self.listed()).encode(), "application/json")
             if name == "data":
                 return self.answer(self.data(asked), "application/octet-stream")
-            if name == "under":
-                return self.answer(json.dumps(self.under(asked)).encode(), "application/json")
+            answers = {
+                "sources": self.listed,
+                "under": self.under,
+                "step": self.step,
+                "network": self.network,
+                "states": self.states,
+            }
+            if name in answers:
+                return self.answer(json.dumps(answers[name](asked)).encode(), "application/json")
         except TraceError as error:
             return self.answer(str(error).encode(), "text/plain; charset=utf-8", 422)
         except (KeyError, ValueError, IndexError) as error:
@@ -104,19 +123,33 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Print nothing."""
 
-    def listed(self) -> list[dict[str, object]]:
-        """Return the list of sources."""
-        return [
-            {"run": each.run, "group": each.group, "name": each.name, "isLink": each.is_link, "sends": each.sends}
+    def listed(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the list of sources, and the state of what is followed."""
+        with self.server.looking:
+            state = self.server.live.look() if self.server.live else None
+        sources = [
+            {
+                "run": each.run,
+                "group": each.group,
+                "name": each.name,
+                "isLink": each.is_link,
+                "sends": each.sends,
+                "size": each.size(),
+            }
             for each in self.server.sources
         ]
+        return {"state": state, "sources": sources}
+
+    def index(self, asked: dict[str, str]) -> int:
+        """Return the number of the source that is asked for."""
+        number = int(asked["source"])
+        if not 0 <= number < len(self.server.sources):
+            raise IndexError("source")
+        return number
 
     def source(self, asked: dict[str, str]) -> Shown:
         """Return the source that is asked for."""
-        number = int(asked["source"])
-        if number < 0:
-            raise IndexError("source")
-        return self.server.sources[number].shown()
+        return self.server.sources[self.index(asked)].shown()
 
     def data(self, asked: dict[str, str]) -> bytes:
         """Return the panels of a source in an interval: a JSON header and columns of floats."""
@@ -130,6 +163,29 @@ class Handler(BaseHTTPRequestHandler):
         pointer = hover.Pointer(*(float(asked[name]) for name in ("time", "value", "perX", "perY")))
         lines, at = hover.under(self.source(asked), asked["panel"], pointer)
         return {"lines": lines, "at": at}
+
+    def step(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the event of a panel next to another one or to a time."""
+        shown, time = self.source(asked), float(asked["time"])
+        panel = {panel.key: panel for panel in shown.panels}[asked["panel"]]
+        at = hover.Event(int(asked["series"]), int(asked["row"])) if "row" in asked else None
+        off = parse_qs(urlsplit(self.path).query).get("off", [])
+        event = hover.neighbour(panel, off, time, at, is_later=int(asked["way"]) > 0)
+        if event is None:
+            return {"lines": []}
+        lines, place = hover.describe(shown, panel, event)
+        return {"lines": lines, "at": place, "time": float(panel.series[event.series].time[event.row]), **asdict(event)}
+
+    def network(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return the network of a source."""
+        sources, index = self.server.sources, self.index(asked)
+        nodes, edges = network.network(network.links_beside(sources, index), network.openings_beside(sources, index))
+        return {"nodes": [asdict(node) for node in nodes], "edges": [asdict(edge) for edge in edges]}
+
+    def states(self, asked: dict[str, str]) -> dict[str, object]:
+        """Return what the links of the network of a source do at a time."""
+        links = network.links_beside(self.server.sources, self.index(asked))
+        return {str(number): network.state(link, float(asked["time"])) for number, link in links.items()}
 
 
 def packed(shown: Shown, start: float, end: float, count: int) -> bytes:
@@ -145,7 +201,7 @@ def packed(shown: Shown, start: float, end: float, count: int) -> bytes:
             series.append({**looks, "count": len(parts[0]), "columns": len(parts)})
         axis = {"key": panel.key, "title": panel.title, "unit": panel.unit, "fromZero": panel.from_zero}
         panels.append({**axis, "series": series})
-    about = {"about": getattr(shown.source, "about", ""), "remarks": shown.source.remarks}
+    about = {"about": getattr(shown.source, "about", ""), "remarks": shown.source.remarks, "size": shown.size}
     header = json.dumps({"span": shown.span, "panels": panels, **about}).encode()
     header += b" " * (-(len(header) + 4) % 8)
     return struct.pack("<I", len(header)) + header + b"".join(part.astype("<f8").tobytes() for part in floats)

@@ -1,6 +1,9 @@
 // The page: columns of panels with one time axis, the view in the address, and what the keys and the mouse do.
 
-import { canvasPen, drawSeries, tintOf, visible } from "./draw.js";
+import { makeCursor } from "./cursor.js";
+import { unpack, valueRanges } from "./data.js";
+import { canvasPen, drawSeries, tintOf } from "./draw.js";
+import { makeNetwork } from "./network.js";
 import { svgOf } from "./svg.js";
 
 const $ = (id) => document.getElementById(id);
@@ -51,11 +54,20 @@ function writeAddress() {
 function addColumn(flow, links = linksOf(flow).slice(0, 2)) {
   const column = { flow, links: new Set(links), data: new Map(), plots: new Map(), element: document.createElement("section") };
   column.element.className = "column";
-  column.element.innerHTML = '<div class="bar"></div><p class="about" role="status"></p><div class="stack"></div>';
+  column.element.innerHTML = '<div class="bar"></div><p class="about" role="status"></p><section class="panel network" aria-label="Network" hidden></section><div class="stack"></div>';
   $("columns").append(column.element);
+  column.network = makeNetwork(column.element.querySelector(".network"), (index) => sources[index].name, (change) => (waiting += change, requestFrame()));
   columns.push(column);
   showBar(column);
   return column;
+}
+
+// The flows of each argument of the command that send, one for each.
+function addFirst() {
+  for (const run of new Set(sources.map((source) => source.run))) {
+    const own = sources.flatMap((source, index) => (source.run === run ? [index] : []));
+    addColumn(own.find((index) => sources[index].sends) ?? own[0]);
+  }
 }
 
 function showBar(column) {
@@ -108,19 +120,6 @@ function button(text, isPressed, act) {
 
 const toggle = (set, key) => (set.delete(key) || set.add(key), undefined);
 
-function unpack(buffer) {
-  const length = new DataView(buffer).getUint32(0, true);
-  const answer = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  let at = 4 + length;
-  for (const panel of answer.panels)
-    for (const series of panel.series)
-      ["time", "value", "height"].slice(0, series.columns).forEach((name) => {
-        series[name] = new Float64Array(buffer, at, series.count);
-        at += 8 * series.count;
-      });
-  return answer;
-}
-
 const plotWidth = (column) => Math.max(column.element.clientWidth - 20 - AXIS, 100);
 let waiting = 0; // requests without an answer
 
@@ -131,16 +130,18 @@ async function load(column, index) {
   const range = view.to - view.from;
   const cover = range > 0 ? { from: view.from - range / 2, to: view.to + range / 2 } : null;
   const isEnough = known.panels && known.cover && known.cover.from <= view.from && known.cover.to >= view.to &&
-    known.cover.to - known.cover.from < 2.2 * range;
+    known.cover.to - known.cover.from < 2.2 * range && !known.isOld;
   if (known.isLoading || known.error || isEnough) return;
-  known.isLoading = true;
+  Object.assign(known, { isLoading: true, isOld: false });
   waiting++;
   const asked = new URLSearchParams({ source: index, columns: Math.round(plotWidth(column) * devicePixelRatio) * 2 });
   if (cover) asked.set("from", cover.from), asked.set("to", cover.to);
   try {
     const answer = await fetch(`data?${asked}`);
     if (!answer.ok) throw new Error(await answer.text());
+    const end = known.span?.[1];
     Object.assign(known, unpack(await answer.arrayBuffer()), { cover });
+    if (!isWhole && index === column.flow && end <= view.to) follow(known.span[1] - end);
   } catch (error) {
     known.error = error.message;
   }
@@ -148,6 +149,11 @@ async function load(column, index) {
   waiting--;
   if (isWhole) showWhole();
   requestFrame();
+}
+
+// A view that has the end of a trace moves with it.
+function follow(more) {
+  if (more > 0) Object.assign(view, { from: view.from + more, to: view.to + more });
 }
 
 const wanted = (column) => [column.flow, ...column.links];
@@ -183,15 +189,17 @@ let addressing = 0;
 let isSent = null; // of the picture that `--picture` waits for
 function frame() {
   isAsked = false;
+  if (columns.length === 0) return;
   const begin = performance.now();
   for (const column of columns) for (const index of wanted(column)) load(column, index);
   const shown = columns.map((column) => panelsOf(column).filter((panel) => !hidden.has(panel.key)));
-  const ranges = valueRanges(shown.flat());
+  const ranges = valueRanges(shown.flat(), view, off);
   const heightOf = heights(shown.reduce((most, panels) => (panels.length > most.length ? panels : most)));
   columns.forEach((column, index) => {
     showAbout(column);
     arrange(column, shown[index], heightOf);
     for (const panel of shown[index]) column.plots.get(panel.key).show(panel, ranges.get(panel.key));
+    showNetwork(column);
   });
   showToolbar();
   clearTimeout(addressing); // browsers refuse hundreds of changes in a few seconds
@@ -199,36 +207,24 @@ function frame() {
   frameTimes.push(performance.now() - begin);
   const isReady = waiting === 0 && view.to > view.from;
   document.body.dataset.ready = isReady;
-  if (isReady && location.search === "?picture" && !isSent) isSent = fetch("picture", { method: "POST", body: svg() });
+  if (isReady && location.search === "?picture" && !isSent) isSent = svg().then((body) => fetch("picture", { method: "POST", body }));
 }
 
-// Panels with the same key have the same range of values, so that columns compare.
-function valueRanges(panels) {
-  const ranges = new Map();
-  for (const panel of panels) {
-    const range = ranges.get(panel.key) ?? { low: panel.fromZero ? 0 : Infinity, high: -Infinity };
-    for (const series of panel.series) {
-      if (off.has(`${panel.key}:${series.label}`)) continue;
-      const [first, last] = visible(series.time, view.from, view.to);
-      for (let row = first; row < last; row++) {
-        if (series.kind !== "line" && (series.time[row] < view.from || series.time[row] > view.to)) continue;
-        const value = series.value[row], top = series.height ? value + series.height[row] : value;
-        if (value < range.low) range.low = value;
-        if (top > range.high) range.high = top;
-      }
-      if (series.kind === "lanes") Object.assign(range, { low: -0.5, high: Math.max(range.high, series.names.length - 0.5) });
-    }
-    if (panel.key !== "events" && panel.key !== "state") range.room = 0.06;
-    ranges.set(panel.key, range);
-  }
-  for (const range of ranges.values()) {
-    if (!(range.high >= range.low)) Object.assign(range, { low: 0, high: 1 });
-    const room = (range.room ?? 0) * (range.high - range.low || Math.abs(range.high) || 1);
-    range.high += room;
-    if (range.low !== 0) range.low -= room;
-    if (range.high === range.low) range.high += 1;
-  }
-  return ranges;
+let pointedAt = NaN; // the time that was read last
+const cursor = makeCursor({
+  view,
+  sourceOf: (column, { key }) => wanted(column).find((index) => column.data.get(index)?.panels?.some((panel) => panel.key === key)),
+  off,
+  moveTo: zoomTo,
+  onTime: (time) => ((pointedAt = time), columns.forEach(showNetwork)),
+});
+
+// The network at that time, or at the end of the view.
+function showNetwork(column) {
+  const end = column.data.get(column.flow)?.span?.[1];
+  if (end === undefined || hidden.has("network")) return column.network.hide();
+  const isInView = pointedAt >= view.from && pointedAt <= view.to;
+  column.network.show(column.flow, isInView ? pointedAt : Math.min(view.to, end), column.element.clientWidth - 20);
 }
 
 function showAbout(column) {
@@ -246,7 +242,7 @@ function arrange(column, panels, heightOf) {
   const width = column.element.clientWidth - 20;
   const keys = [width, ...panels.flatMap((panel) => [panel.key, heightOf(panel)])].join();
   if (column.keys === keys) return;
-  leave();
+  cursor.leave();
   for (const plot of column.plots.values()) plot.destroy();
   column.plots.clear();
   const stack = column.element.querySelector(".stack");
@@ -283,6 +279,8 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
   const element = document.createElement("section");
   element.className = "panel";
   element.setAttribute("aria-label", panel.title);
+  element.setAttribute("role", "group");
+  element.tabIndex = 0;
   element.innerHTML = '<div class="head"><h2></h2><span class="legend"></span></div>';
   stack.append(element);
   const hasValues = panel.key !== "state";
@@ -335,24 +333,41 @@ function makePlot(column, first, stack, { width, height, hasTimes }) {
     const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
     zoomTo(at - (at - from) * factor, at + (to - at) * factor);
   }, { passive: false });
-  plot.over.addEventListener("mousemove", (event) => pointAt(column, panel, plot, event));
-  plot.over.addEventListener("mouseleave", () => leave());
+  plot.over.addEventListener("mousemove", (event) => cursor.pointAt(column, panel, plot, event));
+  plot.over.addEventListener("mouseleave", cursor.leave);
+  element.addEventListener("keydown", (event) => cursor.press(column, panel, plot, event));
+
+  // What is scrolled out of the window is drawn when it comes back.
+  let isVisible = true, isDrawn = true;
+  const observer = new IntersectionObserver(([entry]) => {
+    isVisible = entry.isIntersecting;
+    if (isVisible) redraw();
+  }, { rootMargin: "100px" });
+  observer.observe(element);
+
+  function redraw() {
+    if (isDrawn) return;
+    isDrawn = true;
+    plot.batch(() => {
+      plot.setScale("y", { min: range.low, max: range.high });
+      plot.setScale("x", { min: view.from, max: view.to });
+    });
+    plot.redraw(false, true);
+  }
 
   return {
     plot,
     element,
     draw,
-    destroy: () => plot.destroy(),
+    redraw,
+    destroy: () => (observer.disconnect(), plot.destroy()),
     show(next, nextRange) {
       [panel, range] = [next, nextRange];
       const units = UNITS[panel.unit];
       scale = units?.find(([size]) => range.high >= size * 2) ?? units?.at(-1) ?? [1, panel.unit];
       showLegend(element, panel, scale[1]);
-      plot.batch(() => {
-        plot.setScale("y", { min: range.low, max: range.high });
-        plot.setScale("x", { min: view.from, max: view.to });
-      });
-      plot.redraw(false, true);
+      isDrawn = false;
+      if (isVisible) redraw();
     },
   };
 }
@@ -386,52 +401,13 @@ function stateItem(name) {
 function showToolbar() {
   const decimals = Math.max(0, Math.ceil(3 - Math.log10(view.to - view.from)));
   $("range").textContent = view.to > view.from ? `${view.from.toFixed(decimals)} to ${view.to.toFixed(decimals)} s` : "";
-  const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]));
+  const network = columns.some((column) => linksOf(column.flow).length) ? [["network", "Network"]] : [];
+  const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]).concat(network));
   const text = JSON.stringify([[...titles], [...hidden]]);
   if ($("panels").dataset.shown === text) return;
   $("panels").dataset.shown = text;
   $("panels").replaceChildren(...[...titles].map(([key, title]) =>
     button(title, !hidden.has(key), () => (toggle(hidden, key), requestFrame()))));
-}
-
-// ---- What the pointer is on ----
-
-let pointing = 0;
-function leave() {
-  clearTimeout(pointing);
-  pointing = 0;
-  $("under").hidden = $("ring").hidden = true;
-  document.body.append($("ring"));
-}
-
-function pointAt(column, panel, plot, event) {
-  clearTimeout(pointing);
-  const [left, top] = [event.clientX, event.clientY];
-  const asked = new URLSearchParams({
-    panel: panel.key,
-    time: plot.posToVal(event.offsetX, "x"),
-    value: plot.posToVal(event.offsetY, "y"),
-    perX: (view.to - view.from) / plot.over.clientWidth,
-    perY: (plot.scales.y.max - plot.scales.y.min) / plot.over.clientHeight,
-    source: wanted(column).find((index) => column.data.get(index)?.panels?.some(({ key }) => key === panel.key)),
-  });
-  pointing = setTimeout(async () => {
-    const mine = pointing;
-    const answer = await fetch(`under?${asked}`).catch(() => null);
-    if (!answer?.ok || mine !== pointing) return;
-    const { lines, at } = await answer.json();
-    const box = $("under"), ring = $("ring");
-    ring.hidden = !at;
-    if (at) {
-      plot.over.append(ring);
-      ring.style.left = `${plot.valToPos(at[0], "x")}px`;
-      ring.style.top = `${plot.valToPos(at[1], "y")}px`;
-    }
-    box.hidden = lines.length === 0 || mine !== pointing;
-    box.textContent = lines.join("\n");
-    box.style.left = `${Math.max(Math.min(left + 16, innerWidth - box.offsetWidth - 8), 8)}px`;
-    box.style.top = `${Math.max(top + 18 + box.offsetHeight > innerHeight ? top - box.offsetHeight - 12 : top + 18, 8)}px`;
-  }, 15);
 }
 
 // ---- Zoom and keys ----
@@ -440,7 +416,7 @@ function zoomTo(from, to) {
   if (!(to - from >= MIN_RANGE)) return;
   Object.assign(view, { from, to });
   isWhole = false;
-  leave();
+  cursor.leave();
   requestFrame();
 }
 
@@ -459,7 +435,7 @@ function press(key, isShifted = false) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input") || $("help").open) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input") || $("help").open) return;
   if (press(event.key, event.shiftKey)) event.preventDefault();
 });
 for (const each of document.querySelectorAll("[data-key]")) each.onclick = () => press(each.dataset.key);
@@ -468,23 +444,45 @@ addEventListener("resize", () => requestFrame());
 
 // ---- Start ----
 
-const svg = () => svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
+async function svg() {
+  for (const { plots } of columns) for (const plot of plots.values()) plot.redraw();
+  await null; // uPlot draws in a microtask
+  return svgOf(columns.map((column) => ({ ...column, name: nameOf(column.flow) })), $("columns"));
+}
 
-$("export").onclick = () => {
+$("export").onclick = async () => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([svg()], { type: "image/svg+xml" }));
+  link.href = URL.createObjectURL(new Blob([await svg()], { type: "image/svg+xml" }));
   link.download = "rampmeter.svg";
   link.click();
   URL.revokeObjectURL(link.href);
 };
 
-sources = await (await fetch("sources")).json();
-readAddress();
-if (columns.length === 0) {
-  for (const run of new Set(sources.map((source) => source.run))) {
-    const own = sources.flatMap((source, index) => (source.run === run ? [index] : []));
-    addColumn(own.find((index) => sources[index].sends) ?? own[0]);
+const LOOK = 500; // milliseconds between looks at what is followed
+const STATES = { waiting: "waiting for events", running: "live", ended: "the run has ended" };
+
+// Takes the list of sources: more of them, and those that have grown.
+async function look() {
+  const answer = await fetch("sources").then((got) => got.json()).catch(() => null); // the command may have ended
+  const known = sources.length;
+  let isBehind = false;
+  if (answer) sources = answer.sources;
+  if (sources.length > known) columns.length ? columns.forEach(showBar) : (readAddress(), columns.length || addFirst());
+  for (const column of columns) {
+    const isOld = (known) => (known?.panels || known?.error) && !known.isLoading;
+    const old = wanted(column).filter((index) => isOld(column.data.get(index)) && column.data.get(index).size !== sources[index].size);
+    for (const index of old) Object.assign(column.data.get(index), { isOld: true, error: null });
+    if (old.some((index) => sources[index].isLink)) column.network.forget();
+    if (old.length) requestFrame();
+    isBehind ||= wanted(column).some((index) => column.data.get(index)?.size !== sources[index].size);
   }
+  const rest = isBehind && answer?.state === "ended" ? "; reading the rest" : "";
+  const state = answer ? STATES[answer.state] && STATES[answer.state] + rest : "the command has ended";
+  $("state").hidden = !state;
+  if (state && $("state").textContent !== state) $("state").textContent = state;
+  if (answer?.state) setTimeout(look, LOOK);
 }
+
+await look();
 update();
 window.rampmeterView = { view, frameTimes, svg }; // for tests

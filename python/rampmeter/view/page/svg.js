@@ -21,6 +21,12 @@ export function svgOf(columns, main) {
     const about = column.element.querySelector(".about");
     words(column.element.querySelector(".bar select"), column.name, "bold");
     words(about, about.textContent);
+    const network = column.element.querySelector(".network");
+    if (!network.hidden) {
+      words(network.querySelector("h2"), network.querySelector("h2").textContent, "bold");
+      const { left, top } = place(network.querySelector("svg"));
+      out.push(`<g transform="translate(${left} ${top})">${network.querySelector("svg").innerHTML}</g>`);
+    }
     for (const [key, shown] of column.plots) panel(key, shown);
   }
 
