@@ -47,14 +47,15 @@ class Degraded(TypedDict):
     first: str
 
 
-class Problems(TypedDict, total=False):
-    """What `run.json` of earlier versions does not have."""
+class Machine(TypedDict):
+    """The machine of a run."""
 
-    failed: list[Skipped]
-    degraded: list[Degraded]
+    system: str
+    processor: str
+    cores: int
 
 
-class About(Problems):
+class About(TypedDict):
     """Description of a run: `run.json` of the run directory."""
 
     title: str
@@ -62,10 +63,15 @@ class About(Problems):
     scenario_sha256: str
     world: str
     version: str
+    build: str
+    date: str
+    machine: Machine
     axes: dict[str, list[Value]]
     points: int
     finished: int
     skipped: list[Skipped]
+    failed: list[Skipped]
+    degraded: list[Degraded]
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ def run(
     *,
     axes: Mapping[str, Value | Iterable[Value]] | None = None,
     out: str | os.PathLike[str] | None = None,
-    resume: bool | None = None,
+    fresh: bool = False,
     jobs: int | None = None,
     cluster: Client | None = None,
     **more_axes: Value | Iterable[Value],
@@ -163,9 +169,9 @@ def run(
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
 
-    With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished
-    points of an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points
-    of another build of this package are never kept. A terminal or a notebook shows the progress.
+    With `out` the run directory is kept there. A later run keeps the points that are finished there, also those of
+    other versions of the scenario, unless it is `fresh`. Points of another build of this package are never kept. A
+    terminal or a notebook shows the progress.
 
     With `cluster`, a client of Dask (`distributed.Client`), its workers run the points. The tables are the same.
 
@@ -177,21 +183,19 @@ def run(
     """
     if twice := sorted(more_axes.keys() & (axes or {}).keys()):
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
-    if resume and out is None:
-        raise ScenarioError("resume=True: no run directory is given; add out=DIRECTORY")
     if cluster is not None and world != "simulated":
         raise ScenarioError("cluster: only simulated runs can be on other machines; leave out one of the two")
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory:
         if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(directory), resume, _show)
+            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(directory), fresh, _show)
         else:
             carry = None
             if cluster is not None:
                 from rampmeter import cluster as workers
 
                 carry = partial(workers.carry, cluster)
-            _engine.run(path, world, values, jobs, directory, resume, _engine.__file__, _show, carry)
+            _engine.run(path, world, values, jobs, directory, fresh, _engine.__file__, _show, carry)
         return Run.read(directory)
 
 

@@ -12,7 +12,7 @@ use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Axis, Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{
-    Cluster, Directory, Program, Resume, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
+    Cluster, Directory, Program, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
 };
 use rampmeter_units::Bytes;
 use serde_json::json;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// The directory of tables and finished points [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Start over instead of resuming an interrupted run of the same scenario
+    /// Repeat finished runs, too
     #[arg(long)]
     fresh: bool,
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// The maximum size of the trace of a run, after which it is cut
     #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
     trace_limit: Bytes,
+    /// A row for each seed, instead of means over the seeds with half of their 95% confidence intervals
+    #[arg(long)]
+    each: bool,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -108,9 +111,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
 
-    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, world));
-    let resume = if args.fresh || args.trace.is_some() { Resume::Never } else { Resume::default() };
-    let mut directory = Directory::open(path, &args.file, &scenario, world, Program::this()?, resume)?;
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, world));
+    let fresh = args.fresh || args.trace.is_some();
+    let mut directory = Directory::open(path, &args.file, &scenario, world, Program::this()?, fresh)?;
     let resume_advice =
         format!("finished runs are in {}, and the same command resumes from there", directory.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
@@ -164,7 +167,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         }
         println!("{json}");
     } else {
-        let (head, rows) = overview(&schema, &scenario, &summaries);
+        let (head, rows) = overview(&schema, &scenario, &summaries, args.each);
         print!("{}", table(&head, &rows));
         println!("\ntables: {}", directory.path().display());
         if let Some(traces) = &args.trace {
