@@ -94,6 +94,22 @@ def test_finished_points_are_kept_unless_fresh(quick_start: Path, tmp_path: Path
     assert run_again(fresh=True) == [False, False]
 
 
+def test_a_text_or_a_mapping_is_a_scenario(quick_start: Path, tmp_path: Path) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    text = brief(quick_start, tmp_path).read_text()
+    by_text = rampmeter.run(text, scheme="tcp")
+    by_mapping = rampmeter.run(tomllib.loads(text), scheme="tcp")
+    assert by_text.runs == by_mapping.runs
+    assert by_text.about["title"] == tomllib.loads(text)["title"]
+    with pytest.raises(rampmeter.ScenarioError, match=r"scenario.toml:1: .*needs `duration`"):
+        rampmeter.run({"link": []})
+
+
+def test_a_crate_that_is_none_is_one_message(quick_start: Path, tmp_path: Path) -> None:
+    with pytest.raises((rampmeter.ScenarioError, rampmeter.WorldError), match=r"Cargo.toml"):
+        rampmeter.run(quick_start, crate=tmp_path)
+
+
 def test_a_run_shows_its_main_columns(quick_start: Path) -> None:
     result = rampmeter.run(quick_start, scheme=["tcp", "pcp", "linux-cubic"], seed=[1, 2])
     title, facts, axes, blank, head, *body = repr(result).splitlines()

@@ -6,6 +6,7 @@ mod conditions;
 mod emulate;
 mod evaluate;
 mod interrupt;
+mod invocation;
 mod kept;
 mod run;
 mod trace;

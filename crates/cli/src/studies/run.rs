@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
+use super::invocation::run_crate;
 use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 use crate::table::table;
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// A crate of your own whose command has controllers or routers of the scenario: it is built and runs it
+    #[arg(long = "crate", value_name = "DIR", conflicts_with = "cluster")]
+    package: Option<PathBuf>,
     /// The directory of tables and finished points [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -99,6 +103,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
+    if let Some(package) = &args.package {
+        return run_crate(package);
+    }
     let mut scenario = Scenario::read(&args.file)?;
     set_axes(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {

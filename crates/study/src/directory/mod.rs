@@ -94,10 +94,8 @@ impl Directory {
     /// count.
     pub fn read(path: impl Into<PathBuf>) -> Result<(Self, Scenario), StudyError> {
         let path = path.into();
-        let Some(info) = RunInfo::read(&path)? else {
-            let what = "has no run.json, so it is not a run directory".to_owned();
-            return Err(StudyError::Taken { directory: path, what });
-        };
+        let info = if path.join("run.json").exists() { RunInfo::read(&path)? } else { None };
+        let Some(info) = info else { return Err(StudyError::NoRun { directory: path }) };
         let text = |name: &str| {
             let file = path.join(name);
             fs::read_to_string(&file).map_err(|error| StudyError::file(&file, "read", &error))
