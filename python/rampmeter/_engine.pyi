@@ -17,7 +17,7 @@ def run(
     axes: Sequence[tuple[str, Sequence[Value]]],
     jobs: int | None,
     out: str | os.PathLike[str],
-    resume: bool | None,
+    fresh: bool,
     program: str | os.PathLike[str],
     watch: Callable[[int, int, float | None], object],
     cluster: Callable[[str], Iterator[str]] | None,

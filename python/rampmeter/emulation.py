@@ -26,14 +26,14 @@ def run(
     axes: Sequence[tuple[str, Sequence[Any]]],
     jobs: int | None,
     out: str,
-    resume: bool | None,
+    fresh: bool,
     watch: Callable[[int, int, float | None], object],
 ) -> None:
     """Run `engine.run` in the emulated world and in another process; raises what it raises.
 
     The other process writes one JSON list per line: its progress, for each call of `watch`, and its answer.
     """
-    request = json.dumps([engine.__file__, path, axes, jobs, out, resume], default=_plain)
+    request = json.dumps([engine.__file__, path, axes, jobs, out, fresh], default=_plain)
     command = [sys.executable, "-I", __file__]
     answer: list[Any] = []
     with (
@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
 
 def _serve() -> None:
     """Run the request of `run` in the new process."""
-    file, path, listed, jobs, out, resume = json.load(sys.stdin)
+    file, path, listed, jobs, out, fresh = json.load(sys.stdin)
     axes = [(axis, values) for axis, values in listed]  # JSON has no tuples
     loader = ExtensionFileLoader("rampmeter._engine", file)
     spec = spec_from_loader(loader.name, loader)
@@ -83,7 +83,7 @@ def _serve() -> None:
     answer: tuple[str | None, str] = (None, "")
     try:
         watch = partial(_say, "progress")
-        engine.run(path, "emulated", axes, jobs, out, resume, file, watch, None)
+        engine.run(path, "emulated", axes, jobs, out, fresh, file, watch, None)
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
     _say("answer", *answer)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,14 +48,15 @@ class Degraded(TypedDict):
     first: str
 
 
-class Problems(TypedDict, total=False):
-    """What `run.json` of earlier versions does not have."""
+class Machine(TypedDict):
+    """The machine of a run."""
 
-    failed: list[Skipped]
-    degraded: list[Degraded]
+    system: str
+    processor: str
+    cores: int
 
 
-class About(Problems):
+class About(TypedDict):
     """Description of a run: `run.json` of the run directory."""
 
     title: str
@@ -62,10 +64,15 @@ class About(Problems):
     scenario_sha256: str
     world: str
     version: str
+    build: str
+    date: str
+    machine: Machine
     axes: dict[str, list[Value]]
     points: int
     finished: int
     skipped: list[Skipped]
+    failed: list[Skipped]
+    degraded: list[Degraded]
 
 
 @dataclass(frozen=True)
@@ -143,18 +150,23 @@ class Run:
 
 
 def run(
-    path: str | os.PathLike[str],
+    scenario: str | os.PathLike[str] | Mapping[str, Any],
     /,
     world: str = "simulated",
     *,
     axes: Mapping[str, Value | Iterable[Value]] | None = None,
     out: str | os.PathLike[str] | None = None,
-    resume: bool | None = None,
+    fresh: bool = False,
     jobs: int | None = None,
     cluster: Client | None = None,
+    crate: str | os.PathLike[str] | None = None,
     **more_axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`, `simulated` or `emulated`, `jobs` in parallel (one per core).
+    """Run every point of a scenario, `simulated` or `emulated`, `jobs` in parallel (one per core).
+
+    The scenario is the path of a file, or its text (of several lines), or the same as a mapping:
+    `{"duration": "10 s", "link": [{"name": "bottleneck", ...}], ...}`. Files that a text or a mapping names have
+    absolute paths.
 
     Emulated runs carry real packets between network namespaces, by default one run at a time, in real time; parallel
     runs share the machine, and `host_jitter_p99_s` shows the resulting delay. They need root or user namespaces, and a
@@ -163,9 +175,12 @@ def run(
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
 
-    With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished
-    points of an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points
-    of another build of this package are never kept. A terminal or a notebook shows the progress.
+    With `out` the run directory is kept there. A later run keeps the points that are finished there, also those of
+    other versions of the scenario, unless it is `fresh`. Points of another build of this package are never kept. A
+    terminal or a notebook shows the progress.
+
+    With `crate`, the directory of a Rust crate with controllers or routers of its own, that crate's command is built
+    and runs the scenario.
 
     With `cluster`, a client of Dask (`distributed.Client`), its workers run the points. The tables are the same.
 
@@ -177,22 +192,79 @@ def run(
     """
     if twice := sorted(more_axes.keys() & (axes or {}).keys()):
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
-    if resume and out is None:
-        raise ScenarioError("resume=True: no run directory is given; add out=DIRECTORY")
     if cluster is not None and world != "simulated":
         raise ScenarioError("cluster: only simulated runs can be on other machines; leave out one of the two")
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
-    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory:
-        if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(directory), resume, _show)
+    with (
+        _file(scenario) as path,
+        nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory,
+    ):
+        if crate is not None:
+            _run_crate(crate, path, world, values, jobs, directory, fresh=fresh)
+        elif world == "emulated":
+            emulation.run(_engine, path, values, jobs, os.fspath(directory), fresh, _show)
         else:
             carry = None
             if cluster is not None:
                 from rampmeter import cluster as workers
 
                 carry = partial(workers.carry, cluster)
-            _engine.run(path, world, values, jobs, directory, resume, _engine.__file__, _show, carry)
+            _engine.run(path, world, values, jobs, directory, fresh, _engine.__file__, _show, carry)
         return Run.read(directory)
+
+
+@contextmanager
+def _file(scenario: str | os.PathLike[str] | Mapping[str, Any]) -> Iterator[str]:
+    """Yield the path of the scenario's file, for a text or a mapping that of a temporary one."""
+    text = _toml_lines(scenario) if isinstance(scenario, Mapping) else scenario
+    if not isinstance(text, str) or "\n" not in text:
+        yield os.fspath(text)
+        return
+    with TemporaryDirectory(prefix="rampmeter-") as directory:
+        file = Path(directory) / "scenario.toml"
+        file.write_text(text, encoding="utf-8")
+        yield str(file)
+
+
+def _toml_lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{json.dumps(key)} = {_toml(value)}\n" for key, value in table.items()) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Write a value in TOML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
+
+
+def _run_crate(
+    crate: str | os.PathLike[str],
+    path: str,
+    world: str,
+    axes: list[tuple[str, list[Value]]],
+    jobs: int | None,
+    out: str | os.PathLike[str],
+    *,
+    fresh: bool,
+) -> None:
+    """Run the scenario by the command of a crate, which cargo builds; its progress is on standard error."""
+    command = ["cargo", "run", "--release", "--quiet", "--manifest-path", os.fspath(Path(crate) / "Cargo.toml"), "--"]
+    command += ["run", path, "--world", world, "--out", os.fspath(out), "--json"]
+    for axis, values in axes:
+        command += [
+            "--set",
+            f"{axis}={','.join(value if isinstance(value, str) else json.dumps(value) for value in values)}",
+        ]
+    command += [*(["--jobs", str(jobs)] if jobs else []), *(["--fresh"] if fresh else [])]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ScenarioError(f"crate={crate}: cargo cannot be run: {error.strerror}; install Rust") from None
+    if ran.returncode != 0:
+        reason = ran.stderr.strip().removeprefix("rampmeter: ") or f"exit code {ran.returncode}"
+        raise (ScenarioError if ran.returncode == 2 else _engine.WorldError)(reason)
 
 
 def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:
@@ -210,7 +282,7 @@ def _listing(values: list[Value]) -> str:
 
 
 def _show(done: int, total: int, left: float | None) -> None:
-    """Write the progress of a run over the last line, on a terminal."""
+    """Write the progress of a run over the last line, on a terminal or in a notebook."""
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return
     text = f"{done} of {total} runs" + ("" if left is None else f", {left:.0f} s left")

@@ -63,9 +63,9 @@ def test_a_world_reports_what_it_cannot_run(quick_start: Path) -> None:
 def test_a_run_directory_can_be_kept_and_read_again(quick_start: Path, tmp_path: Path) -> None:
     result = rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp")
     assert rampmeter.Run.read(tmp_path / "kept") == result
-    assert rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp") == result
-    with pytest.raises(rampmeter.ScenarioError, match="other values of the axes"):
-        rampmeter.run(quick_start, out=tmp_path / "kept", scheme="pcp")
+    again = rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp")
+    assert again.runs == result.runs
+    assert again.flows == result.flows
 
 
 def test_axes_are_keywords_or_a_mapping(quick_start: Path) -> None:
@@ -76,24 +76,38 @@ def test_axes_are_keywords_or_a_mapping(quick_start: Path) -> None:
         rampmeter.run(quick_start, axes={"seed": 1}, seed=2)
 
 
-def test_resume_keeps_finished_points(quick_start: Path, tmp_path: Path) -> None:
+def test_finished_points_are_kept_unless_fresh(quick_start: Path, tmp_path: Path) -> None:
     short, directory = brief(quick_start, tmp_path), tmp_path / "kept"
     result = rampmeter.run(short, scheme=["tcp", "pcp"], out=directory)
     points = sorted((directory / "points").iterdir())
 
-    def run_again(resume: bool | None) -> list[bool]:
+    def run_again(*, fresh: bool) -> list[bool]:
         before = [point.stat().st_mtime_ns for point in points]
-        assert rampmeter.run(short, scheme=["tcp", "pcp"], out=directory, resume=resume) == result
+        again = rampmeter.run(short, scheme=["tcp", "pcp"], out=directory, fresh=fresh)
+        assert again.runs == result.runs
         return [point.stat().st_mtime_ns == time for point, time in zip(points, before, strict=True)]
 
-    assert run_again(True) == [True, True]
+    assert run_again(fresh=False) == [True, True]
     points[0].unlink()
     points[0].touch()
-    assert run_again(True) == [False, True]
-    assert run_again(None) == [False, False]
-    assert run_again(False) == [False, False]
-    with pytest.raises(rampmeter.ScenarioError, match="out=DIRECTORY"):
-        rampmeter.run(short, scheme="tcp", resume=True)
+    assert run_again(fresh=False) == [False, True]
+    assert run_again(fresh=True) == [False, False]
+
+
+def test_a_text_or_a_mapping_is_a_scenario(quick_start: Path, tmp_path: Path) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    text = brief(quick_start, tmp_path).read_text()
+    by_text = rampmeter.run(text, scheme="tcp")
+    by_mapping = rampmeter.run(tomllib.loads(text), scheme="tcp")
+    assert by_text.runs == by_mapping.runs
+    assert by_text.about["title"] == tomllib.loads(text)["title"]
+    with pytest.raises(rampmeter.ScenarioError, match=r"scenario.toml:1: .*needs `duration`"):
+        rampmeter.run({"link": []})
+
+
+def test_a_crate_that_is_none_is_one_message(quick_start: Path, tmp_path: Path) -> None:
+    with pytest.raises((rampmeter.ScenarioError, rampmeter.WorldError), match=r"Cargo.toml"):
+        rampmeter.run(quick_start, crate=tmp_path)
 
 
 def test_a_run_shows_its_main_columns(quick_start: Path) -> None:

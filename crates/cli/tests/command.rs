@@ -290,7 +290,7 @@ fn help_shows_examples_and_defaults() {
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("--world emulated"));
     let run = text(&workspace.rampmeter(&["run", "--help"]).stdout);
-    assert!(run.contains("--fresh") && run.contains("instead of resuming an interrupted run"), "{run}");
+    assert!(run.contains("--fresh") && run.contains("Repeat finished runs"), "{run}");
     assert!(text(&workspace.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
     assert!(text(&workspace.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }

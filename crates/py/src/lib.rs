@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Cluster, Directory, Finished, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Cluster, Directory, Finished, Program, Progress, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -52,11 +52,11 @@ impl From<AxisValue> for toml::Value {
     }
 }
 
-/// Runs every point of the scenario at `path` and leaves the results in the directory `out`. `resume` chooses whether
-/// points that are finished there are kept; by default, those of an interrupted run. `program` is the file of this
-/// module: points of another build of it are not kept. `watch` is called from another thread with the number of
-/// finished runs, the number of all runs, and the seconds left if they are known. `cluster`, if there is one, is called
-/// with a job and a function for replies, and runs the points elsewhere.
+/// Runs every point of the scenario at `path` and leaves the results in the directory `out`. Points that are finished
+/// there are kept unless the run is `fresh`. `program` is the file of this module: points of another build of it are not
+/// kept. `watch` is called from another thread with the number of finished runs, the number of all runs, and the seconds
+/// left if they are known. `cluster`, if there is one, is called with a job and a function for replies, and runs the
+/// points elsewhere.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(
@@ -66,7 +66,7 @@ fn run(
     axes: Vec<(String, Vec<AxisValue>)>,
     jobs: Option<usize>,
     out: PathBuf,
-    resume: Option<bool>,
+    fresh: bool,
     program: PathBuf,
     watch: Py<PyAny>,
     cluster: Option<Py<PyAny>>,
@@ -82,11 +82,6 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
-    let resume = match resume {
-        None => Resume::Interrupted,
-        Some(true) => Resume::Always,
-        Some(false) => Resume::Never,
-    };
     let schema = Schema::default();
     let cluster = cluster.map(Carrier);
     let cluster = cluster.as_ref().map(|carrier| carrier as &dyn Cluster);
@@ -97,7 +92,7 @@ fn run(
             let (scenario, sweep, world) = (&scenario, &sweep, &*world);
             let watch = move |progress| Python::attach(|python| report(python, &watch, progress));
             scope.spawn(move || {
-                let directory = || Directory::open(out, &path, scenario, world, Program::of(&program)?, resume);
+                let directory = || Directory::open(out, &path, scenario, world, Program::of(&program)?, fresh);
                 done.send(directory().and_then(|mut directory| directory.run(sweep, scenario, world, watch)))
             });
             loop {

@@ -42,6 +42,7 @@ pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
+pub use file::MetricText;
 pub use outcome::{
     Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, SenderState, Series,
 };

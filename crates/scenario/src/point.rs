@@ -16,6 +16,12 @@ impl Point {
         self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 
+    /// Whether it has the same values as `other`, apart from those of `axis`.
+    pub fn is_beside(&self, other: &Self, axis: &str) -> bool {
+        let rest = |point| Self::iter(point).filter(|(name, _)| *name != axis);
+        rest(self).eq(rest(other))
+    }
+
     /// Iterates over axes and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Portable {
     /// The name of the scenario's file.
-    pub(crate) file: String,
+    pub file: String,
     /// Its text.
-    pub(crate) text: String,
+    pub text: String,
     /// The contents of the files that it names.
-    pub(crate) beside: BTreeMap<String, String>,
+    pub beside: BTreeMap<String, String>,
 }

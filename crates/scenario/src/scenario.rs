@@ -16,7 +16,7 @@ use crate::beside::Beside;
 use crate::conditions::{Condition, Conditions, is_condition, is_file, network, one_flow};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
-use crate::file::{File, LinkSpec};
+use crate::file::{File, LinkSpec, MetricText};
 use crate::placeholder::Placeholder;
 use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
@@ -169,6 +169,13 @@ impl Scenario {
         Ok(())
     }
 
+    /// Its own metrics, in the order of the file.
+    pub fn metrics(&self) -> Result<Vec<MetricText>> {
+        let source = self.source(&self.text);
+        let document = source.parse()?;
+        Section::root(source, document.get_ref()).or("metrics", Vec::new(), MetricText::read_all)
+    }
+
     /// Every point of the sweep.
     pub fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::default()];
@@ -202,7 +209,7 @@ impl Scenario {
             let problem = error.message().replace('\n', "; ");
             self.source(&text).error(1, problem)
         })?;
-        for key in ["title", "source", "axes", "schemes"] {
+        for key in ["title", "source", "axes", "schemes", "metrics"] {
             content.remove(key);
         }
         let traffic = content.get("traffic").and_then(Value::as_array).into_iter().flatten();

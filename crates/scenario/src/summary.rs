@@ -21,6 +21,8 @@ pub struct Summary {
     pub traffic: Vec<(String, Row)>,
     /// Measured links by name, in the plan's order, by the columns of [`Schema::links`].
     pub links: Vec<(String, Row)>,
+    /// The scenario's own metrics.
+    pub metrics: Vec<(String, Value)>,
     /// Flows whose controllers were degraded, or that something else limited, grouped by reason.
     pub degraded: Vec<DegradedSummary>,
     /// Duration of the run in seconds of real time.
@@ -41,7 +43,7 @@ pub struct DegradedSummary {
 }
 
 impl Summary {
-    /// The summary of `run`.
+    /// The summary of `run`, without metrics of the scenario's own.
     pub fn of(schema: &Schema, run: &Run) -> Self {
         let Run { plan, outcome, wall_s, .. } = run;
         let group = |kinds| Row::of(&schema.groups, run, &FlowGroup::of(run, kinds));
@@ -54,6 +56,7 @@ impl Summary {
             traffic: measured.iter().filter(|_| several).map(of_kind).collect(),
             flows: group(measured),
             links: outcome.links.iter().map(|link| (link.name.clone(), Row::of(&schema.links, run, link))).collect(),
+            metrics: Vec::new(),
             degraded: DegradedSummary::all(plan, outcome),
             wall_s: *wall_s,
         }
@@ -79,6 +82,9 @@ impl Serialize for Summary {
             object.serialize_entry("traffic", &Object(&self.traffic))?;
         }
         object.serialize_entry("links", &Object(&self.links))?;
+        if !self.metrics.is_empty() {
+            object.serialize_entry("metrics", &Object(&self.metrics))?;
+        }
         if !self.degraded.is_empty() {
             object.serialize_entry("degraded", &self.degraded)?;
         }
@@ -87,9 +93,9 @@ impl Serialize for Summary {
     }
 }
 
-struct Object<'a>(&'a [(String, Row)]);
+struct Object<'a, T>(&'a [(String, T)]);
 
-impl Serialize for Object<'_> {
+impl<T: Serialize> Serialize for Object<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, row)| (name, row)))
     }

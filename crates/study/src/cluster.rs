@@ -95,7 +95,8 @@ pub(crate) fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Carried, StudyError> {
-    let is_missing = |(_, task): &(usize, &Task<'_>)| task.journal.load(task.point).is_none();
+    let keys = tasks.iter().map(Task::key).collect::<Result<Vec<_>, _>>()?;
+    let is_missing = |(own, task): &(usize, &Task<'_>)| task.journal.load(&keys[*own]).is_none();
     let missing: Vec<(usize, &Task<'_>)> = tasks.iter().enumerate().filter(is_missing).collect();
     let kept = tasks.len() - missing.len();
     let mut hashes: Vec<String> = Vec::new();
@@ -125,7 +126,7 @@ pub(crate) fn run(
             missing.get(index).ok_or_else(|| wrong(format!("a reply to point {index}, which is none")))?;
         match reply.outcome {
             Ok(outcome) => {
-                task.journal.store(task.point, &outcome, reply.wall_s)?;
+                task.journal.store(&keys[*own], &outcome, reply.wall_s)?;
                 carried.stored += 1;
             }
             Err(Problem::Failed(reason)) => drop(carried.failed.insert(*own, reason)),

@@ -27,6 +27,12 @@ pub enum StudyError {
         /// The content of the directory.
         what: String,
     },
+    /// A directory holds no run.
+    #[error("{}: there is no run.json; name a directory of `rampmeter run`", directory.display())]
+    NoRun {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// A file of the run directory could not be read or written.
     #[error("{}: cannot be {action}: {reason}", path.display())]
     File {
@@ -60,6 +66,6 @@ impl StudyError {
 
     /// Whether the cause is the user's input rather than the run.
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Scenario(_) | Self::Taken { .. })
+        matches!(self, Self::Scenario(_) | Self::Taken { .. } | Self::NoRun { .. })
     }
 }

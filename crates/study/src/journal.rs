@@ -1,14 +1,15 @@
-//! Finished points on disk: one file each, complete or absent.
+//! Finished points on disk: one file each, complete or absent, named by what the outcome depends on.
 //!
-//! A file is written under a temporary name and then renamed, so an interrupted run leaves no partial file. A point
-//! counts as finished only if the same build of the program ran it: results of an older build of a controller are not
-//! reused, and a record of another version of this format is not read.
+//! So a point is kept when its scenario gets another seed, another value of an axis or a comment. A file is written
+//! under a temporary name and then renamed, so an interrupted run leaves no partial file. A point counts as finished
+//! only if the same build of the program ran it: results of an older build of a controller are not reused, and a record
+//! of another version of this format is not read.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
-use rampmeter_scenario::{Outcome, Point};
+use rampmeter_scenario::{Outcome, Point, Scenario};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -35,21 +36,33 @@ impl Program {
     }
 }
 
+/// What the outcome of a point depends on, besides the program: the world, the seed, and the content of the scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key(String);
+
+impl Key {
+    /// The key of a point of `scenario` in the world of this name.
+    pub(crate) fn of(scenario: &Scenario, point: &Point, world: &str) -> Result<Self, StudyError> {
+        let seed = point.get("seed").map(ToString::to_string).unwrap_or_default();
+        Ok(Self(short_hash(&[world, &seed, &scenario.content(point)?.to_string()])))
+    }
+}
+
 /// A finished point. Numbers are exact: an outcome read back equals the one written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record<O> {
-    point: String,
     program: String,
     /// Duration of the run in seconds of real time.
     pub(crate) wall_s: f64,
     pub(crate) outcome: O,
 }
 
-/// The finished points of one scenario in one world.
+/// The finished points in a directory.
 #[derive(Debug, Clone)]
 pub struct Journal {
     directory: PathBuf,
-    program: Program,
+    /// The program whose points count; `None` for all.
+    program: Option<Program>,
 }
 
 impl Journal {
@@ -57,33 +70,40 @@ impl Journal {
     pub fn open(directory: impl Into<PathBuf>, program: Program) -> Result<Self, StudyError> {
         let directory = directory.into();
         fs::create_dir_all(&directory).map_err(|error| StudyError::file(&directory, "made", &error))?;
-        Ok(Self { directory, program })
+        Ok(Self { directory, program: Some(program) })
     }
 
-    /// Removes all points.
-    pub fn clear(&self) -> Result<(), StudyError> {
-        let refuse = |error| StudyError::file(&self.directory, "emptied", &error);
-        fs::remove_dir_all(&self.directory).map_err(refuse)?;
-        fs::create_dir_all(&self.directory).map_err(refuse)
+    /// The journal in `directory`, with the points of all programs, to read them.
+    pub(crate) fn of_any_program(directory: PathBuf) -> Self {
+        Self { directory, program: None }
     }
 
-    /// The record of `point`, if this program finished it.
-    pub(crate) fn load(&self, point: &Point) -> Option<Record<Outcome>> {
-        let text = fs::read(self.path(point)).ok()?;
+    /// Removes the record of a point, if there is one.
+    pub(crate) fn discard(&self, key: &Key) -> Result<(), StudyError> {
+        let path = self.path(key);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StudyError::file(&path, "removed", &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The record of a point, if the program finished it.
+    pub(crate) fn load(&self, key: &Key) -> Option<Record<Outcome>> {
+        let text = fs::read(self.path(key)).ok()?;
         let record: Record<Outcome> = serde_json::from_slice(&text).ok()?;
-        (record.point == point.to_string() && record.program == self.program.0).then_some(record)
+        self.program.as_ref().is_none_or(|program| record.program == program.0).then_some(record)
     }
 
-    /// Stores the outcome of a run of `point` that took `wall_s` seconds.
-    pub(crate) fn store(&self, point: &Point, outcome: &Outcome, wall_s: f64) -> Result<(), StudyError> {
-        let path = self.path(point);
-        let record = Record { point: point.to_string(), program: self.program.0.clone(), wall_s, outcome };
-        let text = serde_json::to_vec(&record).map_err(|error| StudyError::file(&path, "written", &error))?;
-        write_atomically(&path, &text)
+    /// Stores the outcome of a run that took `wall_s` seconds.
+    pub(crate) fn store(&self, key: &Key, outcome: &Outcome, wall_s: f64) -> Result<(), StudyError> {
+        let path = self.path(key);
+        let program = self.program.as_ref().map(|program| program.0.clone()).unwrap_or_default();
+        let text = serde_json::to_vec(&Record { program, wall_s, outcome });
+        write_atomically(&path, &text.map_err(|error| StudyError::file(&path, "written", &error))?)
     }
 
-    fn path(&self, point: &Point) -> PathBuf {
-        self.directory.join(format!("{}.json", short_hash(&[&point.to_string()])))
+    fn path(&self, key: &Key) -> PathBuf {
+        self.directory.join(format!("{}.json", key.0))
     }
 }
 
@@ -172,19 +192,19 @@ mod tests {
     fn an_outcome_is_read_back_exactly() {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), Program::this().unwrap()).unwrap();
-        let point = Point::default();
-        journal.store(&point, &outcome(), 0.1).unwrap();
-        assert_eq!(journal.load(&point).unwrap().outcome, outcome());
+        let key = Key("a".into());
+        journal.store(&key, &outcome(), 0.1).unwrap();
+        assert_eq!(journal.load(&key).unwrap().outcome, outcome());
     }
 
     #[test]
     fn a_record_of_another_version_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), Program::this().unwrap()).unwrap();
-        let point = Point::default();
-        journal.store(&point, &outcome(), 0.1).unwrap();
-        let text = fs::read_to_string(journal.path(&point)).unwrap();
-        fs::write(journal.path(&point), text.replace("\"fct\"", "\"response\"")).unwrap();
-        assert!(journal.load(&point).is_none());
+        let key = Key("a".into());
+        journal.store(&key, &outcome(), 0.1).unwrap();
+        let text = fs::read_to_string(journal.path(&key)).unwrap();
+        fs::write(journal.path(&key), text.replace("\"fct\"", "\"response\"")).unwrap();
+        assert!(journal.load(&key).is_none());
     }
 }

@@ -15,19 +15,23 @@
 //! controller and of its rivals.
 
 mod caught;
+mod chance;
 pub mod claims;
 mod cluster;
+mod difference;
 mod directory;
 mod error;
 pub mod evaluation;
 mod journal;
+mod metrics;
 mod overview;
 mod sweep;
 mod tables;
 mod traced;
 
 pub use cluster::{BUILD, Cluster, run_points};
-pub use directory::{Directory, Resume, default_directory};
+pub use difference::{Difference, Differences};
+pub use directory::{Directory, default_directory, tables_that_differ};
 pub use error::StudyError;
 pub use journal::{Journal, Program};
 pub use overview::overview;

@@ -1,21 +1,37 @@
-//! The terminal's table of a sweep: the columns of the schema that have a heading.
+//! The terminal's table of a sweep: the columns of the schema that have a heading, as means over the seeds.
 
 use std::iter::once;
 
 use rampmeter_scenario::{About, Row, Scenario, Schema, Shown, Summary, Value, abouts};
 
-/// Headings and rows. Each point has a row: its axes, its flows, each measured link, the run. If there are several
-/// kinds of measured traffic, a row for the flows of each kind follows.
-pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) -> (Vec<String>, Vec<Vec<String>>) {
+use crate::chance::mean_and_half_interval;
+
+/// The axis over whose values the table has means.
+const SEED: &str = "seed";
+
+/// Headings and rows. Each point has a row: its axes, its flows, each measured link, the run. Runs that differ in their
+/// seeds only have one together, with means and half of their 95% confidence intervals (Student's t), unless `each` has a
+/// row. If there are several kinds of measured traffic, a row for the flows of each kind follows.
+pub fn overview(
+    schema: &Schema,
+    scenario: &Scenario,
+    summaries: &[&Summary],
+    each: bool,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let several_seeds = scenario.axes().iter().any(|axis| axis.name == SEED && axis.values.len() > 1);
+    let means = several_seeds && !each;
     let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
+    let axes: Vec<&str> = axes.into_iter().filter(|axis| !(means && *axis == SEED)).collect();
     let several = summaries.iter().any(|run| !run.traffic.is_empty());
     let of_flows = shown(abouts(&schema.groups), || summaries.iter().map(|run| &run.flows));
     let of_links = shown(abouts(&schema.links), || summaries.iter().flat_map(|run| &run.links).map(|(_, link)| link));
     let of_runs = shown(abouts(&schema.runs), || summaries.iter().map(|run| &run.run));
 
     let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    head.extend(means.then(|| "seeds".to_owned()));
     head.extend(several.then(|| "traffic".to_owned()));
     head.extend(of_flows.iter().map(|(_, shown)| shown.heading.to_owned()));
+    head.extend(summaries.first().iter().flat_map(|run| &run.metrics).map(|(name, _)| name.clone()));
     let links: Vec<&str> = summaries.first().iter().flat_map(|run| &run.links).map(|(link, _)| link.as_str()).collect();
     match links[..] {
         [_] => head.extend(of_links.iter().map(|(_, shown)| shown.heading.to_owned())),
@@ -26,20 +42,46 @@ pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) ->
     head.extend(of_runs.iter().map(|(_, shown)| shown.heading.to_owned()));
 
     let mut rows = Vec::new();
-    for run in summaries {
-        let of_axis = |axis: &&str| match run.point.get(axis) {
+    for runs in groups(summaries, means) {
+        let first = runs[0];
+        let of_axis = |axis: &&str| match first.point.get(axis) {
             Some(toml::Value::String(text)) => text.clone(),
             value => value.map_or_else(String::new, ToString::to_string),
         };
-        let point = axes.iter().map(of_axis).chain(several.then(|| "all".to_owned()));
-        let links = run.links.iter().flat_map(|(_, link)| cells(&of_links, link));
-        rows.push(point.chain(cells(&of_flows, &run.flows)).chain(links).chain(cells(&of_runs, &run.run)).collect());
-        for (name, flows) in &run.traffic {
-            let no_point = axes.iter().map(|_| String::new());
-            rows.push(no_point.chain(once(name.clone())).chain(cells(&of_flows, flows)).collect());
+        let all = |part: &dyn Fn(&Summary) -> Option<&Row>| -> Vec<&Row> {
+            runs.iter().filter_map(|run| part(run)).collect()
+        };
+        let mut row: Vec<String> = axes.iter().map(of_axis).collect();
+        row.extend(means.then(|| runs.len().to_string()));
+        row.extend(several.then(|| "all".to_owned()));
+        row.extend(cells(&of_flows, &all(&|run| Some(&run.flows))));
+        for metric in 0..first.metrics.len() {
+            row.push(of_metric(&runs.iter().filter_map(|run| number(&run.metrics.get(metric)?.1)).collect::<Vec<_>>()));
+        }
+        for link in 0..first.links.len() {
+            row.extend(cells(&of_links, &all(&|run| run.links.get(link).map(|(_, link)| link))));
+        }
+        row.extend(cells(&of_runs, &all(&|run| Some(&run.run))));
+        rows.push(row);
+        for (kind, (name, _)) in first.traffic.iter().enumerate() {
+            let no_point = vec![String::new(); axes.len() + usize::from(means)];
+            let flows = all(&|run| run.traffic.get(kind).map(|(_, flows)| flows));
+            rows.push(no_point.into_iter().chain(once(name.clone())).chain(cells(&of_flows, &flows)).collect());
         }
     }
     (head, rows)
+}
+
+/// The runs of each row, in the order of the first ones.
+fn groups<'a>(summaries: &[&'a Summary], means: bool) -> Vec<Vec<&'a Summary>> {
+    let mut groups: Vec<Vec<&Summary>> = Vec::new();
+    for run in summaries {
+        match groups.iter_mut().find(|group| means && group[0].point.is_beside(&run.point, SEED)) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    groups
 }
 
 /// The names and formats of the columns that the table shows: those of which one of the `rows` has a value.
@@ -53,12 +95,40 @@ fn shown<'a, R: Iterator<Item = &'a Row>>(
     shown.filter(|(name, _)| !is_empty(name)).filter(|(name, shown)| !(shown.unless_zero && is_zero(name))).collect()
 }
 
-fn cells(columns: &[(&'static str, Shown)], row: &Row) -> impl Iterator<Item = String> {
-    columns.iter().map(|(name, shown)| match row.get(name) {
-        Value::Text(text) => text.clone(),
-        Value::Truth(truth) => truth.to_string(),
-        _ => row.number(name).map_or_else(String::new, |value| format!("{:.*}", shown.digits, value * shown.scale)),
-    })
+/// The values of `rows`, which have the same columns.
+fn cells(columns: &[(&'static str, Shown)], rows: &[&Row]) -> Vec<String> {
+    let cell = |(name, shown): &(&'static str, Shown)| {
+        let texts = rows.iter().filter_map(|row| match row.get(name) {
+            Value::Text(text) => Some(text.clone()),
+            Value::Truth(truth) => Some(truth.to_string()),
+            _ => None,
+        });
+        let mut texts: Vec<String> = texts.collect();
+        texts.dedup();
+        let numbers: Vec<f64> = rows.iter().filter_map(|row| row.number(name)).collect();
+        let digits = |value: f64| format!("{:.*}", shown.digits, value * shown.scale);
+        match mean_and_half_interval(&numbers) {
+            _ if numbers.is_empty() => texts.join(", "),
+            (mean, None) => digits(mean),
+            (mean, Some(half)) => format!("{} ± {}", digits(mean), digits(half)),
+        }
+    };
+    columns.iter().map(cell).collect()
+}
+
+fn number(value: &Value) -> Option<f64> {
+    if let Value::Number(number) = value { Some(*number) } else { None }
+}
+
+/// A metric of the scenario's own, with four significant digits.
+fn of_metric(values: &[f64]) -> String {
+    let (mean, half) = mean_and_half_interval(values);
+    let digits = (3.0 - mean.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0) as usize;
+    match half {
+        _ if values.is_empty() => String::new(),
+        None => format!("{mean:.digits$}"),
+        Some(half) => format!("{mean:.digits$} ± {half:.digits$}"),
+    }
 }
 
 #[cfg(test)]
@@ -80,12 +150,12 @@ router = { kind = "drop-tail" }
         let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", TEXT).unwrap());
         let flows = |n| Row::from([("completed", Value::Whole(n)), ("fct_mean_s", Value::Number(0.0123))]);
         let one = Summary { point: scenario.points()[0].clone(), flows: flows(30), ..Summary::default() };
-        let (head, rows) = overview(&schema, &scenario, &[&one]);
+        let (head, rows) = overview(&schema, &scenario, &[&one], false);
         assert_eq!(head, ["seed", "transfers", "FCT ms"]);
         assert_eq!(rows, [["1", "30", "12.3"]]);
         let traffic = [("web", 10), ("bulk", 20)].map(|(name, completed)| (name.into(), flows(completed)));
         let two = Summary { traffic: traffic.to_vec(), ..one };
-        let (_, rows) = overview(&schema, &scenario, &[&two]);
+        let (_, rows) = overview(&schema, &scenario, &[&two], false);
         let starts: Vec<&[String]> = rows.iter().map(|row| &row[..3]).collect();
         assert_eq!(starts, [["1", "all", "30"], ["", "web", "10"], ["", "bulk", "20"]]);
     }
@@ -97,9 +167,27 @@ router = { kind = "drop-tail" }
             let links = links.iter().map(|&link| (link.into(), Row::from([("utilization", Value::Number(0.5))])));
             let point = scenario.points()[0].clone();
             let run = Summary { point, links: links.collect(), ..Summary::default() };
-            overview(&schema, &scenario, &[&run]).0
+            overview(&schema, &scenario, &[&run], false).0
         };
         assert_eq!(head(&["wire"]), ["seed", "used %"]);
         assert_eq!(head(&["east", "west"]), ["seed", "east used %", "west used %"]);
+    }
+
+    #[test]
+    fn seeds_are_means_with_intervals() {
+        let text = format!("axes = {{ seed = [1, 2, 3] }}{TEXT}");
+        let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", &text).unwrap());
+        let runs: Vec<Summary> = (scenario.points().into_iter().zip([0.01, 0.02, 0.03]))
+            .map(|(point, fct)| {
+                let flows = Row::from([("completed", Value::Whole(10)), ("fct_mean_s", Value::Number(fct))]);
+                Summary { point, flows, ..Summary::default() }
+            })
+            .collect();
+        let runs: Vec<&Summary> = runs.iter().collect();
+        let (head, rows) = overview(&schema, &scenario, &runs, false);
+        assert_eq!(head, ["seeds", "transfers", "FCT ms"]);
+        assert_eq!(rows, [["3", "10 ± 0", "20.0 ± 24.8"]]);
+        let (head, rows) = overview(&schema, &scenario, &runs, true);
+        assert_eq!((head[0].as_str(), rows.len(), rows[2][2].as_str()), ("seed", 3, "30.0"));
     }
 }

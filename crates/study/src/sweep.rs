@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::caught::caught;
 use crate::cluster::Carried;
+use crate::journal::Key;
 use crate::{Cluster, Journal, StudyError};
 
 /// The interval of progress reports while points are running.
@@ -218,6 +219,18 @@ pub(crate) fn panicked(panic: &str, reached: &RunProgress) -> String {
 }
 
 impl Task<'_> {
+    /// What its outcome depends on.
+    pub(crate) fn key(&self) -> Result<Key, StudyError> {
+        Key::of(self.scenario, self.point, self.world.name())
+    }
+
+    /// Its run, if the journal has it.
+    pub(crate) fn kept(&self, registries: &Registries) -> Result<Option<Run>, StudyError> {
+        let Some(record) = self.journal.load(&self.key()?) else { return Ok(None) };
+        let plan = self.scenario.plan(self.point, registries)?;
+        Ok(Some(Run { plan, outcome: record.outcome, world: self.world.name(), wall_s: record.wall_s }))
+    }
+
     fn failed(&self, reason: String) -> Unfinished {
         Unfinished { point: self.point.to_string(), reason, is_failed: true }
     }
@@ -229,12 +242,10 @@ impl Task<'_> {
         worker: &Worker,
         keep: impl Fn(Run) -> T,
     ) -> Result<(Finished<T>, bool), StudyError> {
-        let plan = self.scenario.plan(self.point, registries)?;
-        let world = self.world.name();
-        if let Some(record) = self.journal.load(self.point) {
-            let run = Run { plan, outcome: record.outcome, world, wall_s: record.wall_s };
+        if let Some(run) = self.kept(registries)? {
             return Ok((Ok(keep(run)), true));
         }
+        let (plan, world) = (self.scenario.plan(self.point, registries)?, self.world.name());
         let started_at = Instant::now();
         worker.reached.tell(Time::ZERO);
         worker.end.store(plan.end().as_nanos(), Ordering::Relaxed);
@@ -251,7 +262,7 @@ impl Task<'_> {
             Err(panic) => return Ok((Err(self.failed(panicked(&panic, &worker.reached))), false)),
         };
         let wall_s = started_at.elapsed().as_secs_f64();
-        self.journal.store(self.point, &outcome, wall_s)?;
+        self.journal.store(&self.key()?, &outcome, wall_s)?;
         Ok((Ok(keep(Run { plan, outcome, world, wall_s })), false))
     }
 }

@@ -118,8 +118,8 @@ impl World for Traced<'_> {
         let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
         let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
         let directory = Arc::new(Mutex::new(Directory::new(&path, selection, self.options.limit).map_err(failed)?));
-        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory))?;
-        // The run's tables do not depend on its trace.
+        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory));
+        // The run's tables do not depend on its trace; that of a run that failed is wanted most.
         match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
             Ok(None) => {}
             Ok(Some(at)) => {
@@ -131,6 +131,6 @@ impl World for Traced<'_> {
         if left_out > 0 {
             self.remark(&path, format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
         }
-        Ok(outcome)
+        outcome
     }
 }

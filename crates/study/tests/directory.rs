@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Registries, Scenario, Schema, Summary, values};
-use rampmeter_study::{Directory, Finished, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Directory, Finished, Program, Progress, StudyError, Sweep, tables_that_differ};
 use tempfile::tempdir;
 
 const TABLES: [&str; 5] = ["runs", "links", "flows", "link_series", "flow_series"];
@@ -23,14 +23,14 @@ struct Run<'a> {
     scenario: &'a Scenario,
     world: &'a Made,
     jobs: usize,
-    resume: Resume,
+    fresh: bool,
     /// The run is interrupted after this many points; 0 for never.
     stop_after: usize,
 }
 
 impl<'a> Run<'a> {
     fn of(directory: &'a Path, scenario: &'a Scenario, world: &'a Made) -> Self {
-        Self { directory, scenario, world, jobs: 1, resume: Resume::default(), stop_after: 0 }
+        Self { directory, scenario, world, jobs: 1, fresh: false, stop_after: 0 }
     }
 
     fn run(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         self.world.interrupt_in.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
-        let mut directory = Directory::open(self.directory, file, self.scenario, self.world, program, self.resume)?;
+        let mut directory = Directory::open(self.directory, file, self.scenario, self.world, program, self.fresh)?;
         let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop, cluster: None };
         let mut last = None;
         let results = directory.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
@@ -76,41 +76,71 @@ fn an_interrupted_run_resumes_with_the_same_result() {
 }
 
 #[test]
-fn a_complete_run_and_a_fresh_one_start_over() {
-    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(directory.path(), &scenario, &world).run().unwrap();
-    let (_, progress) = Run::of(directory.path(), &scenario, &world).run().unwrap();
-    assert_eq!(progress.kept, 0);
-    Run { stop_after: 3, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap_err();
-    let (_, progress) = Run { resume: Resume::Never, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap();
-    assert_eq!(progress.kept, 0);
-}
-
-#[test]
-fn a_complete_run_is_kept_on_request() {
+fn a_complete_run_is_kept_unless_it_is_fresh() {
     let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
     Run::of(directory.path(), &scenario, &world).run().unwrap();
     let before = tables(directory.path());
-    let (_, progress) = Run { resume: Resume::Always, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap();
+    let (_, progress) = Run::of(directory.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 8);
+    let (_, progress) = Run { fresh: true, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap();
+    assert_eq!(progress.kept, 0);
     assert_eq!(tables(directory.path()), before);
+}
+
+#[test]
+fn another_version_of_a_scenario_repeats_only_what_it_changes() {
+    let (directory, world) = (tempdir().unwrap(), Made::default());
+    Run::of(directory.path(), &scenario(), &world).run().unwrap();
+    let kept = |text: &str| {
+        let scenario = Scenario::parse("six.toml", text).unwrap();
+        Run::of(directory.path(), &scenario, &world).run().unwrap().1.kept
+    };
+    // Of twelve points four are of kernel TCP, which does not run here.
+    assert_eq!(kept(&TEXT.replace("Six points", "Other words").replace("[meters]", "# A comment\n[meters]")), 8);
+    assert_eq!(kept(&TEXT.replace("seed = [1, 2]", "seed = [1, 2, 3]")), 8);
+    assert_eq!(kept(&TEXT.replace("load = [0.25, 0.5]", "load = [0.5, 0.75]")), 4);
+    assert_eq!(kept(&TEXT.replace("10 Mb/s", "11 Mb/s")), 0);
+    assert_eq!(kept(TEXT), 8, "the first version is still there");
+}
+
+#[test]
+fn an_interrupted_run_can_be_read() {
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run { stop_after: 3, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap_err();
+    let rows = SerializedFileReader::new(fs::File::open(directory.path().join("runs.parquet")).unwrap()).unwrap();
+    assert_eq!(rows.metadata().file_metadata().num_rows(), 3);
+    let (read, again) = Directory::read(directory.path()).unwrap();
+    let kept = read.kept(&again, &world, &Registries::default(), &Schema::default()).unwrap();
+    assert_eq!((kept.len(), kept.iter().flatten().count()), (12, 3));
+}
+
+#[test]
+fn the_scenario_of_a_directory_gives_the_same_tables() {
+    let (first, second, world) = (tempdir().unwrap(), tempdir().unwrap(), Made::default());
+    let mut scenario = scenario();
+    scenario.set("load", values("0.5,0.75")).unwrap();
+    Run::of(first.path(), &scenario, &world).run().unwrap();
+    let (_, again) = Directory::read(first.path()).unwrap();
+    assert_eq!(again.points(), scenario.points());
+    Run::of(second.path(), &again, &world).run().unwrap();
+    assert_eq!(tables_that_differ(first.path(), second.path()).unwrap(), [""; 0]);
+    scenario.set("load", values("0.5")).unwrap();
+    Run::of(second.path(), &scenario, &world).run().unwrap();
+    assert!(tables_that_differ(first.path(), second.path()).unwrap().contains(&"runs.parquet".to_owned()));
 }
 
 #[test]
 fn a_directory_of_another_run_is_not_changed() {
     let (directory, world) = (tempdir().unwrap(), Made::default());
     Run::of(directory.path(), &scenario(), &world).run().unwrap();
-    let mut fewer = scenario();
-    fewer.set("load", values("0.5")).unwrap();
-    let other = Scenario::parse("six.toml", &TEXT.replace("10 Mb/s", "11 Mb/s")).unwrap();
-    for (scenario, word) in [(&fewer, "other values of the axes"), (&other, "another scenario")] {
-        let error = Run::of(directory.path(), scenario, &world).run().unwrap_err();
-        assert!(error.is_bad_input() && error.to_string().contains(word), "{error}");
-    }
+    let emulated = Made { is_emulated: true, ..Made::default() };
+    let error = Run::of(directory.path(), &scenario(), &emulated).run().unwrap_err();
+    assert!(error.is_bad_input() && error.to_string().contains("simulated world"), "{error}");
     let other = tempdir().unwrap();
     fs::write(other.path().join("thesis.tex"), "years of work").unwrap();
     let error = Run::of(other.path(), &scenario(), &world).run().unwrap_err();
     assert!(error.is_bad_input() && other.path().join("thesis.tex").exists(), "{error}");
+    assert!(Directory::read(other.path()).unwrap_err().is_bad_input());
 }
 
 #[test]

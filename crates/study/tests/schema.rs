@@ -9,7 +9,7 @@ use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
-use rampmeter_study::{Directory, Program, Resume, Sweep, overview};
+use rampmeter_study::{Directory, Program, Sweep, overview};
 use tempfile::tempdir;
 
 /// The built-in columns and one more in each table.
@@ -37,7 +37,7 @@ fn a_column_declared_once_appears_in_every_output() {
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
     let (file, program) = (Path::new("six.toml"), Program::this().unwrap());
     let out = directory.path().join("out");
-    let mut run = Directory::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
+    let mut run = Directory::open(&out, file, &scenario, &world, program.clone(), false).unwrap();
     let results = run.run(&sweep, &scenario, &world, |_| {}).unwrap();
     let summaries: Vec<_> = results.iter().flatten().collect();
 
@@ -57,7 +57,7 @@ fn a_column_declared_once_appears_in_every_output() {
         assert!(row.contains(value), "{row}");
     }
 
-    let (head, rows) = overview(&schema, &scenario, &summaries);
+    let (head, rows) = overview(&schema, &scenario, &summaries, true);
     let index = head.iter().position(|heading| heading == "sent").unwrap();
     assert_eq!(rows[0][index], "400.0");
 

@@ -55,7 +55,9 @@ def what_ran(about: About) -> str:
         "scenario": about["scenario"],
         "SHA-256": about["scenario_sha256"],
         "world": about["world"],
-        "Rampmeter": about["version"],
+        "Rampmeter": about["build"],
+        "date": about["date"],
+        "machine": "{system}, {processor}, {cores} cores".format(**about["machine"]),
         "runs": f"{about['finished']} of {about['points']}",
     }
     entries |= {f"axis {axis}": ", ".join(map(str, values)) for axis, values in about["axes"].items()}
@@ -65,7 +67,7 @@ def what_ran(about: About) -> str:
 
 def left_out(sweep: Sweep) -> str:
     """List the points that the world cannot run, and those whose runs failed."""
-    failed = [f"{run['point']}: {run['reason']}" for run in sweep.run.about.get("failed", [])]
+    failed = [f"{run['point']}: {run['reason']}" for run in sweep.run.about["failed"]]
     if not sweep.run.skipped and not failed:
         return ""
     listed = "".join(f"<li>{escape(point)}</li>" for point in [*sweep.run.skipped, *failed])
@@ -74,7 +76,7 @@ def left_out(sweep: Sweep) -> str:
 
 def degraded(sweep: Sweep) -> str:
     """List what kept flows from working as designed, with the number of runs."""
-    runs = Counter((found["scheme"], found["reason"]) for found in sweep.run.about.get("degraded", []))
+    runs = Counter((found["scheme"], found["reason"]) for found in sweep.run.about["degraded"])
     if not runs:
         return ""
     listed = "".join(

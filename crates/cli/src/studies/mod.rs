@@ -6,6 +6,8 @@ mod conditions;
 mod emulate;
 mod evaluate;
 mod interrupt;
+mod invocation;
+mod kept;
 mod run;
 mod trace;
 mod wrap;
@@ -32,6 +34,12 @@ pub(crate) const EXAMPLES: &str =
 pub(crate) enum Command {
     /// Run all points of a scenario and print the results
     Run(run::Args),
+    /// Print the table of a run directory again, also of an interrupted run
+    Show(kept::ShowArgs),
+    /// List what differs between two run directories by more than chance explains
+    Diff(kept::DiffArgs),
+    /// Run the scenario of a run directory again, and compare the tables
+    Repeat(kept::RepeatArgs),
     /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
@@ -49,9 +57,9 @@ pub(crate) enum Command {
 /// Prepares this process for real packets if the command may need them.
 pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
-        Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
+        Command::Probe | Command::Claims(_) | Command::Emulate(_) | Command::Repeat(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::Conditions(_) | Command::Trace(_) => false,
+        Command::Show(_) | Command::Diff(_) | Command::Conditions(_) | Command::Trace(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -63,6 +71,9 @@ pub(crate) fn prepare(command: &Command) {
 pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::run(args, registries),
+        Command::Show(args) => kept::show(args, registries),
+        Command::Diff(args) => kept::diff(args, registries),
+        Command::Repeat(args) => kept::repeat(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Conditions(args) => conditions::conditions(args, registries),

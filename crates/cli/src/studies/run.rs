@@ -12,13 +12,14 @@ use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Axis, Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{
-    Cluster, Directory, Program, Resume, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
+    Cluster, Directory, Program, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
 };
 use rampmeter_units::Bytes;
 use serde_json::json;
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
+use super::invocation::run_crate;
 use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 use crate::table::table;
@@ -45,10 +46,13 @@ pub(crate) struct Args {
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// A crate of your own whose command has controllers or routers of the scenario: it is built and runs it
+    #[arg(long = "crate", value_name = "DIR", conflicts_with = "cluster")]
+    package: Option<PathBuf>,
     /// The directory of tables and finished points [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Start over instead of resuming an interrupted run of the same scenario
+    /// Repeat finished runs, too
     #[arg(long)]
     fresh: bool,
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
@@ -71,6 +75,9 @@ pub(crate) struct Args {
     /// The maximum size of the trace of a run, after which it is cut
     #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
     trace_limit: Bytes,
+    /// A row for each seed, instead of means over the seeds with half of their 95% confidence intervals
+    #[arg(long)]
+    each: bool,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -96,6 +103,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
+    if let Some(package) = &args.package {
+        return run_crate(package);
+    }
     let mut scenario = Scenario::read(&args.file)?;
     set_axes(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {
@@ -108,9 +118,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
 
-    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, world));
-    let resume = if args.fresh || args.trace.is_some() { Resume::Never } else { Resume::default() };
-    let mut directory = Directory::open(path, &args.file, &scenario, world, Program::this()?, resume)?;
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, world));
+    let fresh = args.fresh || args.trace.is_some();
+    let mut directory = Directory::open(path, &args.file, &scenario, world, Program::this()?, fresh)?;
     let resume_advice =
         format!("finished runs are in {}, and the same command resumes from there", directory.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
@@ -164,7 +174,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         }
         println!("{json}");
     } else {
-        let (head, rows) = overview(&schema, &scenario, &summaries);
+        let (head, rows) = overview(&schema, &scenario, &summaries, args.each);
         print!("{}", table(&head, &rows));
         println!("\ntables: {}", directory.path().display());
         if let Some(traces) = &args.trace {

@@ -2,6 +2,7 @@
 
 mod condition;
 mod island;
+mod metric;
 mod network;
 mod rate;
 mod scheme;
@@ -18,12 +19,13 @@ use crate::error::Result;
 
 pub(crate) use condition::ConditionSpec;
 pub(crate) use island::IslandSpec;
+pub use metric::MetricText;
 pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec, RunEnd};
 pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "title",
     "source",
     "duration",
@@ -39,6 +41,7 @@ const KEYS: [&str; 15] = [
     "scheme",
     "traffic",
     "meters",
+    "metrics",
 ];
 
 #[derive(Debug, Clone)]
@@ -67,6 +70,7 @@ impl File {
         for key in ["title", "source"] {
             file.optional(key, Item::text)?;
         }
+        file.optional("metrics", |item| MetricText::read_all(item))?;
         let duration: Duration = file.need("duration", "duration = \"60 s\"")?.positive()?;
         let warmup = file.or("warmup", Duration::ZERO, |item| match item.quantity()? {
             warmup if warmup >= duration => {

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
+use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
@@ -248,9 +248,7 @@ pub(crate) fn check(
     schema: &Schema,
 ) -> Result<(), String> {
     let plan = asked.points().first().and_then(|point| asked.plan(point, registries).ok());
-    let links = plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
-    let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
-    let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
+    let (links, traffic) = plan.as_ref().map(measured_names).unwrap_or_default();
     let axes: Vec<&str> = asked.axes().iter().map(|axis| axis.name.as_str()).collect();
     metric.check(schema, &axes, &links, &traffic)?;
     bound.check(&metric.by)?;
@@ -269,6 +267,13 @@ pub(crate) fn check(
         bound.check_values(axes, extent)?;
     }
     Ok(())
+}
+
+/// The names of the measured links and kinds of traffic of a plan.
+pub(crate) fn measured_names(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
+    let measured = plan.traffic.iter().filter(|traffic| traffic.measured);
+    let links = plan.measured_queues().map(|id| plan.queue_name(id));
+    (links.collect(), measured.map(|traffic| traffic.name.as_str()).collect())
 }
 
 /// `scenario` with these values of its axes.

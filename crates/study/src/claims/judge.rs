@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::{Claim, Measured, Status};
-use crate::journal::short_hash;
 use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task, Unfinished};
 
 /// Runs the points of claims and judges the claims.
@@ -96,7 +95,6 @@ impl Unfinished {
 struct Group<'a> {
     claim: &'a Claim,
     world: &'a dyn World,
-    journal: Journal,
     points: Vec<Point>,
     results: Vec<Finished<Summary>>,
 }
@@ -108,14 +106,15 @@ impl Judge<'_> {
         claims: &'c [Claim],
         mut watch: impl FnMut(Progress),
     ) -> Result<Vec<ClaimResult<'c>>, StudyError> {
-        let mut groups = self.groups(claims)?;
+        let journal = Journal::open(self.directory, self.program.clone())?;
+        let mut groups = self.groups(claims);
         let total = groups.iter().map(|group| group.points.len()).sum();
         let (mut done_before, mut kept_before) = (0, 0);
         for world in self.worlds {
             let of_world = || groups.iter().filter(|group| group.world.name() == world.name());
             let task = |group, point| {
-                let Group { claim, world, journal, .. }: &Group<'_> = group;
-                Task { scenario: &claim.scenario, point, world: *world, journal }
+                let Group { claim, world, .. }: &Group<'_> = group;
+                Task { scenario: &claim.scenario, point, world: *world, journal: &journal }
             };
             let tasks: Vec<Task<'_>> =
                 of_world().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
@@ -141,7 +140,7 @@ impl Judge<'_> {
     }
 
     /// The points to run, each once.
-    fn groups<'c>(&'c self, claims: &'c [Claim]) -> Result<Vec<Group<'c>>, StudyError> {
+    fn groups<'c>(&'c self, claims: &'c [Claim]) -> Vec<Group<'c>> {
         let mut groups: Vec<Group<'c>> = Vec::new();
         for claim in claims {
             let named = |name: &str| self.worlds.iter().copied().find(|world| world.name() == name);
@@ -150,7 +149,7 @@ impl Judge<'_> {
             for world in worlds {
                 let index = groups.iter().position(|group| group.is_of(claim, world.name())).unwrap_or(groups.len());
                 if index == groups.len() {
-                    groups.push(self.group(claim, world)?);
+                    groups.push(Group { claim, world, points: Vec::new(), results: Vec::new() });
                 }
                 for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
                     if !groups[index].points.contains(&point) {
@@ -159,14 +158,7 @@ impl Judge<'_> {
                 }
             }
         }
-        Ok(groups)
-    }
-
-    fn group<'c>(&'c self, claim: &'c Claim, world: &'c dyn World) -> Result<Group<'c>, StudyError> {
-        let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
-        let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
-        let journal = Journal::open(self.directory.join(name), self.program.clone())?;
-        Ok(Group { claim, world, journal, points: Vec::new(), results: Vec::new() })
+        groups
     }
 }
 

@@ -24,8 +24,9 @@ mod variants;
 
 pub use expect::Bound;
 pub use file::{Claim, Status, read};
-pub(crate) use file::{Quick, check, set};
+pub(crate) use file::{Quick, check, measured_names, set};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
+pub(crate) use metric::{Paths, value_at};
 pub use record::{Record, Records, Standing, rounded};
 pub use variants::{Cell, Sentence, Variant, with_variants};

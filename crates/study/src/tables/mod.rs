@@ -1,49 +1,44 @@
 //! The tables of a run: one column per axis first, then the columns of the [`Schema`].
 //!
-//! A column of the schema that has the name of an axis is called `its_NAME`.
+//! A column of the schema that has the name of an axis is called `its_NAME`. The table of runs has the values of each kind
+//! of traffic, too, if there are several, and the scenario's own metrics.
 
 mod axes;
 mod parquet;
 
 use std::path::Path;
 
-use rampmeter_scenario::{Column, Row, Run, Scenario, Schema, Summary, Value};
+use rampmeter_scenario::{Column, Kind, Registries, Row, Run, Scenario, Schema, Summary, Value, abouts};
 
 use self::axes::AxisColumns;
 use self::parquet::Table;
-use crate::{Finished, Journal, StudyError};
+use crate::{StudyError, Task};
 
-/// Writes all tables of a finished run to `directory`, in the order of the sweep, and returns the summaries. `results`
-/// have the runs without their outcomes, which are large and are read from the journal.
-pub(crate) fn write(
+/// Writes all tables of the `finished` tasks, in their order, to `directory`. Outcomes are large, and are read from the
+/// journal one after the other.
+pub(crate) fn write<'a>(
     directory: &Path,
     scenario: &Scenario,
     schema: &Schema,
-    journal: &Journal,
-    results: Vec<Finished<(Summary, Run)>>,
-) -> Result<Vec<Finished<Summary>>, StudyError> {
+    finished: &[(&'a Task<'a>, &'a Summary)],
+    registries: &Registries,
+) -> Result<(), StudyError> {
     let axes = AxisColumns::of(scenario);
     let [runs, links, flows, link_series, flow_series] = schema.tables();
-    let create =
-        |(name, own): &(&str, Vec<_>)| Table::create(&directory.join(format!("{name}.parquet")), &axes.columns(own));
-    let (mut runs, mut links, mut flows) = (create(&runs)?, create(&links)?, create(&flows)?);
+    let file = |name: &str| directory.join(format!("{name}.parquet"));
+    let create = |(name, own): &(&str, Vec<_>)| Table::create(&file(name), &axes.columns(own));
+    let more = More::of(schema, finished);
+    let columns: Vec<(String, Kind)> = axes.columns(&runs.1).into_iter().chain(more.columns()).collect();
+    let (mut runs, mut links, mut flows) = (Table::create(&file(runs.0), &columns)?, create(&links)?, create(&flows)?);
     let mut series = None;
-    let mut summaries = Vec::with_capacity(results.len());
-    for (point, result) in scenario.points().iter().zip(results) {
-        let (summary, run) = match result {
-            Ok(kept) => kept,
-            Err(skipped) => {
-                summaries.push(Err(skipped));
-                continue;
-            }
+    for &(task, summary) in finished {
+        let Some(run) = task.kept(registries)? else {
+            return Err(StudyError::file(directory, "completed", &format!("the record of {} is missing", task.point)));
         };
-        let Some(record) = journal.load(point) else {
-            return Err(StudyError::file(directory, "completed", &format!("the record of {point} is missing")));
-        };
-        let run = Run { outcome: record.outcome, ..run };
-        let axes = axes.values(point);
+        let axes = axes.values(task.point);
         let values = |row: &Row| row.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>();
-        runs.row([axes.clone(), values(&summary.run), values(&summary.flows)].into_iter().flatten())?;
+        let own = [axes.clone(), values(&summary.run), values(&summary.flows), more.values(summary)];
+        runs.row(own.into_iter().flatten())?;
         for (_, link) in &summary.links {
             links.row(axes.iter().cloned().chain(values(link)))?;
         }
@@ -55,11 +50,46 @@ pub(crate) fn write(
             rows(of_links, &axes, &schema.link_series, &run, &run.outcome.series.links)?;
             rows(of_flows, &axes, &schema.flow_series, &run, &run.outcome.series.flows)?;
         }
-        summaries.push(Ok(summary));
     }
     let (of_links, of_flows) = series.unzip();
-    [Some(runs), Some(links), Some(flows), of_links, of_flows].into_iter().flatten().try_for_each(Table::close)?;
-    Ok(summaries)
+    [Some(runs), Some(links), Some(flows), of_links, of_flows].into_iter().flatten().try_for_each(Table::close)
+}
+
+/// The columns of runs that depend on the scenario.
+struct More {
+    /// Kinds of traffic, if there are several, by columns of groups.
+    traffic: Vec<(String, &'static str, Kind)>,
+    metrics: Vec<String>,
+}
+
+impl More {
+    fn of(schema: &Schema, finished: &[(&Task<'_>, &Summary)]) -> Self {
+        let (mut kinds, mut metrics): (Vec<&String>, Vec<String>) = (Vec::new(), Vec::new());
+        for (_, run) in finished {
+            let new: Vec<&String> =
+                run.traffic.iter().map(|(name, _)| name).filter(|name| !kinds.contains(name)).collect();
+            kinds.extend(new);
+            if metrics.is_empty() {
+                metrics = run.metrics.iter().map(|(name, _)| name.clone()).collect();
+            }
+        }
+        let of_kind = |kind: &String| {
+            abouts(&schema.groups).map(|about| (kind.clone(), about.name, about.kind)).collect::<Vec<_>>()
+        };
+        Self { traffic: kinds.into_iter().flat_map(of_kind).collect(), metrics }
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (String, Kind)> {
+        let traffic = self.traffic.iter().map(|(kind, column, of)| (format!("traffic.{kind}.{column}"), *of));
+        traffic.chain(self.metrics.iter().map(|name| (format!("metrics.{name}"), Kind::Number)))
+    }
+
+    fn values(&self, run: &Summary) -> Vec<Value> {
+        let group = |kind: &str| run.traffic.iter().find(|(name, _)| name == kind).map(|(_, row)| row);
+        let of_traffic =
+            self.traffic.iter().map(|(kind, column, _)| group(kind).map_or(Value::Null, |row| row.get(column).clone()));
+        of_traffic.chain(run.metrics.iter().map(|(_, value)| value.clone())).collect()
+    }
 }
 
 fn rows<T>(table: &mut Table, axes: &[Value], columns: &[Column<T>], run: &Run, parts: &[T]) -> Result<(), StudyError> {

@@ -1,6 +1,5 @@
 //! `rampmeter evaluate`: asks the questions of RFC 9743, or of a conformance suite, of a controller and of its rivals.
 
-mod invocation;
 mod text;
 
 use std::fs;
@@ -18,10 +17,10 @@ use rampmeter_study::{Cluster, Program, StudyError, Sweep};
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
+use super::invocation::{run_crate, this_command};
 use super::run::{from_one, world};
 use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
-use invocation::{evaluate_crate, this_command};
 
 /// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
 const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
@@ -116,7 +115,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
             let what = "workers of a cluster do not have the controllers of a crate; evaluate it without --cluster";
             return Err(Failure::input(what));
         }
-        return evaluate_crate(package);
+        return run_crate(package);
     }
     check_lists(args)?;
     let mut baseline = args.baseline.as_deref().map(read_evaluation).transpose()?;

@@ -83,7 +83,7 @@ fn text(value: &Value) -> String {
 }
 
 /// The values that runs of a scenario have, by their paths.
-struct Paths<'a> {
+pub(crate) struct Paths<'a> {
     runs: Vec<&'static str>,
     flows: Vec<&'static str>,
     link: Vec<&'static str>,
@@ -93,13 +93,13 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    fn new(schema: &Schema, links: &'a [&'a str], traffic: &'a [&'a str]) -> Self {
+    pub(crate) fn new(schema: &Schema, links: &'a [&'a str], traffic: &'a [&'a str]) -> Self {
         let (runs, flows, link) = (numbers(&schema.runs), numbers(&schema.groups), numbers(&schema.links));
         Self { runs, flows, link, links, traffic: if traffic.len() < 2 { &[] } else { traffic } }
     }
 
     /// The error says which names are near, or what there is.
-    fn check(&self, path: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, path: &str) -> Result<(), String> {
         let all = self.all();
         if all.iter().any(|known| known == path) {
             return Ok(());

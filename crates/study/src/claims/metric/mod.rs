@@ -22,8 +22,8 @@ use rampmeter_scenario::{Point, Row, Summary};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-pub(crate) use self::check::Extent;
 pub(super) use self::check::has_values;
+pub(crate) use self::check::{Extent, Paths};
 use self::worlds::{WORLD, is_at};
 
 /// Stands for all measured links or kinds of traffic in place of a name.
@@ -342,6 +342,11 @@ fn values_at(run: &Summary, path: &str) -> Option<Vec<f64>> {
         ALL => rows.iter().map(|(_, row)| row.number(column)).collect(),
         name => Some(vec![rows.iter().find(|(known, _)| known == name)?.1.number(column)?]),
     }
+}
+
+/// The value of a run at a path that names one; `None` if there is no such value.
+pub(crate) fn value_at(run: &Summary, path: &str) -> Option<f64> {
+    values_at(run, path)?.first().copied()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! hardly show what chance explains: with these a difference of half the earlier value or bound always counts, and
 //! every question that turns from passes to fails became worse.
 
-mod chance;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ use serde_json::Map;
 
 use super::report::Better;
 use super::{Answered, Evaluation, Value, Verdict};
-use chance::difference_by_chance;
+use crate::chance::difference_by_chance;
 pub(super) use plan::Plan;
 
 /// The probability of a false alarm in a comparison of equal programs.

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use crate::failure::Failure;
 
 /// Builds the command of a crate and runs it with the same arguments, without `--crate`.
-pub(super) fn evaluate_crate(package: &Path) -> Result<ExitCode, Failure> {
+pub(super) fn run_crate(package: &Path) -> Result<ExitCode, Failure> {
     let manifest = package.join("Cargo.toml");
     if !manifest.is_file() {
         let what = format!("{}: there is no such file; name the directory of a crate", manifest.display());

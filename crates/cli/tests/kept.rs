@@ -1,0 +1,112 @@
+//! What run directories are for: `run` again, `show`, `diff` and `repeat`.
+
+mod common;
+
+use std::fs;
+use std::process::Output;
+
+use common::{SMALL, Workspace, text};
+
+/// Standard output of a command that succeeds.
+fn succeeds(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn only_what_is_new_runs() {
+    let workspace = Workspace::new("only_new");
+    let run = |sets: &[&str]| {
+        let output = workspace.rampmeter(&[&["run", "small.toml", "--quiet"], sets].concat());
+        (succeeds(&output), text(&output.stderr))
+    };
+    let (first, message) = run(&[]);
+    assert_eq!(message, "");
+    // Two seeds are one row, with half of the 95% confidence interval.
+    let lines: Vec<&str> = first.lines().collect();
+    assert!(lines[0].starts_with("scheme  seeds  transfers") && lines[2].contains(" ± "), "{first}");
+    fs::write(workspace.0.join("small.toml"), format!("# A comment\n{SMALL}")).unwrap();
+    let (_, message) = run(&["--set", "seed=2,3"]);
+    assert!(message.contains("1 of 2 runs were already finished"), "{message}");
+    let (_, message) = run(&["--fresh"]);
+    assert_eq!(message, "");
+    assert_eq!(fs::read_dir(workspace.0.join("runs")).unwrap().count(), 1);
+}
+
+#[test]
+fn show_prints_the_table_again() {
+    let workspace = Workspace::new("show");
+    let run = |each: &[&str]| {
+        let command = ["run", "small.toml", "--quiet", "--out", "kept"];
+        succeeds(&workspace.rampmeter(&[&command, each].concat()))
+    };
+    for each in [&[][..], &["--each"]] {
+        let table = run(each);
+        let shown = succeeds(&workspace.rampmeter(&[&["show", "kept"], each].concat()));
+        assert!(table.starts_with(&shown) && shown.lines().count() > 2, "{shown}");
+    }
+    let output = workspace.rampmeter(&["show", "."]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there is no run.json"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn show_and_diff_need_a_directory() {
+    let workspace = Workspace::new("show_nothing");
+    let output = workspace.rampmeter(&["diff", "none", "none"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("rampmeter: none: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn diff_lists_what_chance_does_not_explain() {
+    let workspace = Workspace::new("diff");
+    let seeds = ["--set", "seed=1,2,3"];
+    let run = |out: &str| {
+        let output = workspace.rampmeter(&[&["run", "small.toml", "--quiet", "--out", out], &seeds[..]].concat());
+        succeeds(&output);
+    };
+    run("before");
+    run("same");
+    fs::write(workspace.0.join("small.toml"), SMALL.replace("delay = \"10 ms\"", "delay = \"40 ms\"")).unwrap();
+    run("after");
+    let same = succeeds(&workspace.rampmeter(&["diff", "before", "same"]));
+    assert!(same.starts_with("no difference of "), "{same}");
+    let output = workspace.rampmeter(&["diff", "before", "after"]);
+    assert_eq!(output.status.code(), Some(1));
+    let table = text(&output.stdout);
+    assert!(table.lines().any(|line| line.contains("flows.fct_mean_s") && line.contains('+')), "{table}");
+}
+
+#[test]
+fn repeat_gives_equal_tables() {
+    let workspace = Workspace::new("repeat");
+    succeeds(&workspace.rampmeter(&["run", "small.toml", "--quiet", "--out", "kept", "--set", "seed=7"]));
+    fs::remove_file(workspace.0.join("small.toml")).unwrap();
+    let repeated = succeeds(&workspace.rampmeter(&["repeat", "kept"]));
+    assert_eq!(repeated, "the tables of kept and kept-repeated are equal\n");
+}
+
+#[test]
+fn a_scenario_has_metrics_of_its_own() {
+    let workspace = Workspace::new("metrics");
+    let write = |metric: &str| {
+        fs::write(workspace.0.join("small.toml"), format!("{SMALL}\n[metrics]\nwait = \"{metric}\"\n")).unwrap();
+    };
+    write("flows.fct_mean_s - 2 * 0.012");
+    let run = ["run", "small.toml", "--set", "seed=1", "--out", "kept"];
+    let table = succeeds(&workspace.rampmeter(&run));
+    assert!(table.lines().next().unwrap().contains(" wait "), "{table}");
+    let json = succeeds(&workspace.rampmeter(&[&run[..], &["--json"]].concat()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let [wait, fct] =
+        ["/runs/0/metrics/wait", "/runs/0/flows/fct_mean_s"].map(|path| json.pointer(path).unwrap().as_f64());
+    assert!((fct.unwrap() - wait.unwrap() - 0.024).abs() < 1e-12, "{json}");
+    write("flows.fct_man_s");
+    let output = workspace.rampmeter(&run);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    let line = SMALL.lines().count() + 3;
+    assert!(message.contains(&format!("small.toml:{line}: the metric `wait`: no value is called")), "{message}");
+    assert!(message.contains("did you mean `flows.fct_mean_s`"), "{message}");
+}
