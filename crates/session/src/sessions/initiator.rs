@@ -35,7 +35,7 @@ impl Sessions {
             attempts: 0,
         };
         let id = self.free_id()?;
-        let mut session = Session::new(now, id, to, Stage::Asking(Box::new(asking)));
+        let mut session = Session::new(now, id, to.into(), Stage::Asking(Box::new(asking)));
         session.peer_key = responder;
         self.insert(session);
         if responder.is_none() {
@@ -65,7 +65,7 @@ impl Sessions {
         asking.retried = false;
         asking.handshake = Some(handshake);
         self.outgoing
-            .push_back((session.address, datagram::hello(suite, pattern, purpose, id.0, &asking.cookie, &noise)));
+            .push_back((session.route, datagram::hello(suite, pattern, purpose, id.0, &asking.cookie, &noise)));
     }
 
     /// Reads an `Answer`; `None` if it is not authentic.

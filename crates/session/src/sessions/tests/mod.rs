@@ -58,7 +58,7 @@ fn pair(clients: Clients) -> Pair {
 
 fn plain(sessions: &mut Sessions, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<(SessionId, Vec<u8>)> {
     let mut bytes = datagram.to_vec();
-    let opened = sessions.receive(now, from, &mut bytes)?;
+    let opened = sessions.receive(now, from.into(), &mut bytes)?;
     Some((opened.session, bytes[opened.bytes].to_vec()))
 }
 
@@ -399,7 +399,7 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
     assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
     assert_eq!(pair.server.address(server), Some(before), "until the new one has proved itself");
     let (to, challenge) = pair.server.poll_transmit().unwrap();
-    assert_eq!(to, after);
+    assert_eq!(to.remote, after);
     pair.at_client(&challenge);
     let response = Pair::only(&mut pair.client);
     assert_eq!(plain(&mut pair.server, pair.now, "10.6.6.6:6".parse().unwrap(), &response), None);
@@ -408,7 +408,7 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
     let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
     pair.at_server(&data);
     while pair.server.poll_transmit().is_some_and(|(to, datagram)| {
-        if to == after {
+        if to.remote == after {
             pair.at_client(&datagram);
         }
         true
@@ -417,6 +417,29 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
     pair.at_server(&response);
     assert_eq!(pair.server.poll_event(), Some(Event::Moved(server, before)));
     assert_eq!(pair.server.address(server), Some(after));
+}
+
+#[test]
+fn only_a_proven_address_changes_where_answers_leave() {
+    let mut pair = pair(Clients::Anyone);
+    let [asked, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().ok());
+    let (first, moved) = (pair.from, "10.0.0.3:99".parse().unwrap());
+    let (client, mut hello) = pair.hello();
+    let opened = pair.server.receive(pair.now, Route { local: asked, remote: first }, &mut hello).unwrap();
+    let leaves = |pair: &mut Pair| pair.server.seal(pair.now, opened.session, &mut Vec::new(), |_| true).unwrap();
+    let answer = seal(&mut pair.server, pair.now, opened.session, DATA).unwrap();
+    pair.at_client(&answer).unwrap();
+    for remote in [first, moved] {
+        let mut data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+        pair.server.receive(pair.now, Route { local: other, remote }, &mut data).unwrap();
+        assert_eq!(leaves(&mut pair), Route { local: asked, remote: first }, "a client may write any address");
+    }
+    let (to, challenge) = pair.server.poll_transmit().unwrap();
+    assert_eq!(to, Route { local: other, remote: moved });
+    pair.at_client(&challenge);
+    let mut response = Pair::only(&mut pair.client);
+    pair.server.receive(pair.now, to, &mut response);
+    assert_eq!(leaves(&mut pair), to);
 }
 
 #[test]

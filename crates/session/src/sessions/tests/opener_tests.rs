@@ -13,7 +13,7 @@ fn a_flood_of_hellos_gets_cookies_and_less_than_it_sent() {
         plain(&mut pair.server, pair.now, from, &hello);
         sent += hello.len();
         while let Some((to, datagram)) = pair.server.poll_transmit() {
-            assert_eq!(to, from);
+            assert_eq!(to.remote, from);
             answered += datagram.len();
         }
         while let Some(event) = pair.server.poll_event() {
@@ -112,8 +112,10 @@ fn opens_beside_a_flood(honest: &str) {
         }
         while let Some((to, datagram)) = pair.server.poll_transmit() {
             match Datagram::parse(&datagram) {
-                Some(Datagram::Retry { cookie, .. }) if to.ip() == from.ip() => drop(cookies.insert(port, cookie)),
-                _ if to == honest => wire.push_back((pair.now + round_trip / 2, false, datagram)),
+                Some(Datagram::Retry { cookie, .. }) if to.remote.ip() == from.ip() => {
+                    drop(cookies.insert(port, cookie))
+                }
+                _ if to.remote == honest => wire.push_back((pair.now + round_trip / 2, false, datagram)),
                 _ => {}
             }
         }
