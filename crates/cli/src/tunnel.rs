@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::{Access, Trust, default_threads, hide_memory, keys, on_hangup, stop_or_drain};
+use rampmeter_net::{Access, Hangups, Trust, default_threads, hide_memory, keys, stop_or_drain};
 use rampmeter_session::PublicKey;
 use rampmeter_streams::{ClientOptions, ServerOptions};
 use rampmeter_tunnel::{
@@ -20,7 +20,7 @@ use rampmeter_tunnel::{
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
-use crate::files::{HostPort, authorized, key_file, reached_at};
+use crate::files::{HostPort, authorized, key_file, reached_at, reload};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
@@ -221,6 +221,7 @@ async fn serve(
     stop: &AtomicBool,
     drain: &AtomicBool,
 ) -> Result<(), Failure> {
+    let hangups = Hangups::catch().map_err(Failure::failed)?;
     let Some(path) = args.authorized.clone() else { return Err(Failure::input("write --authorized FILE")) };
     let patterns = [args.allow.clone(), args.allow_listen.clone()];
     let [allow, allow_listen] = allowed(&patterns)?;
@@ -249,18 +250,8 @@ async fn serve(
     println!("tunnel on {address}");
     println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address, &args.name));
     let rules = server.rules();
-    let reload = move || {
-        let read = authorized(&path).map_err(Failure::from).and_then(|keys| Ok((keys, allowed(&patterns)?)));
-        match read {
-            Ok((keys, [allow, allow_listen])) => {
-                log(io::stderr(), format_args!("rampmeter: read {} again: {} keys", path.display(), keys.len()));
-                clients.set_listed(keys);
-                rules.set_allowed(allow, allow_listen);
-            }
-            Err(error) => log(io::stderr(), format_args!("rampmeter: nothing is changed: {error}")),
-        }
-    };
-    on_hangup(reload).map_err(Failure::failed)?;
+    let set_allowed = move || allowed(&patterns).map(|[allow, allow_listen]| rules.set_allowed(allow, allow_listen));
+    hangups.on_each(move || reload(&path, &clients, &set_allowed)).map_err(Failure::failed)?;
     server.run_or_drain(stopped(stop), stopped(drain)).await;
     Ok(())
 }

@@ -331,6 +331,15 @@ fn a_hangup_reads_the_keys_again_and_a_termination_drains() {
 }
 
 #[test]
+fn a_hangup_does_not_end_a_server_for_anyone() {
+    let workspace = Workspace::new("hangup_anyone");
+    let mut server = RunningServer::start(&workspace, &[]);
+    kill(Pid::from_raw(server.child.id() as i32), Signal::SIGHUP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(server.child.try_wait().unwrap(), None);
+}
+
+#[test]
 fn errors_are_objects_where_results_are() {
     let workspace = Workspace::new("json_errors");
     for (arguments, code) in [

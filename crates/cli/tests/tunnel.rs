@@ -103,6 +103,9 @@ fn start_server(workspace: &Workspace, allow: &str) -> (Running, String) {
         ["--listen", "127.0.0.1:0", "--authorized", "list", "--allow", allow, "--allow-listen", "127.0.0.1:*"];
     let mut server = Running::start(workspace, &arguments);
     assert!(line(&mut server.errors).contains("made the secret key"));
+    // It does not end a server that is about to start.
+    kill(Pid::from_raw(server.child.id().try_into().unwrap()), Signal::SIGHUP).unwrap();
+    assert!(line(&mut server.errors).contains("read list again"));
     server.address();
     let connect = line(&mut server.printed);
     let address = connect.split('\'').nth(1).unwrap_or_else(|| panic!("no address in {connect}")).to_owned();
