@@ -150,9 +150,16 @@ impl<'a> Downloads<'a> {
                         failed = true;
                         self.queue.push_front(download);
                     }
-                    Some(Ok((download, Err(Failed::File(error))))) => {
-                        self.state.forget(download.index);
-                        self.end(download.index, Err(error));
+                    Some(Ok((mut download, Err(Failed::File(error))))) => {
+                        self.state.discard(download.index);
+                        let GetOptions { retry, resume, .. } = self.options;
+                        if *retry.max(resume) > 0 && download.may_repeat(&error) {
+                            let wait = rampmeter_units::Duration::ZERO;
+                            self.report(&Progress::Failed { reason: error.to_string(), wait });
+                            self.queue.push_back(download);
+                        } else {
+                            self.end(download.index, Err(error));
+                        }
                     }
                     Some(Ok((download, Ok(complete)))) => self.end(download.index, Ok(complete)),
                     Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
