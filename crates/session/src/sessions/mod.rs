@@ -177,7 +177,13 @@ impl Sessions {
     /// The same for a member of a group. All members have the same `config`.
     pub fn of_member(member: Member, config: Config, random: impl RngCore + Send + 'static) -> Self {
         let mut random: Box<dyn RngCore + Send> = Box::new(random);
-        let stateless = Stateless::new(&config.own, config.purpose.service, config.port, &mut *random);
+        let stateless = Stateless::new(
+            &config.own,
+            config.purpose.service,
+            config.port,
+            config.names.iter().flatten(),
+            &mut *random,
+        );
         Self {
             config,
             member,
