@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use rampmeter_control::Registry;
 use rampmeter_net::{Access, Hangups, Trust, default_threads, hide_memory, keys, stop_or_drain};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{ClientOptions, ServerOptions};
+use rampmeter_streams::{ClientOptions, ServerOptions, stopped};
 use rampmeter_tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,
@@ -123,13 +122,6 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
         _ => Builder::new_multi_thread(),
     };
     builder.worker_threads(threads).thread_name("rampmeter-tcp").enable_all().build()
-}
-
-/// Ready once the user wants to stop.
-async fn stopped(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 fn print_events() -> OnEvent {

@@ -12,10 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use rampmeter_control::AnyController;
 use rampmeter_net::{Access, ContactError, ControllerPolicy, NotLent, fresh_seed};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{Server, ServerOptions, Session, Stream};
+use rampmeter_streams::{DRAIN_TIMEOUT, Server, ServerOptions, Session, Stream};
 use rampmeter_units::Random;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
@@ -30,9 +29,6 @@ use super::{Event, FIRST_WINDOWS, OnEvent, SERVICE, report_degraded};
 
 /// Connections of a client that are not established yet.
 const MAX_PENDING: usize = 64;
-
-/// The maximum time for connections that go on when the server is to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Listeners of a client.
 const MAX_LISTENERS: usize = 64;
@@ -77,7 +73,7 @@ struct Shared {
     is_draining: watch::Sender<bool>,
     on_event: OnEvent,
     max_streams: usize,
-    policy: Mutex<ControllerPolicy>,
+    policy: Arc<ControllerPolicy>,
     clients: Mutex<BTreeMap<PublicKey, Arc<Places>>>,
     /// The sessions that listen, by key and address.
     listening: Mutex<BTreeMap<(PublicKey, SocketAddr), Session>>,
@@ -104,7 +100,7 @@ impl TunnelServer {
             is_draining: watch::Sender::new(false),
             on_event: options.on_event,
             max_streams: options.server.max_streams,
-            policy: Mutex::new(policy),
+            policy: Arc::new(policy),
             clients: Mutex::default(),
             listening: Mutex::default(),
         });
@@ -318,21 +314,14 @@ impl Shared {
     }
 
     /// Uses the controller that a client has asked for.
-    fn choose(self: &Arc<Self>, session: &Session, controller: &str) -> Result<(), Refusal> {
+    fn choose(&self, session: &Session, controller: &str) -> Result<(), Refusal> {
         if controller.is_empty() {
             return Ok(());
         }
-        self.controller(controller).map_err(|refusal| match refusal {
+        session.lend_controller(&self.policy, controller).map_err(|refusal| match refusal {
             NotLent::NoSuchController => Refusal::NoSuchController,
             NotLent::NotAllowed => Refusal::ControllerNotAllowed,
-        })?;
-        let (shared, name) = (Arc::clone(self), controller.to_owned());
-        session.set_controller(controller, move || shared.controller(&name).ok());
-        Ok(())
-    }
-
-    fn controller(&self, name: &str) -> Result<AnyController, NotLent> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner).select(name)
+        })
     }
 
     async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rampmeter_net::{ContactError, DEFAULT_CONTROLLER, SessionEnd};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{Client, ClientOptions, Session};
+use rampmeter_streams::{Client, ClientOptions, Session, stopped};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -189,12 +189,5 @@ impl<'a> Downloads<'a> {
             Some(SessionEnd::Busy) => ContactError::Busy(address).into(),
             Some(SessionEnd::NoAnswer) | None => NetError::PeerTimeout(address, received),
         }
-    }
-}
-
-/// Waits for the flag.
-async fn stopped(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        sleep(INTERVAL / 2).await;
     }
 }
