@@ -65,11 +65,12 @@ pub(crate) struct TunnelArgs {
     /// another one with the same key
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     name: Vec<String>,
-    /// Where clients may connect to; may be given several times, and there is no default; @FILE: the lines of a file,
+    /// Where clients may connect to; may be given several times, and there is no default. @FILE: the lines of a file,
     /// which SIGHUP reads again, as it does --authorized
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     allow: Vec<String>,
-    /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
+    /// Where clients may listen with -R, such as 127.0.0.1:8000-8999; may be given several times, also as @FILE
+    /// [default: nowhere]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "server")]
     allow_listen: Vec<String>,
     /// The number of threads that send and receive at a server, 1 to 16; a client is always served by the same one
