@@ -284,7 +284,7 @@ fn a_silent_server_counts_as_unreachable_after_the_timeout() {
     assert!(expected.contains(&waited), "{waited:?}: {}", text(&ended.stderr));
 }
 
-/// For as long as a client is stopped, neither end hears of the other.
+/// For as long as a client is stopped, no packet of either end reaches the other.
 #[test]
 fn a_download_goes_on_after_its_process_was_stopped() {
     let workspace = Workspace::new("stopped");

@@ -388,8 +388,8 @@ pub(crate) fn smallest_packet(to: SocketAddr) -> Bytes {
     Bytes::new((MIN_HELLO_BYTES + headers(to)) as u64)
 }
 
-/// The largest packet that the interface to `to` takes, IP header included, or a smaller one if routers have told the
-/// kernel so. Anybody can forge what routers tell: it limits what is tried, and explains failures.
+/// The largest packet that the interface to `to` takes, IP header included, or a smaller one that routers have reported to
+/// the kernel. Anybody can forge their reports: it limits what is tried, and explains failures.
 pub(crate) fn path_size(to: SocketAddr) -> Option<Bytes> {
     let to = SocketAddr::new(to.ip().to_canonical(), to.port());
     let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false };

@@ -420,29 +420,6 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
 }
 
 #[test]
-fn only_a_proven_address_changes_where_answers_leave() {
-    let mut pair = pair(Clients::Anyone);
-    let [asked, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().ok());
-    let (first, moved) = (pair.from, "10.0.0.3:99".parse().unwrap());
-    let (client, mut hello) = pair.hello();
-    let opened = pair.server.receive(pair.now, Route { local: asked, remote: first }, &mut hello).unwrap();
-    let leaves = |pair: &mut Pair| pair.server.seal(pair.now, opened.session, &mut Vec::new(), |_| true).unwrap();
-    let answer = seal(&mut pair.server, pair.now, opened.session, DATA).unwrap();
-    pair.at_client(&answer).unwrap();
-    for remote in [first, moved] {
-        let mut data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
-        pair.server.receive(pair.now, Route { local: other, remote }, &mut data).unwrap();
-        assert_eq!(leaves(&mut pair), Route { local: asked, remote: first }, "a client may write any address");
-    }
-    let (to, challenge) = pair.server.poll_transmit().unwrap();
-    assert_eq!(to, Route { local: other, remote: moved });
-    pair.at_client(&challenge);
-    let mut response = Pair::only(&mut pair.client);
-    pair.server.receive(pair.now, to, &mut response);
-    assert_eq!(leaves(&mut pair), to);
-}
-
-#[test]
 fn a_session_follows_its_client_over_a_slow_path() {
     let mut pair = pair(Clients::Anyone);
     let (client, server) = pair.open();
