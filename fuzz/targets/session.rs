@@ -154,7 +154,7 @@ fuzz_target!(|story: Story| {
         for (by, host) in hosts.iter_mut().enumerate() {
             while let Some((to, datagram)) = host.poll_transmit() {
                 if by == 1 {
-                    *credit.entry(to).or_default() -= (datagram.len() + HEADERS) as i64;
+                    *credit.entry(to.remote).or_default() -= (datagram.len() + HEADERS) as i64;
                 }
                 seen.push(datagram);
             }
@@ -186,7 +186,7 @@ fn deliver(
     if to_server {
         *credit.entry(from).or_default() += (bytes.len() + HEADERS) as i64;
     }
-    let Some(opened) = hosts[to].receive(now, from, bytes) else { return };
+    let Some(opened) = hosts[to].receive(now, from.into(), bytes) else { return };
     let packet = &bytes[opened.bytes];
     // Frames before the packet are not passed on, except of a `Hello`, which has none.
     let is_whole = packet.len() >= 5 + PAYLOAD.len();

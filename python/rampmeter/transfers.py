@@ -106,7 +106,8 @@ def get(
         controller: the congestion controller that the server should use, such as `cubic`.
         max_size: the size of the largest file that is accepted, in bytes.
         resume: go on with part files of earlier calls.
-        retry: how often to try again if the server does not answer, stops or is busy, after 1, 2, 4 ... seconds.
+        retry: how often to try again if the server does not answer, stops or is busy, after 1, 2, 4 ... seconds;
+            unless it is 0, a file that was changed meanwhile, or arrived damaged, is asked for again once.
         timeout: seconds without an answer after which the server counts as unreachable.
         progress: called in this thread, up to 20 times a second and at the end. An exception there stops the transfer.
 

@@ -111,7 +111,7 @@ impl OperateArgs {
         let address = address.resolve()?;
         let address = serve(address)
             .map_err(|error| Failure::failed(format!("--metrics {address}: {error}; write another port")))?;
-        println!("metrics at http://{address}/metrics");
+        eprintln!("rampmeter: metrics at http://{address}/metrics"); // standard output may carry bytes
         Ok(())
     }
 }

@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::{Access, Trust, default_threads, hide_memory, keys, on_hangup, stop_or_drain};
+use rampmeter_net::{Access, Hangups, Trust, default_threads, hide_memory, keys, stop_or_drain};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{ClientOptions, ServerOptions};
+use rampmeter_streams::{ClientOptions, ServerOptions, stopped};
 use rampmeter_tunnel::{
     Allow, Event, Forward, OnEvent, Target, TunnelClient, TunnelOptions, TunnelServer, TunnelServerOptions,
     listen_address, raise_file_limit,
@@ -20,7 +19,7 @@ use rampmeter_tunnel::{
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::Failure;
-use crate::files::{HostPort, authorized, key_file, reached_at};
+use crate::files::{HostPort, authorized, key_file, reached_at, reload};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
 use crate::{log, stop_flag};
@@ -66,11 +65,12 @@ pub(crate) struct TunnelArgs {
     /// another one with the same key
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     name: Vec<String>,
-    /// Where clients may connect to; may be given several times, and there is no default; @FILE: the lines of a file,
+    /// Where clients may connect to; may be given several times, and there is no default. @FILE: the lines of a file,
     /// which SIGHUP reads again, as it does --authorized
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
     allow: Vec<String>,
-    /// Where clients may listen with -R, such as 127.0.0.1:8000-8999 [default: nowhere]
+    /// Where clients may listen with -R, such as 127.0.0.1:8000-8999; may be given several times, also as @FILE
+    /// [default: nowhere]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "server")]
     allow_listen: Vec<String>,
     /// The number of threads that send and receive at a server, 1 to 16; a client is always served by the same one
@@ -123,13 +123,6 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
         _ => Builder::new_multi_thread(),
     };
     builder.worker_threads(threads).thread_name("rampmeter-tcp").enable_all().build()
-}
-
-/// Ready once the user wants to stop.
-async fn stopped(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 fn print_events() -> OnEvent {
@@ -221,6 +214,7 @@ async fn serve(
     stop: &AtomicBool,
     drain: &AtomicBool,
 ) -> Result<(), Failure> {
+    let hangups = Hangups::catch().map_err(Failure::failed)?;
     let Some(path) = args.authorized.clone() else { return Err(Failure::input("write --authorized FILE")) };
     let patterns = [args.allow.clone(), args.allow_listen.clone()];
     let [allow, allow_listen] = allowed(&patterns)?;
@@ -249,18 +243,8 @@ async fn serve(
     println!("tunnel on {address}");
     println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address, &args.name));
     let rules = server.rules();
-    let reload = move || {
-        let read = authorized(&path).map_err(Failure::from).and_then(|keys| Ok((keys, allowed(&patterns)?)));
-        match read {
-            Ok((keys, [allow, allow_listen])) => {
-                log(io::stderr(), format_args!("rampmeter: read {} again: {} keys", path.display(), keys.len()));
-                clients.set_listed(keys);
-                rules.set_allowed(allow, allow_listen);
-            }
-            Err(error) => log(io::stderr(), format_args!("rampmeter: nothing is changed: {error}")),
-        }
-    };
-    on_hangup(reload).map_err(Failure::failed)?;
+    let set_allowed = move || allowed(&patterns).map(|[allow, allow_listen]| rules.set_allowed(allow, allow_listen));
+    hangups.on_each(move || reload(&path, &clients, &set_allowed)).map_err(Failure::failed)?;
     server.run_or_drain(stopped(stop), stopped(drain)).await;
     Ok(())
 }

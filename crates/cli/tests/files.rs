@@ -284,7 +284,7 @@ fn a_silent_server_counts_as_unreachable_after_the_timeout() {
     assert!(expected.contains(&waited), "{waited:?}: {}", text(&ended.stderr));
 }
 
-/// For as long as a client is stopped, neither end hears of the other.
+/// For as long as a client is stopped, no packet of either end reaches the other.
 #[test]
 fn a_download_goes_on_after_its_process_was_stopped() {
     let workspace = Workspace::new("stopped");
@@ -328,6 +328,15 @@ fn a_hangup_reads_the_keys_again_and_a_termination_drains() {
     assert_eq!(get("other"), Some(0), "a file with a mistake changes nothing");
     signal(&server, Signal::SIGTERM);
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_hangup_does_not_end_a_server_for_anyone() {
+    let workspace = Workspace::new("hangup_anyone");
+    let mut server = RunningServer::start(&workspace, &[]);
+    kill(Pid::from_raw(server.child.id() as i32), Signal::SIGHUP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(server.child.try_wait().unwrap(), None);
 }
 
 #[test]

@@ -103,6 +103,9 @@ fn start_server(workspace: &Workspace, allow: &str) -> (Running, String) {
         ["--listen", "127.0.0.1:0", "--authorized", "list", "--allow", allow, "--allow-listen", "127.0.0.1:*"];
     let mut server = Running::start(workspace, &arguments);
     assert!(line(&mut server.errors).contains("made the secret key"));
+    // It does not end a server that is about to start.
+    kill(Pid::from_raw(server.child.id().try_into().unwrap()), Signal::SIGHUP).unwrap();
+    assert!(line(&mut server.errors).contains("read list again"));
     server.address();
     let connect = line(&mut server.printed);
     let address = connect.split('\'').nth(1).unwrap_or_else(|| panic!("no address in {connect}")).to_owned();
@@ -143,7 +146,8 @@ fn a_program_connects_through_standard_input_and_output() {
     let echo = echo();
     let (_server, address) = start_server(&workspace, &echo.to_string());
     let start = |to: &str| {
-        let mut command = workspace.command(&["tunnel", &address, "--identity", "client", "--stdio", to]);
+        let options = ["--identity", "client", "--metrics", "127.0.0.1:0", "--stdio", to];
+        let mut command = workspace.command(&[&["tunnel", &address], &options[..]].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let mut client = start(&echo.to_string());
@@ -155,7 +159,9 @@ fn a_program_connects_through_standard_input_and_output() {
             drop(input);
         });
         let output = client.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(0), 1), "{message}");
+        assert!(message.starts_with("rampmeter: metrics at http://127.0.0.1:"), "{message}");
         assert!(output.stdout == bytes, "{} bytes", output.stdout.len());
     });
     // Its standard input stays open.
@@ -163,7 +169,7 @@ fn a_program_connects_through_standard_input_and_output() {
     let code = refused.wait().unwrap().code();
     let mut message = String::new();
     refused.stderr.take().unwrap().read_to_string(&mut message).unwrap();
-    assert_eq!((code, message.lines().count()), (Some(1), 1), "{message}");
+    assert_eq!((code, message.lines().count()), (Some(1), 2), "{message}");
     assert!(message.contains("no connection to 127.0.0.1:1: ") && message.contains("--allow"), "{message}");
 }
 

@@ -171,7 +171,8 @@ impl NetError {
         }
     }
 
-    /// Whether the same command may succeed later: the server does not answer, stops, or is busy.
+    /// Whether the same command may succeed later: the server does not answer, stops, or is busy, or the file was changed
+    /// meanwhile or arrived damaged.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Contact(error) => error.is_temporary(),

@@ -120,17 +120,21 @@ async fn one_address_leaves_places_and_threads_for_others() {
     assert!(report.seconds < 8.0, "{} s", report.seconds);
 }
 
-/// What a client gets that asks for `f`, from a server that answers with these bytes.
-async fn get_from(answer: Vec<u8>, to: &Path) -> Result<Report, NetError> {
+/// What a client gets that asks for `f`, from a server that answers with these bytes, one after the other. It may ask
+/// again if there are several.
+async fn get_from(answers: &[Vec<u8>], to: &Path) -> Result<Report, NetError> {
     let address = "127.0.0.1:0".parse().unwrap();
     let options_of_server = ServerOptions { address, identity: identity(), service: SERVICE, ..Default::default() };
     let mut server = Server::bind(options_of_server).unwrap();
-    let options = GetOptions { max_size: Some(rampmeter_units::Bytes::new(99)), ..options(server.address(), "f", to) };
+    let (max_size, resume) = (Some(rampmeter_units::Bytes::new(99)), answers.len() as u32 - 1);
+    let options = GetOptions { max_size, resume, ..options(server.address(), "f", to) };
     let getting = tokio::task::spawn_blocking(move || get(&options));
-    let mut stream = timeout(SECONDS, server.accept()).await.unwrap().unwrap();
-    read_message(&mut stream).await;
-    stream.write_all(&answer).await.unwrap();
-    stream.shutdown().await.unwrap();
+    for answer in answers {
+        let mut stream = timeout(SECONDS, server.accept()).await.unwrap().unwrap();
+        read_message(&mut stream).await;
+        stream.write_all(answer).await.unwrap();
+        stream.shutdown().await.unwrap();
+    }
     let result = timeout(SECONDS, getting).await.unwrap().unwrap();
     server.close().await;
     result
@@ -149,14 +153,19 @@ async fn a_file_with_other_bytes_than_those_of_its_hash_is_deleted() {
     };
     let hash = |bytes: &[u8]| message(&format!(r#"{{"end":{{"blake3":"{}"}}}}"#, blake3::hash(bytes).to_hex()));
     let file = |bytes: &[u8], end: Vec<u8>| [start(3, 0, "pcp"), bytes.to_vec(), end].concat();
-    assert_eq!(get_from(file(b"abc", hash(b"abc")), to.path()).await.unwrap().complete, 1);
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), b"abc");
-    fs::remove_file(to.path().join("f")).unwrap();
+    let (whole, damaged) = (file(b"abc", hash(b"abc")), file(b"abd", hash(b"abc")));
+    for answers in [&[whole.clone()][..], &[damaged.clone(), whole]] {
+        assert_eq!(get_from(answers, to.path()).await.unwrap().complete, 1);
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), b"abc");
+        fs::remove_file(to.path().join("f")).unwrap();
+    }
+    let again = get_from(&[damaged.clone(), damaged.clone()], to.path()).await.unwrap_err();
+    assert!(again.to_string().contains("arrived damaged"), "it is asked for again once: {again}");
     let corrupt: IsRight = |error| matches!(error, NetError::Corrupt { deleted: true, .. });
     let bad: IsRight = |error| matches!(error, NetError::BadAnswer(_));
     let too_large: IsRight = |error| matches!(error, NetError::TooLarge { .. });
     for (what, answer, is_right) in [
-        ("other bytes", file(b"abd", hash(b"abc")), corrupt),
+        ("other bytes", damaged, corrupt),
         ("another hash", file(b"abc", hash(b"ab")), corrupt),
         ("more bytes", file(b"abcd", hash(b"abcd")), bad),
         ("no file", file(b"", hash(b"")), bad),
@@ -166,7 +175,7 @@ async fn a_file_with_other_bytes_than_those_of_its_hash_is_deleted() {
         ("escape sequences", start(3, 0, "\\u001b[31m"), bad),
         ("no answer", hash(b"abc"), bad),
     ] {
-        let error = get_from(answer, to.path()).await.unwrap_err();
+        let error = get_from(&[answer], to.path()).await.unwrap_err();
         assert!(is_right(&error), "{what}: {error}");
         assert!(!to.path().join("f").exists(), "{what}: the file never has its name");
         let _ = fs::remove_file(to.path().join("f.part"));

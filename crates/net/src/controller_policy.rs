@@ -3,7 +3,7 @@
 //! A client sends only the name of a controller, no settings. The server's own controller has the server's settings;
 //! any other has its paper's, and is lent only if it is in [`LENT`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_units::Random;
@@ -44,7 +44,7 @@ pub struct ControllerPolicy {
     own: String,
     make_own: MakeController,
     registry: Registry,
-    random: Random,
+    random: Mutex<Random>,
 }
 
 impl std::fmt::Debug for ControllerPolicy {
@@ -56,7 +56,7 @@ impl std::fmt::Debug for ControllerPolicy {
 impl ControllerPolicy {
     /// Of a server with its `own` controller.
     pub fn new(own: &str, make_own: MakeController, registry: &Registry, random: Random) -> Self {
-        Self { own: own.to_owned(), make_own, registry: registry.clone(), random }
+        Self { own: own.to_owned(), make_own, registry: registry.clone(), random: Mutex::new(random) }
     }
 
     /// The controller of clients that name none.
@@ -65,8 +65,8 @@ impl ControllerPolicy {
     }
 
     /// A controller called `name`.
-    pub fn select(&mut self, name: &str) -> Result<AnyController, NotLent> {
-        let seed = Random::from_seed(self.random.below(u64::MAX));
+    pub fn select(&self, name: &str) -> Result<AnyController, NotLent> {
+        let seed = Random::from_seed(self.random.lock().unwrap_or_else(PoisonError::into_inner).below(u64::MAX));
         if name == self.own {
             return Ok((self.make_own)(seed));
         }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn clients_get_what_is_safe_on_the_internet_and_the_servers_own() {
         let registry = Registry::default();
-        let mut newreno = policy(&registry, "newreno", "");
+        let newreno = policy(&registry, "newreno", "");
         let lent: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| newreno.select(name).is_ok()).collect();
         assert_eq!(lent, LENT);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn lent_controllers_send_without_ecn_codes() {
-        let mut policy = policy(&Registry::default(), "newreno", "");
+        let policy = policy(&Registry::default(), "newreno", "");
         for name in LENT {
             let code = policy.select(name).unwrap().ecn();
             let code = code.unwrap_or(crate::default_transport().ecn);

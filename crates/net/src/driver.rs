@@ -260,6 +260,6 @@ mod tests {
         assert!(net.now().since(began) < Duration::from_secs(20));
         let began = net.now();
         net.run_once(began + Duration::from_millis(20)).unwrap();
-        assert!(net.now().since(began) >= Duration::from_millis(20), "it has been heard already");
+        assert!(net.now().since(began) >= Duration::from_millis(20), "it ends one wait");
     }
 }

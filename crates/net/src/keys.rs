@@ -227,9 +227,12 @@ pub(crate) fn remember_server(path: &Path, server: &str, key: PublicKey) -> Resu
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::create_dir_all(directory)?;
         }
+        let mut file: File = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         // One write: two processes do not mix their lines.
-        let mut file: File = OpenOptions::new().append(true).create(true).open(path)?;
-        file.write_all(format!("{server} {key}\n").as_bytes())?;
+        file.write_all(format!("{end}{server} {key}\n").as_bytes())?;
         Ok(fs::read_to_string(path)?.lines().count())
     };
     append().map_err(|error| KeyError::File(path.to_owned(), error))
@@ -345,6 +348,11 @@ mod tests {
         remember_server(&path, "b:1", keys[1]).unwrap();
         assert_eq!(known_server(&path, "A:1").unwrap(), Some((keys[0], 1)));
         assert_eq!(known_server(&path, "a:2").unwrap(), None);
+        // As an editor may leave it.
+        fs::write(&path, format!("a:1 {}", keys[0])).unwrap();
+        assert_eq!(remember_server(&path, "b:1", keys[1]).unwrap(), 2);
+        assert_eq!(known_server(&path, "a:1").unwrap(), Some((keys[0], 1)));
+        assert_eq!(known_server(&path, "b:1").unwrap(), Some((keys[1], 2)));
         fs::write(&path, "a:1 nonsense\n").unwrap();
         assert!(known_server(&path, "a:1").unwrap_err().to_string().contains("known_servers:1: "));
     }

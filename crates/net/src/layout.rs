@@ -5,6 +5,7 @@ use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
+use rampmeter_session::Route;
 use rampmeter_units::Ecn;
 
 /// A socket address in the kernel's layout: `sockaddr_in` or `sockaddr_in6`.
@@ -76,15 +77,15 @@ pub(crate) struct Received {
 }
 
 impl Control {
-    /// Writes the messages for a packet or, with the size of a `segment`, for several that the kernel separates, to be
-    /// sent from the local address `from` if there is one. Returns their length.
-    pub(crate) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>, from: Option<IpAddr>) -> usize {
+    /// Writes the messages for a packet or, with the size of a `segment`, for several that the kernel separates. Returns
+    /// their length.
+    pub(crate) fn write(&mut self, to: Route, ecn: Ecn, segment: Option<u16>) -> usize {
         // An IPv4-mapped IPv6 address is sent as IPv4.
-        let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
+        let v6 = matches!(to.remote, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
         let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
         let mut end = self.push(0, level, kind, &c_int::from(ecn.bits()).to_ne_bytes());
         // `in_pktinfo` is an interface, the local address, another address; `in6_pktinfo` the address, an interface.
-        end = match from {
+        end = match to.local {
             Some(IpAddr::V4(ip)) => {
                 let info = [[0; 4], ip.octets(), [0; 4]].concat();
                 self.push(end, libc::SOL_IP, libc::IP_PKTINFO, &info)

@@ -59,7 +59,7 @@ pub use locked::{IfLocked, open_locked};
 pub use memory::{hide_memory, return_memory};
 pub use peer::Peer;
 pub use rampmeter_session::shares::has_place;
-pub use signals::{on_hangup, stop_on_interrupt, stop_or_drain};
+pub use signals::{Hangups, stop_on_interrupt, stop_or_drain};
 pub use socket::Socket;
 pub use steering::{MAX_THREADS, Port, default_threads};
 pub use stream::Arrivals;

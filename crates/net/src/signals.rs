@@ -34,19 +34,30 @@ fn set_on(signal: i32, flag: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `act` soon after each SIGHUP, in a thread of its own.
-pub fn on_hangup(act: impl Fn() + Send + 'static) -> io::Result<()> {
-    let flag = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGHUP, Arc::clone(&flag))?;
-    let run = move || {
-        loop {
-            if flag.swap(false, Ordering::Relaxed) {
-                act();
+/// Each SIGHUP from now on, which no longer ends the process.
+#[derive(Debug)]
+pub struct Hangups(Arc<AtomicBool>);
+
+impl Hangups {
+    /// To be called before anything takes long.
+    pub fn catch() -> io::Result<Self> {
+        let flag = Arc::default();
+        signal_hook::flag::register(SIGHUP, Arc::clone(&flag))?;
+        Ok(Self(flag))
+    }
+
+    /// Calls `act` soon after each, in a thread of its own; soon after this call if one has come already.
+    pub fn on_each(self, act: impl Fn() + Send + 'static) -> io::Result<()> {
+        let run = move || {
+            loop {
+                if self.0.swap(false, Ordering::Relaxed) {
+                    act();
+                }
+                thread::sleep(INTERVAL);
             }
-            thread::sleep(INTERVAL);
-        }
-    };
-    thread::Builder::new().name("rampmeter-hangup".into()).spawn(run).map(drop)
+        };
+        thread::Builder::new().name("rampmeter-hangup".into()).spawn(run).map(drop)
+    }
 }
 
 #[cfg(test)]

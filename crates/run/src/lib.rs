@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A world gives the time with every call. It runs the entries of the [`Timetable`] when they are due, moves packets
-//! through the [`Network`] and tells [`Flows`] when a [`Host`] may have events. So a meter or a workload works in every
+//! through the [`Network`] and notifies [`Flows`] when a [`Host`] may have events. So a meter or a workload works in every
 //! world.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -11,21 +11,21 @@ use crate::network::Watch;
 pub struct Links(pub Trace);
 
 impl Links {
-    fn tell(&self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
+    fn report(&self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
         self.0.sink().on_link(at, link, event, packet);
     }
 }
 
 impl<P: Capture> Watch<P> for Links {
     fn on_offered(&mut self, now: Time, link: u32, packet: &P, queue: impl FnOnce() -> Backlog) {
-        self.tell(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
+        self.report(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
     }
 
     fn on_dropped(&mut self, now: Time, link: u32, packet: &P) {
-        self.tell(now, link, LinkEvent::Dropped, packet);
+        self.report(now, link, LinkEvent::Dropped, packet);
     }
 
     fn on_arrived(&mut self, at: Time, link: u32, packet: &P) {
-        self.tell(at, link, LinkEvent::Arrived, packet);
+        self.report(at, link, LinkEvent::Arrived, packet);
     }
 }

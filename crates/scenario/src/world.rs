@@ -72,7 +72,7 @@ pub struct RunProgress(AtomicU64);
 
 impl RunProgress {
     /// Reports that the run has reached `now`.
-    pub fn tell(&self, now: Time) {
+    pub fn report(&self, now: Time) {
         self.0.store(now.as_nanos(), Ordering::Relaxed);
     }
 

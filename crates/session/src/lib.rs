@@ -10,7 +10,7 @@
 //! ```
 //!
 //! - `sessions`: all sessions of one host; what is done with each datagram
-//! - `session`: one session
+//! - `session`: one session              `route`: the addresses of its datagrams
 //! - `handshake`: the Noise messages        `key`: keys and their text     `purpose`: what a session is for
 //! - `datagram`: the format                 `frame`: messages between the sessions of two hosts
 //! - `seal`: keys, nonces, renewal          `replay`: packets that have arrived already
@@ -32,6 +32,7 @@ mod handshake;
 mod key;
 mod purpose;
 mod replay;
+mod route;
 mod seal;
 mod session;
 mod sessions;
@@ -43,6 +44,7 @@ pub use frame::Goodbye;
 pub use group::Member;
 pub use key::{BadKey, KeyPair, PublicKey};
 pub use purpose::{Name, Purpose, Service};
+pub use route::Route;
 pub use seal::Suite;
 pub use session::SessionId;
 pub use sessions::{Clients, Config, Event, MAX_HELLOS, Opened, Openers, Refusal, Sessions};

@@ -195,10 +195,8 @@ impl Opener {
         }
         let epoch = number / PACKETS_A_KEY;
         // A key that does not fit destroys the bytes.
-        if let Some(key) = self.renewed.take_if(|key| {
-            let mut copy = sealed.to_vec();
-            epoch > self.epoch && key.open(number, header, &mut copy).is_some()
-        }) {
+        let opens = |key: &mut Key| epoch > self.epoch && key.open(number, header, &mut sealed.to_vec()).is_some();
+        if let Some(key) = self.renewed.take_if(opens) {
             self.keys[2] = Some(key);
             self.epoch = epoch - 1;
         }

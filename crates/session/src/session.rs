@@ -9,6 +9,7 @@ use crate::datagram::{Denial, TOKEN, Token, sealed_header};
 use crate::frame::{Challenge, Frame};
 use crate::handshake::{Answered, Handshake};
 use crate::key::{KEY, PublicKey};
+use crate::route::Route;
 use crate::seal::{Opener, Sealer};
 use crate::sessions::Renewals;
 
@@ -84,7 +85,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// The other host's id; 0 until it is known.
     pub(crate) remote: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) route: Route,
     pub(crate) first_address: SocketAddr,
     pub(crate) peer_key: Option<PublicKey>,
     pub(crate) stage: Stage,
@@ -106,12 +107,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(now: Time, id: SessionId, address: SocketAddr, stage: Stage) -> Self {
+    pub(crate) fn new(now: Time, id: SessionId, route: Route, stage: Stage) -> Self {
         Self {
             id,
             remote: 0,
-            address,
-            first_address: address,
+            route,
+            first_address: route.remote,
             peer_key: None,
             stage,
             confirmed: false,
@@ -192,10 +193,10 @@ impl Session {
     }
 
     /// A response to a challenge. Returns the address before, if `from` has now proved to be the other host's.
-    pub(crate) fn on_response(&mut self, from: SocketAddr, response: Challenge) -> Option<SocketAddr> {
-        let proof = |candidate: &mut Candidate| candidate.address == from && candidate.challenge == response;
+    pub(crate) fn on_response(&mut self, from: Route, response: Challenge) -> Option<SocketAddr> {
+        let proof = |candidate: &mut Candidate| candidate.address == from.remote && candidate.challenge == response;
         self.candidate.take_if(proof)?;
-        Some(std::mem::replace(&mut self.address, from))
+        Some(std::mem::replace(&mut self.route, from).remote)
     }
 }
 

@@ -8,7 +8,7 @@ use ring::hmac;
 
 use crate::datagram::{TOKEN, Token};
 use crate::key::KeyPair;
-use crate::purpose::Service;
+use crate::purpose::{Name, Service};
 
 /// A cookie is valid for one to two of these.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(30);
@@ -41,10 +41,17 @@ pub(crate) struct Stateless {
 }
 
 impl Stateless {
-    /// The token of a reset depends on the host's key, its service and its port, so that it is the same after a restart,
-    /// and no other service of the key makes it.
-    pub(crate) fn new(own: &KeyPair, service: Service, port: u16, random: &mut dyn RngCore) -> Self {
-        let scope = [&b"rampmeter reset 2"[..], &[service.0], &port.to_be_bytes()].concat();
+    /// The token of a reset depends on the host's key, its service, its port and its `names`, so that it is the same after
+    /// a restart, and no other server of the key makes it.
+    pub(crate) fn new<'a>(
+        own: &KeyPair,
+        service: Service,
+        port: u16,
+        names: impl IntoIterator<Item = &'a Name>,
+        random: &mut dyn RngCore,
+    ) -> Self {
+        let mut scope = [&b"rampmeter reset 3"[..], &[service.0], &port.to_be_bytes()].concat();
+        scope.extend(names.into_iter().flat_map(|name| name.0));
         let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, own.secret()), &scope);
         Self {
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()),
@@ -136,7 +143,7 @@ mod tests {
     impl Checker {
         fn new() -> Self {
             let mut random = Random::from_seed(3);
-            Self(Stateless::new(&KeyPair::generate(&mut random), Service(1), 7267, &mut random), random)
+            Self(Stateless::new(&KeyPair::generate(&mut random), Service(1), 7267, [], &mut random), random)
         }
 
         fn check(&mut self, after: Duration, cookie: &Token, from: &str, id: u64) -> CookieCheck {
@@ -201,8 +208,9 @@ mod tests {
         let mut random = Random::from_seed(3);
         let own = KeyPair::generate(&mut random);
         let other = KeyPair::generate(&mut random);
-        let mut token =
-            |own: &KeyPair, service, port, id| Stateless::new(own, Service(service), port, &mut random).reset_token(id);
+        let mut token = |own: &KeyPair, service, port, id| {
+            Stateless::new(own, Service(service), port, [], &mut random).reset_token(id)
+        };
         let first = token(&own, 1, 7267, 7);
         assert!(are_equal(&first, &token(&own, 1, 7267, 7)));
         assert!(!are_equal(&first, &token(&own, 1, 7267, 8)));

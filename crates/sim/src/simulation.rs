@@ -28,7 +28,7 @@ struct LastEvent<'a>(&'a RunProgress, Time);
 impl Drop for LastEvent<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.tell(self.1);
+            self.0.report(self.1);
         }
     }
 }
@@ -70,7 +70,7 @@ impl<H: SimulatedHost, W: Watch<InTransit>> Simulation<'_, H, W> {
                 if next > end {
                     break;
                 }
-                reached.tell(next);
+                reached.report(next);
                 next_report = end.min(next + step);
             }
             if now < planned {

@@ -76,6 +76,23 @@ impl Default for ClientOptions {
     }
 }
 
+impl ClientOptions {
+    pub(super) fn engine_settings(&self) -> Settings {
+        Settings {
+            transport: self.transport.clone(),
+            max_streams: self.max_streams,
+            spare: self.spare,
+            windows: Arc::new(Windows::new(self.memory)),
+            sharers: Sharers::One,
+            number: 0,
+            monitor: self.monitor.clone(),
+            history: None,
+            max_silence: self.max_silence,
+            max_stall: Duration::MAX,
+        }
+    }
+}
+
 /// A session with a [`Server`](super::Server), and the thread that carries it.
 #[derive(Debug)]
 pub struct Client {
@@ -115,27 +132,15 @@ impl Client {
                 let endpoint = make(options.transport.clone(), options.max_streams * 2 + 1024);
                 let host = net.add(Host::new(endpoint, sessions, socket, default_limits()))?;
                 let link = Arc::new(Link::new(net.alarm()?));
-                let settings = Settings {
-                    transport: options.transport.clone(),
-                    max_streams: options.max_streams,
-                    spare: options.spare,
-                    windows: Arc::new(Windows::new(options.memory)),
-                    sharers: Sharers::One,
-                    number: 0,
-                    monitor: options.monitor.clone(),
-                    history: None,
-                    max_silence: options.max_silence,
-                    max_stall: Duration::MAX,
-                };
-                let engine = Engine::new(net, host, Arc::clone(&link), settings, incoming_sender);
+                let engine = Engine::new(net, host, Arc::clone(&link), options.engine_settings(), incoming_sender);
                 Ok((engine, link, address, addresses))
             };
             match started() {
                 Ok((mut engine, link, address, others)) => {
                     drop(link_sender.send(link));
-                    let (deadline, is_new_server) = (Time::MAX, false);
+                    let (session, deadline, is_new_server) = (None, Time::MAX, false);
                     let timeout = options.timeout;
-                    engine.dial(Dial { trusted, address, others, timeout, deadline, is_new_server, reply });
+                    engine.dial(Dial { trusted, address, session, others, timeout, deadline, is_new_server, reply });
                     engine.run();
                 }
                 Err(error) => drop(reply.send(Err(error))),

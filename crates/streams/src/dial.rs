@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rampmeter_net::{ContactError, Trusted};
+use rampmeter_session::SessionId;
 use rampmeter_units::{Duration, Time};
 use tokio::sync::oneshot;
 
@@ -13,6 +14,8 @@ use super::session::Session;
 pub(super) struct Dial {
     pub(super) trusted: Trusted,
     pub(super) address: SocketAddr,
+    /// The session of the present attempt.
+    pub(super) session: Option<SessionId>,
     /// Addresses to be tried after this one.
     pub(super) others: Vec<SocketAddr>,
     /// The duration of an attempt at one address.

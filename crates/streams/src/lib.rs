@@ -58,6 +58,7 @@ mod session;
 mod stream;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{Grouping, Scheduling, Sharing};
@@ -88,6 +89,16 @@ pub fn default_transport() -> Config {
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
     Limits { send_buffer: entry::FIRST_SEND_BUFFER.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+}
+
+/// The maximum time for what goes on when a server is to end.
+pub const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Waits until a signal has set this flag ([`rampmeter_net::stop_on_interrupt`]).
+pub async fn stopped(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// How long a stream may send before it is the turn of the next one. So a key that is pressed waits no longer for each

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_control::AnyController;
-use rampmeter_net::SessionEnd;
+use rampmeter_net::{ControllerPolicy, NotLent, SessionEnd};
 use rampmeter_session::{PublicKey, SessionId};
 use tokio::sync::{oneshot, watch};
 
@@ -104,6 +104,14 @@ impl Session {
     pub fn set_controller(&self, name: &str, make: impl FnMut() -> Option<AnyController> + Send + 'static) {
         *self.0.controller.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
         self.0.link.push(Command::Control(self.0.id, MakeController(Box::new(make))));
+    }
+
+    /// The same with the controller that `policy` lends under this name; nothing changes if there is none.
+    pub fn lend_controller(&self, policy: &Arc<ControllerPolicy>, name: &str) -> Result<(), NotLent> {
+        policy.select(name)?;
+        let (policy, lent) = (Arc::clone(policy), name.to_owned());
+        self.set_controller(name, move || policy.select(&lent).ok());
+        Ok(())
     }
 
     /// Asks the other host for an answer, and ends the session if there is none within five to six seconds. For a host

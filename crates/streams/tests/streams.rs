@@ -71,6 +71,16 @@ async fn bytes_arrive_in_both_directions_at_once() {
 }
 
 #[tokio::test]
+async fn a_server_answers_from_the_address_that_was_asked() {
+    let mut server = server(|options| options.address = "0.0.0.0:0".parse().unwrap());
+    let url = format!("127.0.0.2:{}?key={}", server.address().port(), server.key());
+    let client = timeout(SECONDS, Client::connect(&url, ClientOptions::default())).await.unwrap().unwrap();
+    open(&client, &mut server).await;
+    client.close().await;
+    server.close().await;
+}
+
+#[tokio::test]
 async fn a_writer_waits_while_nobody_reads() {
     let (mut server, client) = pair().await;
     let (mut ours, mut theirs) = open(&client, &mut server).await;

@@ -247,7 +247,7 @@ impl Task<'_> {
         }
         let (plan, world) = (self.scenario.plan(self.point, registries)?, self.world.name());
         let started_at = Instant::now();
-        worker.reached.tell(Time::ZERO);
+        worker.reached.report(Time::ZERO);
         worker.end.store(plan.end().as_nanos(), Ordering::Relaxed);
         let outcome = caught(|| self.world.run_with_progress(&plan, &worker.reached));
         worker.end.store(0, Ordering::Relaxed);

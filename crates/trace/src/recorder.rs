@@ -9,7 +9,7 @@ use rampmeter_wire::Packet;
 
 use crate::event::{Cause, End, FlowEvent, Metrics, Moment, Timer, Trace};
 
-/// What a host with an endpoint tells of its work. All calls come after the endpoint's own.
+/// What a host with an endpoint reports of its work. All calls come after the endpoint's own.
 pub trait Tap<C, A> {
     /// Something happened that may lead to packets.
     fn on_cause(&mut self, _cause: Cause) {}
@@ -98,12 +98,12 @@ impl Recorder {
             return;
         };
         let mut sink = self.trace.sink();
-        let mut tell = |event: &FlowEvent<'_>| sink.on_flow(now.at, end.0, end.1, event);
-        let latest = seen.on_receipts(now.at, connection, packet, &mut tell);
-        seen.on_losses(connection, &mut tell);
-        seen.on_timers(now.local, connection, &mut tell);
+        let mut emit = |event: &FlowEvent<'_>| sink.on_flow(now.at, end.0, end.1, event);
+        let latest = seen.on_receipts(now.at, connection, packet, &mut emit);
+        seen.on_losses(connection, &mut emit);
+        seen.on_timers(now.local, connection, &mut emit);
         if let Some(controller) = at.flow(id).and_then(|flow| at.manager().controller(flow)) {
-            seen.on_state(connection, controller, latest, &mut tell);
+            seen.on_state(connection, controller, latest, &mut emit);
         }
     }
 }
@@ -166,7 +166,7 @@ impl Seen {
         now: Time,
         connection: &Connection,
         packet: Option<&Packet>,
-        tell: &mut impl FnMut(&FlowEvent<'_>),
+        emit: &mut impl FnMut(&FlowEvent<'_>),
     ) -> Option<Duration> {
         let mut numbers: Vec<u32> = Vec::new();
         let mut latest = None;
@@ -189,27 +189,27 @@ impl Seen {
             }
         }
         if !numbers.is_empty() {
-            tell(&FlowEvent::Acknowledged(&numbers));
+            emit(&FlowEvent::Acknowledged(&numbers));
         }
         latest
     }
 
     /// The packets that count as lost since the last look.
-    fn on_losses(&mut self, connection: &Connection, tell: &mut impl FnMut(&FlowEvent<'_>)) {
+    fn on_losses(&mut self, connection: &Connection, emit: &mut impl FnMut(&FlowEvent<'_>)) {
         let counts = connection.statistics();
         let by_timeout = counts.timeouts > self.timeouts;
         if counts.lost > self.lost {
             for start in connection.lost() {
                 let lost = self.pieces.get(&start).map(|piece| piece.number);
                 if let Some(number) = lost.filter(|number| self.by_number.remove(number).is_some()) {
-                    tell(&FlowEvent::Lost { number, by_timeout });
+                    emit(&FlowEvent::Lost { number, by_timeout });
                 }
             }
         }
         (self.lost, self.timeouts) = (counts.lost, counts.timeouts);
     }
 
-    fn on_timers(&mut self, now: Time, connection: &Connection, tell: &mut impl FnMut(&FlowEvent<'_>)) {
+    fn on_timers(&mut self, now: Time, connection: &Connection, emit: &mut impl FnMut(&FlowEvent<'_>)) {
         for (name, at) in connection.timers() {
             let index = self.timers.iter().position(|(known, _)| *known == name);
             let index = index.unwrap_or_else(|| {
@@ -222,7 +222,7 @@ impl Seen {
             }
             let has_expired = before <= now;
             let after = (at < Time::MAX).then(|| at.since(now));
-            tell(&FlowEvent::Timer(Timer { name, after, has_expired }));
+            emit(&FlowEvent::Timer(Timer { name, after, has_expired }));
         }
     }
 
@@ -231,7 +231,7 @@ impl Seen {
         connection: &Connection,
         controller: &impl Controller,
         latest: Option<Duration>,
-        tell: &mut impl FnMut(&FlowEvent<'_>),
+        emit: &mut impl FnMut(&FlowEvent<'_>),
     ) {
         if connection.state() != State::Open {
             return;
@@ -251,11 +251,11 @@ impl Seen {
         controller.record(&mut self.record);
         let changed = now.changed(&mut self.metrics, self.record.values());
         if !changed.is_empty() {
-            tell(&FlowEvent::Metrics(&changed));
+            emit(&FlowEvent::Metrics(&changed));
         }
         let state = controller.state();
         if self.state != Some(state) {
-            tell(&FlowEvent::State(self.state.replace(state), state));
+            emit(&FlowEvent::State(self.state.replace(state), state));
         }
     }
 }

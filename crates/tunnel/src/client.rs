@@ -14,9 +14,9 @@ use std::time::Duration;
 use rampmeter_net::{ContactError, ServerAddress, os_random};
 use rampmeter_streams::{Client, ClientOptions, Session, Stream, StreamError};
 use rand::Rng;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -209,8 +209,8 @@ async fn use_session(
     mut client: Client,
     sender: &watch::Sender<Option<Session>>,
 ) -> TunnelError {
-    let mut control = match timeout(CONNECT_TIMEOUT, greet(options, &client)).await {
-        Ok(Ok(control)) => control,
+    let (mut messages, mut control) = match timeout(CONNECT_TIMEOUT, greet(options, &client)).await {
+        Ok(Ok(control)) => split(control),
         Ok(Err(error)) => return error,
         Err(_) => return ContactError::NoAnswer(client.address()).into(),
     };
@@ -225,10 +225,13 @@ async fn use_session(
     let mut tasks = JoinSet::new();
     tasks.spawn(report_silence(client.session().clone(), client.address(), Arc::clone(&options.on_event)));
     tasks.spawn(report_degraded(client.session().clone(), None, Arc::clone(&options.on_event)));
+    // Read in a task: what a cancelled read has taken would be lost.
+    let (sender, mut received) = mpsc::channel(1);
+    tasks.spawn(async move { while sender.send(read_message(&mut messages).await).await.is_ok() {} });
     loop {
         let next = refused.iter().min_by_key(|(_, at)| **at).map(|(forward, at)| (*forward, *at));
         tokio::select! {
-            message = read_message(&mut control) => match message {
+            Some(message) = received.recv() => match message {
                 Ok(Message::Listening { forward, port }) => {
                     let Some(wanted) = options.remote.get(usize::from(forward)) else { break };
                     let was_refused = match port {

@@ -219,7 +219,7 @@ impl TunnelError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Contact(error) => error.is_permanent(),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Refused(Refusal::Stopping) => false,
             Self::Refused(_) | Self::CannotListen(..) | Self::CannotForward(..) | Self::NoConnection(..) => true,
         }
     }

@@ -59,10 +59,12 @@ pub enum Refusal {
     OtherVersion = 11,
     /// The other end sent something else than expected.
     BadMessage = 12,
+    /// The server is about to end.
+    Stopping = 13,
 }
 
 impl Refusal {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::NotAllowed,
         Self::UnknownHost,
         Self::ConnectionRefused,
@@ -75,6 +77,7 @@ impl Refusal {
         Self::ControllerNotAllowed,
         Self::OtherVersion,
         Self::BadMessage,
+        Self::Stopping,
     ];
 
     pub(crate) fn from_code(code: u8) -> Option<Self> {
@@ -99,6 +102,7 @@ impl fmt::Display for Refusal {
             Self::ControllerNotAllowed => "the server does not lend this controller: write another, such as cubic",
             Self::OtherVersion => "the other end has another version of the tunnel: run the same version at both",
             Self::BadMessage => "the other end does not speak the tunnel's protocol: check the address",
+            Self::Stopping => "the server is about to end, and accepts nothing new: try again in a minute",
         })
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn no_answer() -> String {
     format!("the tunnel's server has not answered for {} s", CONNECT_TIMEOUT.as_secs())
 }
 
-/// Reads a message.
+/// Reads a message. If the future is dropped before it is ready, bytes are lost.
 pub(super) async fn read_message(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
     let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, Refusal::BadMessage.to_string());
     let mut head = [0; HEAD];

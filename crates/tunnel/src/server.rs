@@ -8,18 +8,17 @@ use std::fmt;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use rampmeter_control::AnyController;
 use rampmeter_net::{Access, ContactError, ControllerPolicy, NotLent, fresh_seed};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{Server, ServerOptions, Session, Stream};
+use rampmeter_streams::{DRAIN_TIMEOUT, Server, ServerOptions, Session, Stream};
 use rampmeter_units::Random;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -30,9 +29,6 @@ use super::{Event, FIRST_WINDOWS, OnEvent, SERVICE, report_degraded};
 
 /// Connections of a client that are not established yet.
 const MAX_PENDING: usize = 64;
-
-/// The maximum time for connections that go on when the server is to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Listeners of a client.
 const MAX_LISTENERS: usize = 64;
@@ -71,13 +67,13 @@ struct Shared {
     access: Access,
     /// Where clients may connect to, and where they may listen.
     allow: RwLock<(Allow, Allow)>,
-    /// Connections that are carried.
+    /// Connections that are carried, or being made.
     carried: AtomicUsize,
-    /// Whether no further connections are carried.
-    is_draining: AtomicBool,
+    /// Whether nothing new is accepted.
+    is_draining: watch::Sender<bool>,
     on_event: OnEvent,
     max_streams: usize,
-    policy: Mutex<ControllerPolicy>,
+    policy: Arc<ControllerPolicy>,
     clients: Mutex<BTreeMap<PublicKey, Arc<Places>>>,
     /// The sessions that listen, by key and address.
     listening: Mutex<BTreeMap<(PublicKey, SocketAddr), Session>>,
@@ -101,10 +97,10 @@ impl TunnelServer {
             access: options.server.clients.clone(),
             allow: RwLock::new((options.allow, options.allow_listen)),
             carried: AtomicUsize::new(0),
-            is_draining: AtomicBool::new(false),
+            is_draining: watch::Sender::new(false),
             on_event: options.on_event,
             max_streams: options.server.max_streams,
-            policy: Mutex::new(policy),
+            policy: Arc::new(policy),
             clients: Mutex::default(),
             listening: Mutex::default(),
         });
@@ -137,14 +133,14 @@ impl TunnelServer {
         self.run_or_drain(stop, pending()).await;
     }
 
-    /// The same. Once `drain` is ready, it accepts no further connections, and ends when those that it has have ended,
-    /// after a minute at the latest.
+    /// The same. Once `drain` is ready, it accepts no further connections, listeners and sessions, and ends when the
+    /// connections that it has have ended, after a minute at the latest.
     pub async fn run_or_drain(mut self, stop: impl Future<Output = ()>, drain: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
         let shared = Arc::clone(&self.shared);
         let drained = async {
             drain.await;
-            shared.is_draining.store(true, Ordering::Relaxed);
+            shared.is_draining.send_replace(true);
             let _ = timeout(DRAIN_TIMEOUT, shared.nothing_carried()).await;
         };
         tokio::pin!(stop, drained);
@@ -175,25 +171,28 @@ impl fmt::Debug for TunnelRules {
 }
 
 impl TunnelRules {
-    /// From now on clients connect to `allow` and listen at `allow_listen`. Connections that are open go on.
+    /// From now on clients connect to `allow` and listen at `allow_listen`. Connections that are open go on; a listener
+    /// elsewhere resets further ones.
     pub fn set_allowed(&self, allow: Allow, allow_listen: Allow) {
         *self.0.allow.write().unwrap_or_else(PoisonError::into_inner) = (allow, allow_listen);
     }
 }
 
-/// A connection that is carried, until it is dropped.
-struct Carried<'a>(&'a AtomicUsize);
+/// A connection that is carried, or being made, until it is dropped.
+struct Carried(Arc<Shared>);
 
-impl<'a> Carried<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
+impl Carried {
+    /// `None` if the server is about to end. The lock of `is_draining` orders this and [`Shared::nothing_carried`].
+    fn new(shared: &Arc<Shared>) -> Option<Self> {
+        shared.carried.fetch_add(1, Ordering::Relaxed);
+        let carried = Self(Arc::clone(shared));
+        (!*shared.is_draining.borrow()).then_some(carried)
     }
 }
 
-impl Drop for Carried<'_> {
+impl Drop for Carried {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.carried.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -205,8 +204,13 @@ impl Shared {
         }
     }
 
-    fn allowed(&self) -> (Allow, Allow) {
-        self.allow.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Where clients may connect to, and where they may listen.
+    fn allowed(&self) -> RwLockReadGuard<'_, (Allow, Allow)> {
+        self.allow.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_listen(&self, at: SocketAddr) -> bool {
+        self.allowed().1.allows_address(at.ip(), at.port(), &[])
     }
 
     fn places(&self, key: PublicKey) -> Arc<Places> {
@@ -232,21 +236,19 @@ impl Shared {
         }
     }
 
-    async fn connect(&self, mut stream: Stream, weight: Weight, to: &Target) {
+    async fn connect(self: Arc<Self>, mut stream: Stream, weight: Weight, to: &Target) {
         let key = stream.session().peer_key();
         let places = self.places(key);
         let established = async {
-            if self.is_draining.load(Ordering::Relaxed) {
-                return Err(Refusal::TooMany);
-            }
+            let carried = Carried::new(&self).ok_or(Refusal::Stopping)?;
             let place = wait_for(&places.connections).await?;
             let _pending = wait_for(&places.pending).await?;
-            Ok((connect(to, Some(&self.allowed().0)).await?, place))
+            let allow = self.allowed().0.clone();
+            Ok((connect(to, Some(&allow)).await?, place, carried))
         };
         stream.set_weight(weight.value());
         match established.await {
-            Ok((mut tcp, _place)) => {
-                let _carried = Carried::new(&self.carried);
+            Ok((mut tcp, _place, _carried)) => {
                 tracing::info!(client = self.access.label(key), %to, "connected");
                 if stream.write_u8(0).await.is_ok() {
                     // How it ends is the business of both programs.
@@ -263,6 +265,7 @@ impl Shared {
 
     async fn control(self: Arc<Self>, mut stream: Stream, version: u8, controller: &str) {
         let refusal = match version {
+            VERSION if *self.is_draining.borrow() => Some(Refusal::Stopping),
             VERSION => self.choose(stream.session(), controller).err(),
             _ => Some(Refusal::OtherVersion),
         };
@@ -281,6 +284,7 @@ impl Shared {
         ));
         while let Ok(Message::Listen { forward, weight, at }) = read_message(&mut stream).await {
             let bound = match places.listeners.try_acquire() {
+                _ if *self.is_draining.borrow() => Err(Refusal::Stopping),
                 Ok(place) => self.listen(&at).await.map(|bound| (bound, place)),
                 Err(_) => Err(Refusal::TooMany),
             };
@@ -292,7 +296,7 @@ impl Shared {
                     let port = place.of.map_or(0, |(_, address)| address.port());
                     tasks.spawn(async move {
                         let _place = place;
-                        shared.accept(&listener, &session, &places, forward, weight).await;
+                        shared.accept(listener, &session, &places, forward, weight).await;
                     });
                     Ok(port)
                 }
@@ -310,27 +314,20 @@ impl Shared {
     }
 
     /// Uses the controller that a client has asked for.
-    fn choose(self: &Arc<Self>, session: &Session, controller: &str) -> Result<(), Refusal> {
+    fn choose(&self, session: &Session, controller: &str) -> Result<(), Refusal> {
         if controller.is_empty() {
             return Ok(());
         }
-        self.controller(controller).map_err(|refusal| match refusal {
+        session.lend_controller(&self.policy, controller).map_err(|refusal| match refusal {
             NotLent::NoSuchController => Refusal::NoSuchController,
             NotLent::NotAllowed => Refusal::ControllerNotAllowed,
-        })?;
-        let (shared, name) = (Arc::clone(self), controller.to_owned());
-        session.set_controller(controller, move || shared.controller(&name).ok());
-        Ok(())
-    }
-
-    fn controller(&self, name: &str) -> Result<AnyController, NotLent> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner).select(name)
+        })
     }
 
     async fn listen(&self, at: &Target) -> Result<TcpListener, Refusal> {
         let found = lookup_host((at.host.as_str(), at.port)).await.map_err(|_| Refusal::CannotListen)?;
         for address in found {
-            if !self.allowed().1.allows_address(address.ip(), address.port(), &[]) {
+            if !self.may_listen(address) {
                 return Err(Refusal::ListenNotAllowed);
             }
             if let Ok(listener) = TcpListener::bind(address).await {
@@ -340,28 +337,32 @@ impl Shared {
         Err(Refusal::CannotListen)
     }
 
-    /// Takes connections of programs for a client.
+    /// Takes connections of programs for a client, until the server is about to end.
     async fn accept(
         self: &Arc<Self>,
-        listener: &TcpListener,
+        listener: TcpListener,
         session: &Session,
         places: &Arc<Places>,
         id: u16,
         weight: Weight,
     ) {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut draining) = (JoinSet::new(), self.is_draining.subscribe());
         loop {
             while tasks.try_join_next().is_some() {}
-            match listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = draining.wait_for(|is_draining| *is_draining) => break,
+            };
+            match accepted {
                 Ok((tcp, _)) => {
-                    let (session, places, shared) = (session.clone(), Arc::clone(places), Arc::clone(self));
+                    // The list may have changed.
+                    let is_allowed = listener.local_addr().is_ok_and(|at| self.may_listen(at));
+                    let carried = Carried::new(self).filter(|_| is_allowed);
+                    let (session, places) = (session.clone(), Arc::clone(places));
                     tasks.spawn(async move {
-                        match places.connections.try_acquire() {
-                            Ok(_place) => {
-                                let _carried = Carried::new(&shared.carried);
-                                forward(tcp, &session, id, weight).await;
-                            }
-                            Err(_) => reset(&tcp),
+                        match (carried, places.connections.try_acquire()) {
+                            (Some(_carried), Ok(_place)) => forward(tcp, &session, id, weight).await,
+                            _ => reset(&tcp),
                         }
                     });
                 }
@@ -369,6 +370,8 @@ impl Shared {
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
         }
+        drop(listener);
+        tasks.join_all().await;
     }
 }
 

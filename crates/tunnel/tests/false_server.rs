@@ -26,11 +26,16 @@ async fn a_tunnels_server_reaches_only_what_its_client_names() {
         Server::bind(ServerOptions { address, identity: key(SERVER), service: SERVICE, ..ServerOptions::default() })
             .unwrap();
     let remote = vec![format!("0:{}", named.local_addr().unwrap()).parse().unwrap()];
-    let _tunnel = client(server.address(), |options| options.remote = remote).await;
+    let tunnel = client(server.address(), |options| options.remote = remote).await;
     let mut control = timeout(SECONDS, server.accept()).await.unwrap().unwrap();
     control.write_all(b"\x04\0\x01\0").await.unwrap(); // welcome
-    control.write_all(b"\x05\0\x05\0\0\0\x1f\x90").await.unwrap(); // it listens for the first forward
     let session = control.session().clone();
+    // It listens for the first forward, which it says in two parts, with something else to do between them.
+    control.write_all(b"\x05\0\x05\0").await.unwrap();
+    let mut stream = stream_with(&session, b"\x06\0\x02\xff\xff").await;
+    assert!(timeout(SECONDS, stream.read_u8()).await.unwrap().is_err());
+    control.write_all(b"\0\0\x1f\x90").await.unwrap();
+    tunnel.reports("the server listens on 127.0.0.1:8080").await;
 
     let port = other.local_addr().unwrap().port().to_be_bytes();
     let target = [&b"\0\x64\x09127.0.0.1"[..], &port].concat();

@@ -7,7 +7,7 @@ use rampmeter_tunnel::{Allow, Forward};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::common::{SECONDS, client, echo, exchange, server};
+use crate::common::{SECONDS, client, echo, exchange, listening_at, server};
 
 #[tokio::test]
 async fn a_client_may_end_if_the_server_does_not_listen() {
@@ -43,14 +43,13 @@ async fn the_server_listens_where_that_is_allowed() {
     let forwards = [format!("0:127.0.0.1:{}", echo.port()), format!("127.0.0.2:0:127.0.0.1:{}", echo.port())];
     let remote: Vec<Forward> = forwards.iter().map(|forward| forward.parse().unwrap()).collect();
     let tunnel = client(server.address(), |options| options.remote = remote).await;
-    let line = tunnel.reports("the server listens on").await;
-    let port = line.split(" for ").next().unwrap().rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    let at = listening_at(&tunnel).await;
     tunnel.reports("-R 127.0.0.2:0: the server allows no listening there").await;
-    let mut tcp = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut tcp = TcpStream::connect(at).await.unwrap();
     exchange(&mut tcp, &noise(100_000, 4)).await;
     // Its listeners end with the client.
     tunnel.stop().await;
-    let closed = async { while TcpStream::connect(("127.0.0.1", port)).await.is_ok() {} };
+    let closed = async { while TcpStream::connect(at).await.is_ok() {} };
     timeout(SECONDS, closed).await.unwrap();
 }
 

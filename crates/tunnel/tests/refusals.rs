@@ -1,17 +1,18 @@
 //! What a server refuses, and what both ends report.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rampmeter_testing::{Relay, RelayMode, noise};
-use rampmeter_tunnel::{Allow, TunnelServer};
-use tokio::io::AsyncReadExt;
+use rampmeter_tunnel::{Allow, Forward, TunnelServer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use crate::common::{
-    CLIENT, SECONDS, any_server, client, echo, exchange, failure, forwarding, key, server, server_options,
+    CLIENT, SECONDS, any_server, client, echo, exchange, failure, forwarding, key, listening_at, server, server_options,
 };
 
 #[tokio::test]
@@ -82,23 +83,62 @@ async fn destinations_may_change_while_a_server_runs() {
 }
 
 #[tokio::test]
+async fn a_listener_that_is_no_longer_allowed_resets_connections() {
+    let (echo, at) = (echo().await, "127.0.0.1:0".parse().unwrap());
+    let allowed = Allow::read(["127.0.0.1:*"]).unwrap();
+    let (mut options, _) = server_options(at, &["public:443"]);
+    options.allow_listen = allowed.clone();
+    let server = TunnelServer::bind(options).unwrap();
+    let (address, rules) = (server.address(), server.rules());
+    tokio::spawn(server.run(std::future::pending()));
+    let forward: Forward = format!("0:{echo}").parse().unwrap();
+    let tunnel = client(address, |options| options.remote = vec![forward]).await;
+    let at = listening_at(&tunnel).await;
+    let mut open = TcpStream::connect(at).await.unwrap();
+    exchange(&mut open, b"before").await;
+    for (listen, expected) in [(Allow::default(), false), (allowed, true)] {
+        rules.set_allowed(Allow::default(), listen);
+        exchange(&mut open, b"goes on").await;
+        let mut tcp = TcpStream::connect(at).await.unwrap();
+        let answered = tcp.write_all(b"?").await.is_ok() && timeout(SECONDS, tcp.read_u8()).await.unwrap().is_ok();
+        assert_eq!(answered, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_drains_ends_after_its_connections() {
     let echo = echo().await;
     let at = "127.0.0.1:0".parse().unwrap();
-    let (options, _) = server_options(at, &["127.0.0.1:*"]);
+    let (mut options, _) = server_options(at, &["127.0.0.1:*"]);
+    options.allow_listen = Allow::read(["127.0.0.1:*"]).unwrap();
     let server = TunnelServer::bind(options).unwrap();
     let (address, drain) = (server.address(), Arc::new(Notify::new()));
     let drained = Arc::clone(&drain);
     let running = tokio::spawn(async move { server.run_or_drain(std::future::pending(), drained.notified()).await });
-    let tunnel = forwarding(address, echo).await;
-    let mut open = TcpStream::connect(tunnel.address()).await.unwrap();
-    exchange(&mut open, b"before").await;
+    let forward: Forward = format!("0:{echo}").parse().unwrap();
+    let tunnel = client(address, |options| {
+        (options.local, options.remote) = (vec![forward.clone()], vec![forward.clone()]);
+    });
+    let tunnel = tunnel.await;
+    let remote = listening_at(&tunnel).await;
+    let mut local = TcpStream::connect(tunnel.address()).await.unwrap();
+    let mut through = TcpStream::connect(remote).await.unwrap();
+    for open in [&mut local, &mut through] {
+        exchange(open, b"before").await;
+    }
     drain.notify_one();
     sleep(Duration::from_millis(300)).await;
-    exchange(&mut open, b"while it drains").await;
+    for open in [&mut local, &mut through] {
+        exchange(open, b"while it drains").await;
+    }
     let mut late = TcpStream::connect(tunnel.address()).await.unwrap();
     assert!(timeout(SECONDS, late.read_u8()).await.unwrap().is_err(), "no further connection");
+    tunnel.reports("the server is about to end").await;
+    assert_eq!(TcpStream::connect(remote).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    // A new session waits for the next server.
+    let other = forwarding(address, echo).await;
+    other.reports("the server is about to end, and accepts nothing new: try again in a minute; next attempt").await;
     assert!(!running.is_finished());
-    drop(open);
+    drop((local, through));
     timeout(SECONDS, running).await.unwrap().unwrap();
 }

@@ -17,17 +17,23 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Answers HTTP requests for `/metrics` at `address` with the state of the daemon at `socket`. Returns the address.
 pub(super) fn serve(address: SocketAddr, socket: &Path) -> io::Result<SocketAddr> {
     let (socket, started) = (socket.to_owned(), Instant::now());
-    let last: Mutex<Option<(Instant, String)>> = Mutex::new(None);
-    serve_metrics(address, move || {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((at, text)) if at.elapsed() < INTERVAL => text.clone(),
-            _ => {
-                let text = text(daemon::status(&socket).ok().as_ref(), started.elapsed());
-                last.insert((Instant::now(), text)).1.clone()
-            }
+    serve_metrics(address, at_intervals(move || text(daemon::status(&socket).ok().as_ref(), started.elapsed())))
+}
+
+/// What `ask` returns, which is called once in an interval; while it takes its time, others get what it returned before.
+fn at_intervals(ask: impl Fn() -> String) -> impl Fn() -> String {
+    let last = Mutex::new(None::<(Instant, String)>);
+    move || {
+        let lock = || last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *lock() {
+            Some((at, text)) if at.elapsed() < INTERVAL => return text.clone(),
+            Some((at, _)) => *at = Instant::now(),
+            None => {}
         }
-    })
+        let text = ask();
+        *lock() = Some((Instant::now(), text.clone()));
+        text
+    }
 }
 
 /// The status as text; little of it if the daemon does not answer.
@@ -97,6 +103,9 @@ fn path(macroflow: &MacroflowStatus, controller: &str) -> PathStatus {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::sleep;
+
     use super::*;
 
     fn macroflow(destination: &str, rate_bps: u64) -> MacroflowStatus {
@@ -116,6 +125,23 @@ mod tests {
             flows: 3,
             processes: vec![7],
         }
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_delays_one_reader() {
+        let (sender, answers) = channel();
+        let answers = Mutex::new(answers);
+        let read = at_intervals(move || answers.lock().unwrap().recv().unwrap());
+        sender.send("first".to_owned()).unwrap();
+        assert_eq!(read(), "first");
+        sleep(INTERVAL);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(&read);
+            sleep(INTERVAL / 5);
+            assert_eq!(read(), "first");
+            sender.send("second".to_owned()).unwrap();
+            assert_eq!(waiting.join().unwrap(), "second");
+        });
     }
 
     #[test]

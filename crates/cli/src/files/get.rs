@@ -53,7 +53,7 @@ pub(crate) struct GetArgs {
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
     /// Try again so often if the server does not answer, stops or is busy, after 1 s, 2 s, 4 s and so on [default: 0,
-    /// and 5 once the server has answered]
+    /// and 5 once the server has answered]. With 0, a file that was changed or damaged is not asked for again either
     #[arg(long, value_name = "N")]
     retry: Option<u32>,
     /// The time without an answer after which the server counts as unreachable

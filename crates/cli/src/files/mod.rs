@@ -20,8 +20,8 @@ use crate::failure::Failure;
 pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
 #[cfg(feature = "tunnel")]
-pub(crate) use serve::authorized;
 pub(crate) use serve::{ServeArgs, serve};
+pub(crate) use serve::{authorized, reload};
 
 /// The arguments of `rampmeter key`.
 #[derive(Debug, Args)]

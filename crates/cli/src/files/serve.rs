@@ -11,8 +11,7 @@ use rampmeter_control::Registry;
 use rampmeter_files::{ServeOptions, Server, TransferReport};
 use rampmeter_net::keys::KeyError;
 use rampmeter_net::{
-    Access, Clock, Comments, DEFAULT_CONTROLLER, LineLimit, default_threads, hide_memory, keys, on_hangup,
-    stop_or_drain,
+    Access, Clock, Comments, DEFAULT_CONTROLLER, Hangups, LineLimit, default_threads, hide_memory, keys, stop_or_drain,
 };
 use rampmeter_session::Clients;
 use rampmeter_streams::ServerOptions;
@@ -95,18 +94,19 @@ pub(crate) fn authorized(path: &Path) -> Result<Comments, KeyError> {
     Ok(keys)
 }
 
-/// Reads the keys of clients again; they stay as they are if that fails.
-pub(crate) fn reload(path: &Path, clients: &Access) {
-    match authorized(path) {
+/// Reads the keys of clients again, and does what `also` does; everything stays as it is if either fails.
+pub(crate) fn reload(path: &Path, clients: &Access, also: impl FnOnce() -> Result<(), Failure>) {
+    match authorized(path).map_err(Failure::from).and_then(|keys| also().map(|()| keys)) {
         Ok(keys) => {
             log(io::stderr(), format_args!("rampmeter: read {} again: {} keys", path.display(), keys.len()));
             clients.set_listed(keys);
         }
-        Err(error) => log(io::stderr(), format_args!("rampmeter: clients stay as they are: {error}")),
+        Err(error) => log(io::stderr(), format_args!("rampmeter: nothing is changed: {error}")),
     }
 }
 
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let hangups = Hangups::catch().map_err(Failure::failed)?;
     check_controller(registry, &args.controller)?;
     let listen = args.listen.resolve()?;
     hide_memory();
@@ -118,7 +118,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     };
     if let Some(path) = args.authorized.clone() {
         let clients = clients.clone();
-        on_hangup(move || reload(&path, &clients)).map_err(Failure::failed)?;
+        hangups.on_each(move || reload(&path, &clients, || Ok(()))).map_err(Failure::failed)?;
     }
     // Without signal handlers a signal only ends the process less gracefully: this is no error.
     let (stop, drain) = stop_or_drain().unwrap_or_default();

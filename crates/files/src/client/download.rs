@@ -34,6 +34,8 @@ pub(super) struct Download {
     pub(super) blake3: Option<String>,
     /// The controller that should send it, unless it is the server's choice.
     pub(super) controller: Option<String>,
+    /// Whether it was asked for again.
+    pub(super) is_repeated: bool,
 }
 
 /// A file that was received.
@@ -103,6 +105,13 @@ impl Source<'_> {
 }
 
 impl Download {
+    /// Whether the file should be asked for again, once: it was changed or damaged, and its output can begin anew.
+    pub(super) fn may_repeat(&mut self, error: &NetError) -> bool {
+        let has_written = self.part.as_ref().is_some_and(|part| !part.is_resumable())
+            || matches!(error, NetError::Corrupt { deleted: false, .. });
+        error.is_temporary() && !has_written && !std::mem::replace(&mut self.is_repeated, true)
+    }
+
     /// Gets the file. If the session ends, its part stays for another one.
     pub(super) async fn run(mut self, session: Session, state: Arc<State>) -> (Self, Result<Complete, Failed>) {
         let result = self.get(&session, &state).await;

@@ -53,6 +53,7 @@ pub struct GetOptions {
     /// How often to try again after an error that may be temporary, with longer waits from one to the next.
     pub retry: u32,
     /// The same, at least, once the server has answered: after an interruption the transfer goes on where it stopped.
+    /// Unless both are 0, a file that was changed meanwhile, or arrived damaged, is asked for again once.
     pub resume: u32,
     /// Receives the progress of the transfer.
     pub on_progress: Option<ProgressHandler>,
@@ -90,6 +91,7 @@ pub fn get(options: &GetOptions) -> Result<Report, NetError> {
             max_size: options.max_size.map_or(u64::MAX, Bytes::as_u64),
             blake3: options.blake3.map(|hash| blake3::Hash::from(hash).to_string()),
             controller: options.controller.clone(),
+            is_repeated: false,
         });
     }
     let server = url.server.key.map_or(url.server.text.clone(), |key| format!("{}?key={key}", url.server.text));

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rampmeter_net::{ContactError, DEFAULT_CONTROLLER, SessionEnd};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{Client, ClientOptions, Session};
+use rampmeter_streams::{Client, ClientOptions, Session, stopped};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -150,9 +150,16 @@ impl<'a> Downloads<'a> {
                         failed = true;
                         self.queue.push_front(download);
                     }
-                    Some(Ok((download, Err(Failed::File(error))))) => {
-                        self.state.forget(download.index);
-                        self.end(download.index, Err(error));
+                    Some(Ok((mut download, Err(Failed::File(error))))) => {
+                        self.state.discard(download.index);
+                        let GetOptions { retry, resume, .. } = self.options;
+                        if *retry.max(resume) > 0 && download.may_repeat(&error) {
+                            let wait = rampmeter_units::Duration::ZERO;
+                            self.report(&Progress::Failed { reason: error.to_string(), wait });
+                            self.queue.push_back(download);
+                        } else {
+                            self.end(download.index, Err(error));
+                        }
                     }
                     Some(Ok((download, Ok(complete)))) => self.end(download.index, Ok(complete)),
                     Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
@@ -182,12 +189,5 @@ impl<'a> Downloads<'a> {
             Some(SessionEnd::Busy) => ContactError::Busy(address).into(),
             Some(SessionEnd::NoAnswer) | None => NetError::PeerTimeout(address, received),
         }
-    }
-}
-
-/// Waits for the flag.
-async fn stopped(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        sleep(INTERVAL / 2).await;
     }
 }

@@ -54,7 +54,7 @@ impl State {
     }
 
     /// A file has failed: nothing more of it will arrive.
-    pub(super) fn forget(&self, file: usize) {
+    pub(super) fn discard(&self, file: usize) {
         self.known().files[file].0 = Received { got: 0, size: Some(0), resumable: true };
     }
 

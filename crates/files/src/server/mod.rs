@@ -18,14 +18,13 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rampmeter_control::AnyController;
 use rampmeter_net::{Access, ContactError, ControllerPolicy, Directory, HistoryFile, fresh_seed};
 use rampmeter_session::PublicKey;
-use rampmeter_streams::{Server as StreamServer, ServerOptions, Session};
+use rampmeter_streams::{DRAIN_TIMEOUT, Server as StreamServer, ServerOptions, Session};
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Random};
 use tokio::sync::mpsc::unbounded_channel;
@@ -51,9 +50,6 @@ const MEMORY: Bytes = Bytes::new(256 << 20);
 /// The maximum number of threads that hash at once what clients have. A network (24 bits of IPv4, 48 of IPv6) has at most
 /// four of them, and a client (an IPv4 address, 64 bits of IPv6) three: a short request can ask for much hashing.
 const MAX_HASHING: usize = 5;
-
-/// The maximum time for sessions that go on when the server is to end.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a server looks whether it is to end.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -126,7 +122,7 @@ struct Shared {
     directory: Directory,
     places: Arc<Places>,
     hashing: Arc<Places>,
-    policy: Mutex<ControllerPolicy>,
+    policy: Arc<ControllerPolicy>,
     /// The name of the server's own controller.
     controller: String,
     clients: Access,
@@ -137,17 +133,11 @@ struct Shared {
 
 impl Shared {
     /// Uses the controller that a client asks for. Returns its name.
-    fn choose(self: &Arc<Self>, session: &Session, asked: Option<String>) -> Result<String, Refusal> {
+    fn choose(&self, session: &Session, asked: Option<String>) -> Result<String, Refusal> {
         let present = session.controller().unwrap_or_else(|| self.controller.clone());
         let Some(asked) = asked.filter(|asked| *asked != present) else { return Ok(present) };
-        self.make(&asked)?;
-        let (shared, name) = (Arc::clone(self), asked.clone());
-        session.set_controller(&asked, move || shared.make(&name).ok());
+        session.lend_controller(&self.policy, &asked)?;
         Ok(asked)
-    }
-
-    fn make(&self, controller: &str) -> Result<AnyController, Refusal> {
-        Ok(self.policy.lock().unwrap_or_else(PoisonError::into_inner).select(controller)?)
     }
 }
 
@@ -177,7 +167,7 @@ impl Server {
             directory: Directory::open(&options.directory, options.hidden).map_err(bad_directory)?,
             places: Places::new(options.max_clients),
             hashing: Places::new(MAX_HASHING),
-            policy: Mutex::new(policy),
+            policy: Arc::new(policy),
             controller: controller.clone(),
             clients: clients.clone(),
             max_idle: options.max_idle,

@@ -15,7 +15,7 @@ use super::Shared;
 use super::transfer::{Done, Transfer};
 
 /// The time for transfers to notice that their session has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const END_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The server's report of a session that has ended.
 #[derive(Debug, Clone, Serialize)]
@@ -69,7 +69,7 @@ pub(super) async fn serve(server: Arc<Shared>, session: Session, mut streams: Un
             }
         }
     };
-    let _ = timeout(LAST_WORDS, async { while running.join_next().await.is_some() {} }).await;
+    let _ = timeout(END_TIMEOUT, async { while running.join_next().await.is_some() {} }).await;
     running.shutdown().await;
     let Some(on_transfer) = &server.on_transfer else { return session };
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));

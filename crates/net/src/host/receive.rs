@@ -46,13 +46,12 @@ impl<C: Controller> Host<C> {
     fn on_datagram(&mut self, now: Time, datagram: &Datagram, arrived_at: Time, bytes: &mut [u8]) {
         let (from, ecn) = (datagram.from, datagram.ecn);
         let Some(sessions) = &mut self.sessions else {
-            return self.on_clear_datagram(now, from, ecn, arrived_at, bytes);
+            return self.on_clear_datagram(now, from.remote, ecn, arrived_at, bytes);
         };
         let opened = sessions.receive(now, from, bytes);
         let address = opened.as_ref().and_then(|opened| sessions.first_address(opened.session));
         self.on_session_events(now);
         let (Some(opened), Some(address)) = (opened, address) else { return };
-        self.socket.on_authentic(from, datagram.to);
         let peer = Peer::session(opened.session, address);
         let mut rest = &bytes[opened.bytes];
         while let Ok((packet, payload, others)) = decode_first(rest) {

@@ -117,7 +117,7 @@ impl<C: Controller> Host<C> {
             len == 0 || stream.is_some_and(|stream| stream.outgoing.copy(transmit.offset, len, bytes))
         };
         self.outgoing.push(transmit.ecn, |bytes| match (transmit.to, &mut self.sessions) {
-            (Peer::Clear(address), None) => write(bytes).then_some(address),
+            (Peer::Clear(address), None) => write(bytes).then_some(address.into()),
             (Peer::Clear(_), Some(_)) => None,
             (Peer::Session(session, _), sessions) => sessions.as_mut()?.seal(now, session, bytes, write),
         });
@@ -140,7 +140,7 @@ impl<C: Controller> Host<C> {
             }
             bytes.resize(bytes.len() + usize::from(message.payload), 0);
             match message.to {
-                Peer::Clear(address) if in_clear => Some(address),
+                Peer::Clear(address) if in_clear => Some(address.into()),
                 Peer::Clear(_) | Peer::Session(..) => None,
             }
         });

@@ -1,4 +1,4 @@
-//! What a host tells a trace: the same as a simulated one, at the times of its clock.
+//! What a host reports to a trace: the same as a simulated one, at the times of its clock.
 
 use rampmeter_control::Controller;
 use rampmeter_trace::{Cause, End, Moment, Recorder, Tap, Trace};

@@ -14,15 +14,13 @@
 //! Packets are never fragmented, and the kernel sends them in whatever size the interface takes: connections find out
 //! what their paths carry. Reports of routers about packets that are too large (ICMP) change nothing.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::mem::{self, size_of};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, iovec, mmsghdr};
-use rampmeter_session::MIN_HELLO_BYTES;
+use rampmeter_session::{MIN_HELLO_BYTES, Route};
 use rampmeter_units::{Bytes, Ecn};
 
 use crate::layout::{Control, RawAddress, Received};
@@ -51,23 +49,7 @@ pub struct Socket {
     inner: UdpSocket,
     /// Whether the kernel and the interface separate the packets of a buffer.
     segments: bool,
-    /// The local addresses that peers have sent to: answers come from there. Only of a socket that is bound to all
-    /// addresses.
-    asked: Option<RefCell<BTreeMap<SocketAddr, Asked>>>,
 }
-
-/// The local address that a peer has sent to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
-    address: IpAddr,
-    /// The packet was opened with the peer's keys. Packets that were not do not change the address: anybody can write
-    /// the peer's address on them.
-    is_authentic: bool,
-}
-
-/// The maximum number of peers whose local addresses are known. Beyond it, those without an authentic packet are
-/// discarded until their next packets.
-const MAX_ASKED: usize = 1 << 16;
 
 /// Packets to send, oldest first.
 #[derive(Debug, Default)]
@@ -83,7 +65,7 @@ pub(crate) struct SendBatch {
 
 #[derive(Debug)]
 struct Outgoing {
-    to: SocketAddr,
+    to: Route,
     ecn: Ecn,
     start: usize,
     end: usize,
@@ -96,8 +78,8 @@ impl Outgoing {
 }
 
 impl SendBatch {
-    /// Adds a packet whose bytes `write` appends, and whose receiver it returns; omits it if there is none.
-    pub(crate) fn push(&mut self, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> Option<SocketAddr>) {
+    /// Adds a packet whose bytes `write` appends, and whose way it returns; omits it if there is none.
+    pub(crate) fn push(&mut self, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> Option<Route>) {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
             Some(to) => {
@@ -178,9 +160,8 @@ struct Arrival {
 /// The metadata of a received packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram {
-    /// The local address that it was sent to, if the socket is bound to all.
-    pub(crate) to: Option<IpAddr>,
-    pub(crate) from: SocketAddr,
+    /// With the local address if the socket is bound to all.
+    pub(crate) from: Route,
     pub(crate) ecn: Ecn,
     /// The kernel's receive timestamp, in nanoseconds on the wall clock.
     pub(crate) stamp: Option<u64>,
@@ -219,7 +200,7 @@ impl Socket {
     /// Takes over a socket that was made elsewhere, for example in another network namespace.
     pub fn new(inner: UdpSocket) -> io::Result<Self> {
         inner.set_nonblocking(true)?;
-        let mut socket = Self { inner, segments: false, asked: None };
+        let mut socket = Self { inner, segments: false };
         let v6 = socket.local_address()?.is_ipv6();
         socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set(libc::SOL_IP, libc::IP_RECVTOS, 1).or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
@@ -230,7 +211,6 @@ impl Socket {
             let (level, name) =
                 if v6 { (libc::SOL_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::SOL_IP, libc::IP_PKTINFO) };
             socket.set(level, name, 1)?;
-            socket.asked = Some(RefCell::default());
         }
         let probe = socket.set(libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
         probe.or_else(|error| if v6 { Ok(()) } else { Err(error) })?;
@@ -326,9 +306,8 @@ impl Socket {
             let head = &batch.packets[first];
             first += packets;
             let bytes = &batch.bytes[head.start..batch.packets[first - 1].end];
-            let name_len = addresses[count].write(head.to);
-            let from = self.asked.as_ref().and_then(|asked| asked.borrow().get(&head.to).map(|asked| asked.address));
-            let control_len = controls[count].write(head.to, head.ecn, segment, from);
+            let name_len = addresses[count].write(head.to.remote);
+            let control_len = controls[count].write(head.to, head.ecn, segment);
             buffers[count] = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             ends[count] = first;
             let header = &mut messages[count].msg_hdr;
@@ -379,41 +358,17 @@ impl Socket {
             };
         }
         for (index, message) in messages.iter().take(got as usize).enumerate() {
-            let Some(from) = addresses[index].read() else { continue };
+            let Some(remote) = addresses[index].read() else { continue };
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue; // larger than the packets of any connection
             }
             let Received { ecn, stamp, segment, to } = controls[index].read(&message.msg_hdr);
-            if let Some(address) = to {
-                self.answer_from(from, Asked { address, is_authentic: false });
-            }
+            let from = Route { local: to, remote };
             let len = message.msg_len as usize;
             let segment = segment.unwrap_or(len).max(1);
-            batch.arrivals.push(Arrival { datagram: Datagram { to, from, ecn, stamp }, index, len, segment });
+            batch.arrivals.push(Arrival { datagram: Datagram { from, ecn, stamp }, index, len, segment });
         }
         Ok(got as usize == BUFFERS)
-    }
-
-    /// A packet of `peer` to the local address `to` was opened with the peer's keys.
-    pub(crate) fn on_authentic(&self, peer: SocketAddr, to: Option<IpAddr>) {
-        if let Some(address) = to {
-            self.answer_from(peer, Asked { address, is_authentic: true });
-        }
-    }
-
-    fn answer_from(&self, peer: SocketAddr, now: Asked) {
-        let Some(all) = &self.asked else { return };
-        let mut all = all.borrow_mut();
-        let before = all.get(&peer);
-        if before == Some(&now) || before.is_some_and(|before| before.is_authentic && !now.is_authentic) {
-            return;
-        }
-        if all.len() >= MAX_ASKED {
-            all.retain(|_, asked| asked.is_authentic);
-        }
-        if all.len() < MAX_ASKED {
-            all.insert(peer, now);
-        }
     }
 }
 
@@ -433,11 +388,11 @@ pub(crate) fn smallest_packet(to: SocketAddr) -> Bytes {
     Bytes::new((MIN_HELLO_BYTES + headers(to)) as u64)
 }
 
-/// The largest packet that the interface to `to` takes, IP header included, or a smaller one if routers have told the
-/// kernel so. Anybody can forge what routers tell: it limits what is tried, and explains failures.
+/// The largest packet that the interface to `to` takes, IP header included, or a smaller one that routers have reported to
+/// the kernel. Anybody can forge their reports: it limits what is tried, and explains failures.
 pub(crate) fn path_size(to: SocketAddr) -> Option<Bytes> {
     let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-    let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false, asked: None };
+    let socket = Socket { inner: UdpSocket::bind(unspecified(to)).ok()?, segments: false };
     socket.inner.connect(to).ok()?;
     let (level, name) = if to.is_ipv4() { (libc::SOL_IP, libc::IP_MTU) } else { (libc::SOL_IPV6, libc::IPV6_MTU) };
     socket.get(level, name).ok().and_then(|mtu| u64::try_from(mtu).ok()).map(Bytes::new)

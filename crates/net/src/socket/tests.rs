@@ -37,7 +37,7 @@ fn exchange((sender, receiver): &mut (Socket, Socket), packets: &[(usize, Ecn)])
     for (number, (size, ecn)) in packets.iter().enumerate() {
         out.push(*ecn, |bytes| {
             bytes.extend(std::iter::repeat_n(number as u8, *size));
-            receiver.local_address().ok()
+            receiver.local_address().ok().map(Route::from)
         });
     }
     out.push(Ecn::Ce, |_| None);
@@ -48,7 +48,7 @@ fn exchange((sender, receiver): &mut (Socket, Socket), packets: &[(usize, Ecn)])
     for (number, ((size, ecn), (bytes, datagram, _))) in packets.iter().zip(&got).enumerate() {
         assert_eq!(*bytes, vec![number as u8; *size]);
         assert_eq!(datagram.ecn, *ecn, "packet {number}");
-        assert_eq!(datagram.from, sender.local_address().unwrap());
+        assert_eq!(datagram.from.remote, sender.local_address().unwrap());
         // Timestamps may be out of order: for a moment after the first socket of a machine enables them, the kernel
         // timestamps some packets as they arrive and others only as they are read.
         assert!(datagram.stamp.is_some(), "a receive timestamp");
@@ -101,7 +101,7 @@ fn packets_to_several_receivers_reach_theirs() {
         let to = if number % 4 == 3 { &second } else { &first };
         out.push(Ecn::Ect0, |bytes| {
             bytes.extend([number; 100]);
-            to.local_address().ok()
+            to.local_address().ok().map(Route::from)
         });
     }
     assert!(matches!(sender.send(&mut out), SendResult::Done));
@@ -140,7 +140,7 @@ fn a_packet_larger_than_the_interface_takes_is_lost_alone() {
     for size in [1000, 1000, too_large, 1000] {
         out.push(Ecn::NotEct, |bytes| {
             bytes.extend(std::iter::repeat_n(7, size));
-            Some(to)
+            Some(to.into())
         });
     }
     assert!(matches!(sockets.0.send(&mut out), SendResult::Done));
@@ -184,58 +184,26 @@ fn answers_come_from_the_address_that_was_asked() {
             continue;
         }
         let mut server = Socket::bind(bound.parse().unwrap()).unwrap();
-        let asked: IpAddr = asked.parse().unwrap();
+        let asked: std::net::IpAddr = asked.parse().unwrap();
         let to = SocketAddr::new(asked.to_canonical(), server.local_address().unwrap().port());
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
-        for _ in 0..2 {
-            client.send_to(b"question", to).unwrap();
-            let question = loop {
-                if let Some(question) = receive_all(&server).pop() {
-                    break question;
-                }
-            };
-            let mut out = SendBatch::default();
-            for answer in [b"first", b"other"] {
-                out.push(Ecn::Ect0, |bytes| {
-                    bytes.extend(answer);
-                    Some(question.1.from)
-                });
-            }
-            assert!(matches!(server.send(&mut out), SendResult::Done));
-            for _ in 0..2 {
-                assert_eq!(client.recv_from(&mut [0; 100]).unwrap().1, to, "{bound}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_forged_source_does_not_change_where_answers_come_from() {
-    let mut server = Socket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
-    let port = server.local_address().unwrap().port();
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
-    let mut answered_from = |to: &str, is_authentic: bool| {
-        client.send_to(b"question", (to, port)).unwrap();
+        client.send_to(b"question", to).unwrap();
         let question = loop {
             if let Some(question) = receive_all(&server).pop() {
                 break question;
             }
         };
-        if is_authentic {
-            server.on_authentic(question.1.from, question.1.to);
-        }
         let mut out = SendBatch::default();
-        out.push(Ecn::Ect0, |bytes| {
-            bytes.extend(b"answer");
-            Some(question.1.from)
-        });
+        for answer in [b"first", b"other"] {
+            out.push(Ecn::Ect0, |bytes| {
+                bytes.extend(answer);
+                Some(question.1.from)
+            });
+        }
         assert!(matches!(server.send(&mut out), SendResult::Done));
-        client.recv_from(&mut [0; 100]).unwrap().1.ip().to_string()
-    };
-    assert_eq!(["127.0.0.2", "127.0.0.3"].map(|to| answered_from(to, false)), ["127.0.0.2", "127.0.0.3"]);
-    assert_eq!(answered_from("127.0.0.4", true), "127.0.0.4");
-    assert_eq!(answered_from("127.0.0.5", false), "127.0.0.4", "anybody may have sent it");
-    assert_eq!(answered_from("127.0.0.6", true), "127.0.0.6");
+        for _ in 0..2 {
+            assert_eq!(client.recv_from(&mut [0; 100]).unwrap().1, to, "{bound}");
+        }
+    }
 }

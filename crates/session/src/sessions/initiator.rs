@@ -15,7 +15,7 @@ use crate::stateless::{NO_COOKIE, are_equal};
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a right answer may follow a false one.
-const PATIENCE: Duration = Duration::from_secs(4);
+const DENIAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The default number of `Hello`s to a host that does not answer: half a minute.
 pub const MAX_HELLOS: u32 = 5;
@@ -35,7 +35,7 @@ impl Sessions {
             attempts: 0,
         };
         let id = self.free_id()?;
-        let mut session = Session::new(now, id, to, Stage::Asking(Box::new(asking)));
+        let mut session = Session::new(now, id, to.into(), Stage::Asking(Box::new(asking)));
         session.peer_key = responder;
         self.insert(session);
         if responder.is_none() {
@@ -65,7 +65,7 @@ impl Sessions {
         asking.retried = false;
         asking.handshake = Some(handshake);
         self.outgoing
-            .push_back((session.address, datagram::hello(suite, pattern, purpose, id.0, &asking.cookie, &noise)));
+            .push_back((session.route, datagram::hello(suite, pattern, purpose, id.0, &asking.cookie, &noise)));
     }
 
     /// Reads an `Answer`; `None` if it is not authentic.
@@ -108,7 +108,7 @@ impl Sessions {
         let Some(asking) = self.asking_mut(id) else { return };
         let is_new = asking.denied.is_none() && (asking.responder.is_some() || why != Denial::OtherKey);
         if is_new {
-            asking.denied = Some((why, now + PATIENCE));
+            asking.denied = Some((why, now + DENIAL_TIMEOUT));
             self.asking.retain(|&other| other != id);
             self.asking.push(id);
         }

@@ -31,6 +31,7 @@ use crate::frame::{Challenge, Frame, Goodbye};
 use crate::group::Member;
 use crate::key::{KeyPair, PublicKey};
 use crate::purpose::{Name, Purpose};
+use crate::route::Route;
 use crate::seal::{MAX_FORGED, Suite};
 use crate::session::{Session, SessionId, Stage};
 use crate::stateless::Stateless;
@@ -157,7 +158,7 @@ pub struct Sessions {
     asking: Vec<SessionId>,
     stateless: Stateless,
     openers: Openers,
-    outgoing: VecDeque<(SocketAddr, Vec<u8>)>,
+    outgoing: VecDeque<(Route, Vec<u8>)>,
     events: VecDeque<Event>,
 }
 
@@ -176,7 +177,13 @@ impl Sessions {
     /// The same for a member of a group. All members have the same `config`.
     pub fn of_member(member: Member, config: Config, random: impl RngCore + Send + 'static) -> Self {
         let mut random: Box<dyn RngCore + Send> = Box::new(random);
-        let stateless = Stateless::new(&config.own, config.purpose.service, config.port, &mut *random);
+        let stateless = Stateless::new(
+            &config.own,
+            config.purpose.service,
+            config.port,
+            config.names.iter().flatten(),
+            &mut *random,
+        );
         Self {
             config,
             member,
@@ -233,7 +240,7 @@ impl Sessions {
 
     /// The address of the other host.
     pub fn address(&self, id: SessionId) -> Option<SocketAddr> {
-        self.slot(id).map(|session| session.address)
+        self.slot(id).map(|session| session.route.remote)
     }
 
     /// The address of the other host when the session was opened.
@@ -308,7 +315,7 @@ impl Sessions {
         id: SessionId,
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut Vec<u8>) -> bool,
-    ) -> Option<SocketAddr> {
+    ) -> Option<Route> {
         self.renew(now, id);
         let session = self.slot_mut(id)?;
         if let Stage::Asking(asking) = &mut session.stage {
@@ -326,19 +333,19 @@ impl Sessions {
             }
             return None;
         }
-        session.seal(out, write).then_some(session.address)
+        session.seal(out, write).then_some(session.route)
     }
 
-    fn send_frame(&mut self, id: SessionId, frame: Frame, to: Option<SocketAddr>) {
+    fn send_frame(&mut self, id: SessionId, frame: Frame, to: Option<Route>) {
         let Some(session) = self.slot_mut(id) else { return };
-        let to = to.unwrap_or(session.address);
+        let to = to.unwrap_or(session.route);
         if let Some(datagram) = session.seal_frame(frame) {
             self.outgoing.push_back((to, datagram));
         }
     }
 
-    /// Handles a datagram from `from`. If it has packets of the transport, they are opened in place.
-    pub fn receive(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8]) -> Option<Opened> {
+    /// Handles a datagram that came over `from`. If it has packets of the transport, they are opened in place.
+    pub fn receive(&mut self, now: Time, from: Route, bytes: &mut [u8]) -> Option<Opened> {
         match Datagram::parse(bytes)? {
             Datagram::Hello { suite, pattern, purpose, id, cookie, noise } => {
                 self.on_hello(now, from, bytes, suite, pattern, purpose, id, &cookie, noise)
@@ -350,7 +357,7 @@ impl Sessions {
             }
             Datagram::Finish { to, noise } => {
                 let rest = noise.end;
-                self.on_finish(now, from, SessionId(to), &bytes[noise])?;
+                self.on_finish(now, from.remote, SessionId(to), &bytes[noise])?;
                 self.on_rest(now, from, bytes, rest)
             }
             Datagram::Sealed { to, number } => {
@@ -376,12 +383,12 @@ impl Sessions {
     }
 
     /// What follows a handshake message in its datagram.
-    fn on_rest(&mut self, now: Time, from: SocketAddr, bytes: &mut [u8], start: usize) -> Option<Opened> {
+    fn on_rest(&mut self, now: Time, from: Route, bytes: &mut [u8], start: usize) -> Option<Opened> {
         let Datagram::Sealed { to, number } = Datagram::parse(&bytes[start..])? else { return None };
         self.on_sealed(now, from, SessionId(to), number, bytes, start)
     }
 
-    fn send_reset(&mut self, now: Time, from: SocketAddr, of: u64, received: usize) {
+    fn send_reset(&mut self, now: Time, from: Route, of: u64, received: usize) {
         if self.config.clients == Clients::None || self.member.slot(SessionId(of)).is_none() {
             return; // another member may have it: the kernel coalesces packets of two sessions from one socket
         }
@@ -394,7 +401,7 @@ impl Sessions {
     fn on_sealed(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: Route,
         id: SessionId,
         number: u32,
         bytes: &mut [u8],
@@ -427,8 +434,8 @@ impl Sessions {
         }
         // An address that may be forged gets one datagram at most for each that came from it, and no larger one.
         let mut answer = None;
-        if is_newest && session.address != from {
-            let challenge = session.on_other_address(now, from, self.random.next_u64());
+        if is_newest && session.route.remote != from.remote {
+            let challenge = session.on_other_address(now, from.remote, self.random.next_u64());
             answer = challenge.map(Frame::Challenge);
         }
         let mut rest = &bytes[body..end];
@@ -457,7 +464,7 @@ impl Sessions {
     }
 
     /// The next datagram that the sessions send themselves, and where.
-    pub fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+    pub fn poll_transmit(&mut self) -> Option<(Route, Vec<u8>)> {
         self.outgoing.pop_front()
     }
 

@@ -26,6 +26,7 @@ use crate::frame::{Frame, Goodbye};
 use crate::handshake::{Answered, Handshake, draw, prologue};
 use crate::key::PublicKey;
 use crate::purpose::Purpose;
+use crate::route::Route;
 use crate::seal::Suite;
 use crate::session::{Session, SessionId, Stage};
 use crate::shares::{Name, Sharer};
@@ -101,7 +102,7 @@ impl Sessions {
     pub(super) fn on_hello(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: Route,
         bytes: &mut [u8],
         suite: Suite,
         pattern: Pattern,
@@ -114,13 +115,13 @@ impl Sessions {
             return None;
         }
         if let Some((why, denial)) = self.denial(purpose) {
-            if self.member.shared().refusals.take(now, from.ip()) {
+            if self.member.shared().refusals.take(now, from.remote.ip()) {
                 self.outgoing.push_back((from, datagram::refused(hello, denial)));
             }
-            self.count_refusal(from, None, why);
+            self.count_refusal(from.remote, None, why);
             return None;
         }
-        let known = self.by_hello.get(&(from, hello)).copied();
+        let known = self.by_hello.get(&(from.remote, hello)).copied();
         if known.and_then(|id| self.slot(id)).is_some_and(|session| session.has_read(&bytes[noise.clone()])) {
             return None; // a copy: the keys of another answer would replace those that the opener has
         }
@@ -136,14 +137,14 @@ impl Sessions {
         let Some(early) = early.filter(|early| pattern == Pattern::Ik || early.is_empty()) else {
             if pattern == Pattern::Ik {
                 self.outgoing.push_back((from, datagram::refused(hello, Denial::OtherKey)));
-                self.count_refusal(from, None, Refusal::OtherKey);
+                self.count_refusal(from.remote, None, Refusal::OtherKey);
             }
             return None;
         };
         let peer_key = handshake.peer_key();
-        let refusal = self.refusal(from.ip(), peer_key, known);
+        let refusal = self.refusal(from.remote.ip(), peer_key, known);
         if let Some(refusal) = refusal {
-            self.count_refusal(from, peer_key, refusal);
+            self.count_refusal(from.remote, peer_key, refusal);
             if pattern == Pattern::Xx {
                 return None; // it has no keys yet to read a reason with, and asks again
             }
@@ -177,7 +178,7 @@ impl Sessions {
             self.outgoing.extend(goodbye.map(|datagram| (from, datagram)));
             return None;
         }
-        session.hello = Some((from, hello));
+        session.hello = Some((from.remote, hello));
         let before = known.and_then(|id| self.slot_mut(id)).map(|known| std::mem::take(&mut known.hello_keys));
         session.on_hello_read(before.unwrap_or_default(), &bytes[noise.clone()]);
         self.place(session, known);
@@ -197,13 +198,13 @@ impl Sessions {
     }
 
     /// Whether a `Hello` is read. Otherwise it gets a cookie, or nothing if it has a valid or a forged one.
-    fn may_read(&mut self, now: Time, from: SocketAddr, hello: u64, cookie: &Token) -> bool {
+    fn may_read(&mut self, now: Time, from: Route, hello: u64, cookie: &Token) -> bool {
         let has_room = self.half_open.len() <= self.config.max_half_open / 2;
-        if has_room && self.member.shared().hellos.take(now, from.ip()) {
+        if has_room && self.member.shared().hellos.take(now, from.remote.ip()) {
             return true;
         }
-        match self.stateless.check(now, cookie, from, hello, &mut *self.random) {
-            CookieCheck::Valid => self.may_compute(now, from.ip()),
+        match self.stateless.check(now, cookie, from.remote, hello, &mut *self.random) {
+            CookieCheck::Valid => self.may_compute(now, from.remote.ip()),
             CookieCheck::Retry(cookie) => {
                 self.outgoing.push_back((from, datagram::retry(hello, &cookie)));
                 self.openers.cookies += 1;
@@ -308,7 +309,7 @@ impl Sessions {
 
     /// Reads a `Finish`; `None` if it is not authentic, or its host is not allowed.
     pub(super) fn on_finish(&mut self, now: Time, from: SocketAddr, id: SessionId, noise: &[u8]) -> Option<()> {
-        let session = self.slot(id).filter(|session| session.address == from)?;
+        let session = self.slot(id).filter(|session| session.route.remote == from)?;
         if !matches!(session.stage, Stage::Answering(_)) {
             return Some(());
         }

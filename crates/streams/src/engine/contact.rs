@@ -19,10 +19,17 @@ impl Engine {
     fn attempt(&mut self, now: Time) {
         let Some(dial) = &mut self.dial else { return };
         dial.deadline = now + dial.timeout;
-        let (address, expected) = (dial.address, dial.trusted.expected());
-        self.server = Some(address);
-        let session = self.net.host_mut(self.host).and_then(|host| host.connect(now, address, expected));
-        match (session, expected) {
+        self.server = Some(dial.address);
+        let expected = dial.trusted.expected();
+        self.ask(now, expected);
+    }
+
+    /// Asks the present address for a session, with the key that it should have, or for its key.
+    fn ask(&mut self, now: Time, expected: Option<PublicKey>) {
+        let (Some(dial), Some(host)) = (&mut self.dial, self.net.host_mut(self.host)) else { return };
+        let address = dial.address;
+        dial.session = host.connect(now, address, expected);
+        match (dial.session, expected) {
             (Some(session), Some(key)) => self.begin(now, session, key),
             (Some(_), None) => {} // the server's key comes first
             (None, _) => self.fail_dial(ContactError::no_answer(address)),
@@ -42,7 +49,7 @@ impl Engine {
     }
 
     pub(super) fn on_key(&mut self, now: Time, session: SessionId, key: PublicKey) {
-        let Some(dial) = &mut self.dial else { return };
+        let Some(dial) = self.dial.as_mut().filter(|dial| dial.session == Some(session)) else { return };
         match dial.trusted.check(key) {
             Ok(is_new) => {
                 dial.is_new_server = is_new;
@@ -70,8 +77,8 @@ impl Engine {
         let Some(dial) = &mut self.dial else { return };
         let Some(address) = dial.others.pop() else { return self.fail_dial(error) };
         dial.address = address;
-        for session in self.sessions.keys().copied().collect::<Vec<_>>() {
-            self.forget(session);
+        if let Some(session) = dial.session.take() {
+            self.discard(session);
             if let Some(host) = self.net.host_mut(self.host) {
                 host.disconnect(now, session, Goodbye::Finished);
             }
@@ -90,17 +97,16 @@ impl Engine {
     }
 
     pub(super) fn on_session_ended(&mut self, now: Time, session: SessionId, end: SessionEnd) {
-        let Some(address) = self.dial.as_ref().map(|dial| dial.address) else {
-            return self.end_session(session, end);
-        };
-        self.forget(session);
+        let Some(dial) = &self.dial else { return self.end_session(session, end) };
+        if dial.session != Some(session) {
+            return;
+        }
+        let (address, deadline, expected) = (dial.address, dial.deadline, dial.trusted.expected());
+        self.discard(session);
         match end {
             // Asks for its key, to say what it is.
-            SessionEnd::Denied(Denial::OtherKey) => {
-                if let Some(host) = self.net.host_mut(self.host) {
-                    host.connect(now, address, None);
-                }
-            }
+            SessionEnd::Denied(Denial::OtherKey) => self.ask(now, None),
+            SessionEnd::NoAnswer if now < deadline => self.ask(now, expected),
             SessionEnd::Denied(why) => {
                 if let Some(name) = self.dial.as_ref().map(|dial| dial.trusted.server().to_owned()) {
                     self.try_next_address(now, ContactError::denied(address, &name, why));
@@ -116,5 +122,68 @@ impl Engine {
                 self.try_next_address(now, ContactError::no_answer(address));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use rampmeter_control::Registry;
+    use rampmeter_net::{EventLoop, Host, ServerAddress, Trust, Trusted, max_datagram, os_random};
+    use rampmeter_session::{Config, Sessions};
+    use rampmeter_units::Duration;
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::super::super::client::ClientOptions;
+    use super::super::super::link::Link;
+    use super::super::super::server::{Server, ServerOptions};
+    use super::super::super::{default_limits, endpoint};
+    use super::*;
+
+    /// The engine of a client that does not know its server's key.
+    fn engine(trusted: &Trusted, address: std::net::SocketAddr) -> Engine {
+        let options = ClientOptions::default();
+        let make = endpoint(&Registry::default(), "newreno", &toml::Table::new(), 1).unwrap();
+        let mut net = EventLoop::new(max_datagram(&options.transport)).unwrap();
+        let config = Config::client(trusted.identity.clone(), trusted.purpose(options.service));
+        let (endpoint, sessions) = (make(options.transport.clone(), 10), Sessions::new(config, os_random()));
+        let host = Host::new(endpoint, sessions, Socket::connect(address).unwrap(), default_limits());
+        let host = net.add(host).unwrap();
+        let link = Link::new(net.alarm().unwrap()).into();
+        Engine::new(net, host, link, options.engine_settings(), mpsc::unbounded_channel().0)
+    }
+
+    #[test]
+    fn an_attempt_that_is_over_does_not_end_the_session() {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let server = ServerOptions { address: "127.0.0.1:0".parse().unwrap(), ..ServerOptions::default() };
+        let server = Server::bind(server).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let trust = Trust::KnownServers(directory.path().join("known_servers"));
+        let trusted = Trusted::new(&ServerAddress::read("server:1").unwrap(), &trust, None).unwrap();
+        let mut engine = engine(&trusted, address);
+        let (reply, mut connected) = oneshot::channel();
+        let others = vec![server.address()];
+        let timeout = Duration::from_secs(60);
+        let (session, deadline, is_new_server) = (None, Time::MAX, false);
+        engine.dial(Dial { trusted, address, session, others, timeout, deadline, is_new_server, reply });
+        let asked = |engine: &Engine| engine.dial.as_ref().and_then(|dial| dial.session).unwrap();
+        let now = engine.net.now();
+
+        // Half a minute without an answer is not the minute that the user waits.
+        let first = asked(&engine);
+        engine.on_session_ended(now, first, SessionEnd::NoAnswer);
+        let second = asked(&engine);
+        assert!(first != second && engine.server == Some(address));
+
+        engine.check_dial(now + timeout);
+        assert!(!engine.net.host(engine.host).unwrap().has_session(second));
+        while connected.try_recv().is_err() {
+            engine.run_once().unwrap();
+        }
+        engine.on_session_ended(now, second, SessionEnd::NoAnswer);
+        assert!(!engine.is_stopped());
     }
 }

@@ -54,7 +54,7 @@ impl Engine {
             self.sessions.iter_mut().filter(|(_, member)| !member.late.is_empty()).map(|(id, _)| *id).collect();
         for session in waiting {
             if let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) {
-                member.forget_ended(host);
+                member.discard_ended(host);
             }
             self.place_late(now, session);
         }

@@ -12,6 +12,7 @@ mod end;
 mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -117,7 +118,7 @@ struct Member {
 
 impl Member {
     /// Streams that have ended need no place any more, although they remain for late packets.
-    fn forget_ended(&mut self, host: &Host<AnyController>) {
+    fn discard_ended(&mut self, host: &Host<AnyController>) {
         let is_open = |id: &ConnectionId| host.endpoint().connection(*id).is_some_and(|c| c.state() == State::Open);
         self.accepted.retain(is_open);
     }
@@ -177,28 +178,33 @@ impl Engine {
     pub(super) fn run(mut self) {
         set_min_timer_slack();
         while !self.is_stopped() {
-            let now = self.net.now();
-            let until = if self.link.may_wait() { self.next_sweep.min(self.dial_deadline()) } else { now };
-            let result = self.net.run_once(until);
-            let commands = self.link.take();
-            if let Err(error) = result {
+            if let Err(error) = self.run_once() {
                 self.fail_dial(ContactError::System(error));
                 break;
             }
-            while let Some((_, event)) = self.net.poll_event() {
-                self.on_event(event);
-            }
-            for command in commands {
-                self.on_command(command);
-            }
-            let now = self.net.now();
-            self.check_dial(now);
-            if self.next_sweep <= now {
-                self.next_sweep = now + self.settings.sweep();
-                self.sweep(now);
-            }
         }
         self.end();
+    }
+
+    fn run_once(&mut self) -> io::Result<()> {
+        let now = self.net.now();
+        let until = if self.link.may_wait() { self.next_sweep.min(self.dial_deadline()) } else { now };
+        let result = self.net.run_once(until);
+        let commands = self.link.take();
+        result?;
+        while let Some((_, event)) = self.net.poll_event() {
+            self.on_event(event);
+        }
+        for command in commands {
+            self.on_command(command);
+        }
+        let now = self.net.now();
+        self.check_dial(now);
+        if self.next_sweep <= now {
+            self.next_sweep = now + self.settings.sweep();
+            self.sweep(now);
+        }
+        Ok(())
     }
 
     fn is_stopped(&self) -> bool {
@@ -371,7 +377,7 @@ impl Engine {
         self.add_session(session, key, peer);
         let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
         if member.accepted.len() >= max_streams {
-            member.forget_ended(host);
+            member.discard_ended(host);
         }
         let may_wait = member.late.len() < max_streams;
         if may_wait && !is_stopping && self.settings.windows.take(member.sharer, self.settings.first_window()) {
@@ -461,8 +467,8 @@ impl Engine {
         }
     }
 
-    /// Removes a session that was not established.
-    fn forget(&mut self, session: SessionId) {
+    /// Removes a session.
+    fn discard(&mut self, session: SessionId) {
         if let Some(member) = self.sessions.remove(&session) {
             let connections =
                 (member.opening.len() + member.spare.len() + member.silent.len() + member.late.len()) as u64;
@@ -483,10 +489,10 @@ impl Engine {
             }
             member.ended.send_replace(Some(end));
             member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::Ended(end)))));
+            if self.server.is_some() {
+                self.stop_at = Some(now); // a client has no other session
+            }
         }
-        self.forget(id);
-        if self.server.is_some() && self.dial.is_none() {
-            self.stop_at = Some(self.net.now()); // a client has no other session
-        }
+        self.discard(id);
     }
 }

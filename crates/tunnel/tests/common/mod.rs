@@ -155,6 +155,12 @@ pub async fn forwarding(server: SocketAddr, to: SocketAddr) -> Running {
     client(server, |options| options.local = vec![forward]).await
 }
 
+/// The address of a client's listener at the server.
+pub async fn listening_at(client: &Running) -> SocketAddr {
+    let line = client.reports("the server listens on").await;
+    line.split(' ').find_map(|word| word.parse().ok()).unwrap()
+}
+
 /// A destination that sends back all that it gets, then its end.
 pub async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

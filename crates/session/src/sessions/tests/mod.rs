@@ -58,7 +58,7 @@ fn pair(clients: Clients) -> Pair {
 
 fn plain(sessions: &mut Sessions, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<(SessionId, Vec<u8>)> {
     let mut bytes = datagram.to_vec();
-    let opened = sessions.receive(now, from, &mut bytes)?;
+    let opened = sessions.receive(now, from.into(), &mut bytes)?;
     Some((opened.session, bytes[opened.bytes].to_vec()))
 }
 
@@ -399,7 +399,7 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
     assert_eq!(pair.at_server(&data), Some((server, DATA.to_vec())));
     assert_eq!(pair.server.address(server), Some(before), "until the new one has proved itself");
     let (to, challenge) = pair.server.poll_transmit().unwrap();
-    assert_eq!(to, after);
+    assert_eq!(to.remote, after);
     pair.at_client(&challenge);
     let response = Pair::only(&mut pair.client);
     assert_eq!(plain(&mut pair.server, pair.now, "10.6.6.6:6".parse().unwrap(), &response), None);
@@ -408,7 +408,7 @@ fn a_session_follows_its_client_to_an_address_that_answers() {
     let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
     pair.at_server(&data);
     while pair.server.poll_transmit().is_some_and(|(to, datagram)| {
-        if to == after {
+        if to.remote == after {
             pair.at_client(&datagram);
         }
         true

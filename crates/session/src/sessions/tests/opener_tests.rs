@@ -13,7 +13,7 @@ fn a_flood_of_hellos_gets_cookies_and_less_than_it_sent() {
         plain(&mut pair.server, pair.now, from, &hello);
         sent += hello.len();
         while let Some((to, datagram)) = pair.server.poll_transmit() {
-            assert_eq!(to, from);
+            assert_eq!(to.remote, from);
             answered += datagram.len();
         }
         while let Some(event) = pair.server.poll_event() {
@@ -112,8 +112,10 @@ fn opens_beside_a_flood(honest: &str) {
         }
         while let Some((to, datagram)) = pair.server.poll_transmit() {
             match Datagram::parse(&datagram) {
-                Some(Datagram::Retry { cookie, .. }) if to.ip() == from.ip() => drop(cookies.insert(port, cookie)),
-                _ if to == honest => wire.push_back((pair.now + round_trip / 2, false, datagram)),
+                Some(Datagram::Retry { cookie, .. }) if to.remote.ip() == from.ip() => {
+                    cookies.insert(port, cookie);
+                }
+                _ if to.remote == honest => wire.push_back((pair.now + round_trip / 2, false, datagram)),
                 _ => {}
             }
         }
@@ -196,4 +198,27 @@ fn forged_finishes_cost_a_limited_number_of_computations() {
     assert!(pair.server.openers().over_rate >= 1500, "{:?}", pair.server.openers());
     pair.now += Duration::from_secs(1);
     assert!(pair.at_server(&finish).is_some(), "the genuine one a second later");
+}
+
+#[test]
+fn only_a_proven_address_changes_where_answers_leave() {
+    let mut pair = pair(Clients::Anyone);
+    let [asked, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().ok());
+    let (first, moved) = (pair.from, "10.0.0.3:99".parse().unwrap());
+    let (client, mut hello) = pair.hello();
+    let opened = pair.server.receive(pair.now, Route { local: asked, remote: first }, &mut hello).unwrap();
+    let leaves = |pair: &mut Pair| pair.server.seal(pair.now, opened.session, &mut Vec::new(), |_| true).unwrap();
+    let answer = seal(&mut pair.server, pair.now, opened.session, DATA).unwrap();
+    pair.at_client(&answer).unwrap();
+    for remote in [first, moved] {
+        let mut data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
+        pair.server.receive(pair.now, Route { local: other, remote }, &mut data).unwrap();
+        assert_eq!(leaves(&mut pair), Route { local: asked, remote: first }, "a client may write any address");
+    }
+    let (to, challenge) = pair.server.poll_transmit().unwrap();
+    assert_eq!(to, Route { local: other, remote: moved });
+    pair.at_client(&challenge);
+    let mut response = Pair::only(&mut pair.client);
+    pair.server.receive(pair.now, to, &mut response);
+    assert_eq!(leaves(&mut pair), to);
 }

@@ -90,13 +90,14 @@ fn a_name_that_a_server_has_is_served() {
 }
 
 #[test]
-fn another_service_of_the_key_makes_no_resets() {
+fn another_server_of_the_key_makes_no_resets() {
     let mut pair = pair(Clients::Anyone);
     let (client, _) = pair.open();
     let data = seal(&mut pair.client, pair.now, client, DATA).unwrap();
-    for (service, port) in [(2, 7267), (1, 7268)] {
+    let named = Some(BTreeSet::from([Name::new("other:7267")]));
+    for (service, port, names) in [(2, 7267, None), (1, 7268, None), (1, 7267, named)] {
         let other = Purpose { service: Service(service), ..purpose() };
-        let config = Config { purpose: other, port, ..server_config(Clients::Anyone) };
+        let config = Config { purpose: other, port, names, ..server_config(Clients::Anyone) };
         let mut oracle = Sessions::new(config, Random::from_seed(11));
         plain(&mut oracle, pair.now, pair.from, &data);
         let reset = Pair::only(&mut oracle);
