@@ -18,6 +18,7 @@ def run(
     jobs: int | None,
     out: str | os.PathLike[str],
     fresh: bool,
+    trace: str | None,
     program: str | os.PathLike[str],
     watch: Callable[[int, int, float | None], object],
     cluster: Callable[[str], Iterator[str]] | None,

@@ -27,13 +27,14 @@ def run(
     jobs: int | None,
     out: str,
     fresh: bool,
+    trace: str | None,
     watch: Callable[[int, int, float | None], object],
 ) -> None:
     """Run `engine.run` in the emulated world and in another process; raises what it raises.
 
     The other process writes one JSON list per line: its progress, for each call of `watch`, and its answer.
     """
-    request = json.dumps([engine.__file__, path, axes, jobs, out, fresh], default=_plain)
+    request = json.dumps([engine.__file__, path, axes, jobs, out, fresh, trace], default=_plain)
     command = [sys.executable, "-I", __file__]
     answer: list[Any] = []
     with (
@@ -72,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 def _serve() -> None:
     """Run the request of `run` in the new process."""
-    file, path, listed, jobs, out, fresh = json.load(sys.stdin)
+    file, path, listed, jobs, out, fresh, trace = json.load(sys.stdin)
     axes = [(axis, values) for axis, values in listed]  # JSON has no tuples
     loader = ExtensionFileLoader("rampmeter._engine", file)
     spec = spec_from_loader(loader.name, loader)
@@ -83,7 +84,7 @@ def _serve() -> None:
     answer: tuple[str | None, str] = (None, "")
     try:
         watch = partial(_say, "progress")
-        engine.run(path, "emulated", axes, jobs, out, fresh, file, watch, None)
+        engine.run(path, "emulated", axes, jobs, out, fresh, trace, file, watch, None)
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
     _say("answer", *answer)

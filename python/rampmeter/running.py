@@ -157,6 +157,7 @@ def run(
     axes: Mapping[str, Value | Iterable[Value]] | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
+    trace: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     cluster: Client | None = None,
     crate: str | os.PathLike[str] | None = None,
@@ -179,6 +180,9 @@ def run(
     other versions of the scenario, unless it is `fresh`. Points of another build of this package are never kept. A
     terminal or a notebook shows the progress.
 
+    With `trace`, a directory, what each flow and link did is written there (docs/traces.md), and finished points run
+    again.
+
     With `crate`, the directory of a Rust crate with controllers or routers of its own, that crate's command is built
     and runs the scenario.
 
@@ -194,22 +198,23 @@ def run(
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
     if cluster is not None and world != "simulated":
         raise ScenarioError("cluster: only simulated runs can be on other machines; leave out one of the two")
+    traces = None if trace is None else os.fspath(trace)
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
     with (
         _file(scenario) as path,
         nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory,
     ):
         if crate is not None:
-            _run_crate(crate, path, world, values, jobs, directory, fresh=fresh)
+            _run_crate(crate, path, world, values, jobs, directory, fresh=fresh, trace=traces)
         elif world == "emulated":
-            emulation.run(_engine, path, values, jobs, os.fspath(directory), fresh, _show)
+            emulation.run(_engine, path, values, jobs, os.fspath(directory), fresh, traces, _show)
         else:
             carry = None
             if cluster is not None:
                 from rampmeter import cluster as workers
 
                 carry = partial(workers.carry, cluster)
-            _engine.run(path, world, values, jobs, directory, fresh, _engine.__file__, _show, carry)
+            _engine.run(path, world, values, jobs, directory, fresh, traces, _engine.__file__, _show, carry)
         return Run.read(directory)
 
 
@@ -248,6 +253,7 @@ def _run_crate(
     out: str | os.PathLike[str],
     *,
     fresh: bool,
+    trace: str | None,
 ) -> None:
     """Run the scenario by the command of a crate, which cargo builds; its progress is on standard error."""
     command = ["cargo", "run", "--release", "--quiet", "--manifest-path", os.fspath(Path(crate) / "Cargo.toml"), "--"]
@@ -257,7 +263,11 @@ def _run_crate(
             "--set",
             f"{axis}={','.join(value if isinstance(value, str) else json.dumps(value) for value in values)}",
         ]
-    command += [*(["--jobs", str(jobs)] if jobs else []), *(["--fresh"] if fresh else [])]
+    command += [
+        *(["--jobs", str(jobs)] if jobs else []),
+        *(["--fresh"] if fresh else []),
+        *(["--trace", trace] if trace else []),
+    ]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

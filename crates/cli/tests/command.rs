@@ -31,8 +31,8 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
-        (&["trace", "bucket.toml"], "link `bottleneck` is a token bucket, whose capacity depends on what was sent"),
-        (&["trace", "small.toml", "--set", "seed=1,2"], "axis `seed` has 2 values, and this command uses one"),
+        (&["capacity", "bucket.toml"], "link `bottleneck` is a token bucket, whose capacity depends on what was sent"),
+        (&["capacity", "small.toml", "--set", "seed=1,2"], "axis `seed` has 2 values, and this command uses one"),
         (&["emulate", "small.toml", "--left", "true", "--set", "seed=3,4"], "write for example --set seed=3"),
         (
             &["run", "lte-walking", "--set", "scheme=bbrv3"],
@@ -40,10 +40,16 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         ),
         (&["conditions", "wifi-hom"], "no condition or group is called `wifi-hom`; did you mean `wifi-home`?"),
         (&["conditions", "mars"], "the groups are access, wifi, cellular"),
-        (&["trace", "small.toml", "--link", "botleneck"], "no link is called `botleneck`; did you mean `bottleneck`?"),
-        (&["trace", "model.toml", "--length", "7200 s"], "use up to 600 s, or --out FILE"),
-        (&["trace", "model.toml", "--out", "x", "--length", "2 ms"], "the trace is empty"),
-        (&["trace", "model.toml", "--out", "x", "--length", "4000000 s"], "use at most 10000000: a shorter --length"),
+        (
+            &["capacity", "small.toml", "--link", "botleneck"],
+            "no link is called `botleneck`; did you mean `bottleneck`?",
+        ),
+        (&["capacity", "model.toml", "--length", "7200 s"], "use up to 600 s, or --out FILE"),
+        (&["capacity", "model.toml", "--out", "x", "--length", "2 ms"], "the trace is empty"),
+        (
+            &["capacity", "model.toml", "--out", "x", "--length", "4000000 s"],
+            "use at most 10000000: a shorter --length",
+        ),
         (&["claims", "--studies", "nowhere"], "name the directory of the studies with --studies"),
         (&["claims", "--studies", "empty"], "empty: no directory in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
@@ -74,16 +80,16 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
 
 #[test]
 fn a_model_written_as_a_trace_has_the_same_capacity() {
-    let workspace = Workspace::new("trace");
+    let workspace = Workspace::new("capacity");
     let with_rate = |name: &str, rate: &str| {
         std::fs::write(workspace.0.join(name), SMALL.replacen("\"40 Mb/s\"", rate, 1)).unwrap();
     };
     with_rate("model.toml", "{ model = \"wifi\", mean = \"40 Mb/s\" }");
     with_rate("trace.toml", "{ trace = \"written.trace\" }");
-    let written = workspace.rampmeter(&["trace", "model.toml", "--out", "written.trace", "--length", "20 s"]);
+    let written = workspace.rampmeter(&["capacity", "model.toml", "--out", "written.trace", "--length", "20 s"]);
     assert!(written.status.success(), "{}", text(&written.stderr));
     let drawn = |arguments: &[&str]| {
-        let output = workspace.rampmeter(&[&["trace", "--length", "20 s"], arguments].concat());
+        let output = workspace.rampmeter(&[&["capacity", "--length", "20 s"], arguments].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -99,12 +105,12 @@ fn a_trace_of_a_constant_rate_has_its_changes() {
     let workspace = Workspace::new("constant_trace");
     let changes = "rate = \"12 Mb/s\"\nchanges = [{ at = \"5 ms\", rate = \"24 Mb/s\" }]";
     std::fs::write(workspace.0.join("steps.toml"), SMALL.replacen("rate = \"40 Mb/s\"", changes, 1)).unwrap();
-    let written = workspace.rampmeter(&["trace", "steps.toml", "--out", "steps.trace", "--length", "9 ms"]);
+    let written = workspace.rampmeter(&["capacity", "steps.toml", "--out", "steps.trace", "--length", "9 ms"]);
     assert!(written.status.success(), "{}", text(&written.stderr));
     let trace = std::fs::read_to_string(workspace.0.join("steps.trace")).unwrap();
     // A packet of 1500 bytes takes 1 ms at 12 Mb/s.
     assert_eq!(trace, "1\n2\n3\n4\n5\n6\n6\n7\n7\n8\n8\n");
-    let unwritable = workspace.rampmeter(&["trace", "steps.toml", "--out", "nowhere/steps.trace"]);
+    let unwritable = workspace.rampmeter(&["capacity", "steps.toml", "--out", "nowhere/steps.trace"]);
     let message = text(&unwritable.stderr);
     assert!(message.starts_with("rampmeter: nowhere/steps.trace cannot be written: "), "{message}");
 }

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Cluster, Directory, Finished, Program, Progress, StudyError, Sweep};
+use rampmeter_study::{Cluster, Directory, Finished, Program, Progress, StudyError, Sweep, TraceOptions, Traced};
 
 pyo3::create_exception!(
     rampmeter,
@@ -54,7 +54,7 @@ impl From<AxisValue> for toml::Value {
 
 /// Runs every point of the scenario at `path` and leaves the results in the directory `out`. Points that are finished
 /// there are kept unless the run is `fresh`. `program` is the file of this module: points of another build of it are not
-/// kept. `watch` is called from another thread with the number of finished runs, the number of all runs, and the seconds
+/// kept. Runs are traced in the directory `trace`, if there is one. `watch` is called from another thread with the number of finished runs, the number of all runs, and the seconds
 /// left if they are known. `cluster`, if there is one, is called with a job and a function for replies, and runs the
 /// points elsewhere.
 #[pyfunction]
@@ -67,6 +67,7 @@ fn run(
     jobs: Option<usize>,
     out: PathBuf,
     fresh: bool,
+    trace: Option<PathBuf>,
     program: PathBuf,
     watch: Py<PyAny>,
     cluster: Option<Py<PyAny>>,
@@ -82,6 +83,8 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
+    let traced = trace.as_ref().map(|directory| Traced::new(&*world, TraceOptions::all(directory)));
+    let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let schema = Schema::default();
     let cluster = cluster.map(Carrier);
     let cluster = cluster.as_ref().map(|carrier| carrier as &dyn Cluster);
@@ -89,10 +92,11 @@ fn run(
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
-            let (scenario, sweep, world) = (&scenario, &sweep, &*world);
+            let (scenario, sweep) = (&scenario, &sweep);
             let watch = move |progress| Python::attach(|python| report(python, &watch, progress));
             scope.spawn(move || {
-                let directory = || Directory::open(out, &path, scenario, world, Program::of(&program)?, fresh);
+                let directory =
+                    || Directory::open(out, &path, scenario, world, Program::of(&program)?, fresh || traced.is_some());
                 done.send(directory().and_then(|mut directory| directory.run(sweep, scenario, world, watch)))
             });
             loop {

@@ -25,6 +25,12 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
+    /// A gigabyte of each run, in this directory: the first hundred flows of measured traffic, and the measured links.
+    pub fn all(directory: &Path) -> Self {
+        let limit = Bytes::new(1_000_000_000);
+        Self { directory: directory.to_owned(), flows: Vec::new(), links: Vec::new(), limit }
+    }
+
     /// What of `plan` is traced, and how many flows are left out.
     fn selection(&self, plan: &Plan) -> Result<(Selection, usize), String> {
         let is_measured = |flow: usize| plan.traffic[plan.flows[flow].traffic].measured;

@@ -63,7 +63,7 @@ fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<ClaimResul
     let (registries, schema) = (Registries::default(), Schema::default());
     let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
-    Judge { sweep, worlds: &[world], directory: points, program: &program }.judge(claims, |_| {}).unwrap()
+    Judge { sweep, worlds: &[world], directory: points, program: &program, fresh: false }.judge(claims, |_| {}).unwrap()
 }
 
 #[test]
@@ -75,7 +75,8 @@ fn a_claim_can_compare_the_same_points_in_two_worlds() {
     let (stop, program, points) = (AtomicBool::new(false), Program::this().unwrap(), tempdir().unwrap());
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster: None };
     let (simulated, emulated) = (Made::default(), Made { is_emulated: true, ..Made::default() });
-    let judge = Judge { sweep, worlds: &[&simulated, &emulated], directory: points.path(), program: &program };
+    let judge =
+        Judge { sweep, worlds: &[&simulated, &emulated], directory: points.path(), program: &program, fresh: false };
     let verdict = judge.judge(&claims[..1], |_| {}).unwrap().remove(0);
     assert_eq!([&simulated, &emulated].map(|world| world.runs.load(Ordering::SeqCst)), [4, 4]);
     for (value, fct) in verdict.values.iter().zip([0.0515, 0.1015]) {

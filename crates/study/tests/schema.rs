@@ -77,7 +77,7 @@ status = "holds"
 "#;
     fs::write(&claims, claim).unwrap();
     let claims = claims::read(&claims, false, &registries, &schema).unwrap();
-    let judge = Judge { sweep, worlds: &[&world], directory: directory.path(), program: &program };
+    let judge = Judge { sweep, worlds: &[&world], directory: directory.path(), program: &program, fresh: false };
     let verdicts = judge.judge(&claims, |_| {}).unwrap();
     assert_eq!(verdicts[0].holds, Some(true));
 }

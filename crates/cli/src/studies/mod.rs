@@ -1,5 +1,6 @@
 //! The commands that run scenarios and judge claims, simulated and emulated.
 
+mod capacity;
 mod claims;
 mod cluster;
 mod conditions;
@@ -9,7 +10,6 @@ mod interrupt;
 mod invocation;
 mod kept;
 mod run;
-mod trace;
 mod wrap;
 
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// List the conditions: networks with a name, that `run` and any scenario can use
     Conditions(conditions::Args),
     /// Draw the capacity of a scenario's link, or write it as a trace in mahimahi's format
-    Trace(trace::Args),
+    Capacity(capacity::Args),
     /// Ask the questions of RFC 9743 of a controller, compare it with its rivals, and write a page about it
     Evaluate(evaluate::Args),
     /// Show whether this machine can emulate networks
@@ -59,7 +59,7 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) | Command::Repeat(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::Show(_) | Command::Diff(_) | Command::Conditions(_) | Command::Trace(_) => false,
+        Command::Show(_) | Command::Diff(_) | Command::Conditions(_) | Command::Capacity(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -77,7 +77,7 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Conditions(args) => conditions::conditions(args, registries),
-        Command::Trace(args) => trace::trace(args, registries),
+        Command::Capacity(args) => capacity::capacity(args, registries),
         Command::Evaluate(args) => evaluate::evaluate(args, registries),
         Command::Probe => Ok(probe()),
     }

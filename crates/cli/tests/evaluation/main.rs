@@ -69,7 +69,8 @@ impl Study {
         let (schema, stop, program) = (Schema::default(), AtomicBool::new(false), Program::this().unwrap());
         let worlds: [&dyn World; 1] = [&Simulated];
         let sweep = Sweep { registries: &registries, schema: &schema, jobs: None, stop: &stop, cluster: None };
-        let judge = Judge { sweep, worlds: &worlds, directory: &self.0.join("points"), program: &program };
+        let judge =
+            Judge { sweep, worlds: &worlds, directory: &self.0.join("points"), program: &program, fresh: false };
         let rivals: Vec<String> = names[1..].iter().map(|&name| name.to_owned()).collect();
         let (schemes, rivals) = (&schemes, &rivals[..]);
         Evaluator { judge, questionnaire, schemes, scheme: names[0], rivals, quick, seeds }.run(|_| {}).unwrap()

@@ -232,3 +232,22 @@ fn an_unknown_congestion_control_of_linux_is_one_line() {
         assert!(message.starts_with(expected) && message.lines().count() == 1, "{message}");
     }
 }
+
+#[test]
+fn the_runs_of_a_question_are_traced() {
+    let workspace = Workspace::asking("traced_question");
+    let evaluate = |more: &[&str]| {
+        let command = ["evaluate", "--controller", "tcp", "--against", "none", "--questions", "mine", "--seeds", "1"];
+        workspace.rampmeter(&[&command[..], more].concat())
+    };
+    assert!(evaluate(&[]).status.success());
+    let output = evaluate(&["--only", "completion", "--trace", "why"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let runs: Vec<_> = std::fs::read_dir(workspace.0.join("why")).unwrap().flatten().collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert!(
+        runs[0].path().read_dir().unwrap().flatten().any(|file| file.path().extension().is_some_and(|it| it == "qlog"))
+    );
+    let output = evaluate(&["--trace", "why"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -20,6 +20,8 @@ pub struct Judge<'a> {
     pub directory: &'a Path,
     /// The program that runs them.
     pub program: &'a Program,
+    /// Whether finished points run again.
+    pub fresh: bool,
 }
 
 /// The result of judging a claim.
@@ -118,6 +120,9 @@ impl Judge<'_> {
             };
             let tasks: Vec<Task<'_>> =
                 of_world().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
+            for task in tasks.iter().filter(|_| self.fresh) {
+                journal.discard(&task.key()?)?;
+            }
             let mut kept = 0;
             let keep = |run| Summary::of(self.sweep.schema, &run);
             let results = self.sweep.run(&tasks, keep, |now| {

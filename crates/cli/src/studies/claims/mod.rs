@@ -149,6 +149,7 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         worlds: &worlds,
         directory: Path::new(DIRECTORY),
         program: &program,
+        fresh: false,
     };
     let resume_advice = format!("finished runs are in {DIRECTORY}, and the same command resumes from there");
     let mut bar = interrupts.bar(args.json, &resume_advice);

@@ -13,7 +13,7 @@ use rampmeter_study::claims::Judge;
 use rampmeter_study::evaluation::{
     Comparison, Evaluation, Evaluator, NO_RIVALS, Questionnaire, SUITES, Schemes, Suite, page,
 };
-use rampmeter_study::{Cluster, Program, StudyError, Sweep};
+use rampmeter_study::{Cluster, Program, StudyError, Sweep, TraceOptions, Traced};
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
@@ -77,6 +77,10 @@ pub(crate) struct Args {
     /// Ask only these questions, by their names on the page
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
+    /// Write what each flow and link of the runs of one question did, and why, to a directory in DIR for each run
+    /// (docs/traces.md). Its finished runs are repeated
+    #[arg(long, value_name = "DIR", requires = "only", conflicts_with = "cluster")]
+    trace: Option<PathBuf>,
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
@@ -157,7 +161,8 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         .check_asked(args.quick)
         .map_err(|what| Failure::input(format!("{originals}/questions.toml: {what}")))?;
     let schema = Schema::default();
-    let worlds: [&dyn World; 1] = [&*world];
+    let traced = args.trace.as_ref().map(|directory| Traced::new(&*world, TraceOptions::all(directory)));
+    let worlds: [&dyn World; 1] = [traced.as_ref().map_or(&*world, |traced| traced)];
     let evaluator = Evaluator {
         judge: Judge {
             sweep: Sweep {
@@ -170,6 +175,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
             worlds: &worlds,
             directory: &out.join("points"),
             program: &Program::this()?,
+            fresh: traced.is_some(),
         },
         questionnaire: &questionnaire,
         schemes: &schemes,
@@ -202,6 +208,9 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         print!("{}", text::report(&evaluation, comparison.as_ref()));
         println!("\npage: {}", out.join("index.html").display());
     }
+    for remark in traced.iter().flat_map(Traced::remarks) {
+        eprintln!("rampmeter: trace {remark}");
+    }
     for warning in comparison.iter().flat_map(Comparison::warnings) {
         eprintln!("rampmeter: {warning}");
     }
@@ -220,6 +229,11 @@ fn check_lists(args: &Args) -> Result<(), Failure> {
     if args.only.iter().any(|name| name.trim().is_empty()) {
         let what = "--only: a name is empty; write names of questions, as in --only utilization, or omit it for all";
         return Err(Failure::input(what));
+    }
+    if args.trace.is_some() && args.only.len() != 1 {
+        return Err(Failure::input(
+            "--trace: name one question with --only; the runs of others could have the same names",
+        ));
     }
     let is_repeated = |(index, seed): &(usize, &u64)| args.seeds[..*index].contains(*seed);
     match args.seeds.iter().enumerate().find(is_repeated) {

@@ -1,4 +1,4 @@
-//! `rampmeter trace`: draws the capacity of a link, or writes it as a trace. A link with a rate of its own may send in
+//! `rampmeter capacity`: draws the capacity of a link, or writes it as a trace. A link with a rate of its own may send in
 //! each millisecond what that rate allows.
 
 use std::fmt::Write;
@@ -20,11 +20,11 @@ const WIDTH: usize = 100;
 /// The longest drawing, in lines.
 const MAX_DRAWN: usize = 60;
 
-/// The arguments of `rampmeter trace`.
+/// The arguments of `rampmeter capacity`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "The link is that of the scenario's first point. It may send the same in every run with that \
     seed, simulated and emulated.\n\n\
-    Example:\n  rampmeter trace lte-walking\n  rampmeter trace FILE.toml --link bottleneck --length '60 s' --out lte.trace")]
+    Example:\n  rampmeter capacity lte-walking\n  rampmeter capacity FILE.toml --link bottleneck --length '60 s' --out lte.trace")]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
     file: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     seed: Option<u64>,
 }
 
-pub(crate) fn trace(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
+pub(crate) fn capacity(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read_network(&args.file)?;
     set_point(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {
