@@ -20,6 +20,7 @@ mod python;
 #[cfg_attr(not(feature = "studies"), path = "no_studies.rs")]
 mod studies;
 mod table;
+mod trace;
 #[cfg(feature = "tunnel")]
 mod tunnel;
 

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::files::{HostPort, authorized, key_file, reached_at, reload};
 use crate::lists::check_controller;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
+use crate::trace::TraceArgs;
 use crate::{log, stop_flag};
 
 /// The arguments of `rampmeter tunnel`.
@@ -86,6 +87,8 @@ pub(crate) struct TunnelArgs {
     /// The congestion controller of both directions; at a server, of clients that name none [default: pcp]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     operate: OperateArgs,
 }
@@ -153,6 +156,7 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
         );
     }
     let (monitor, _socket) = args.operate.start("tunnel")?;
+    let trace = args.trace.open()?;
     let defaults = ClientOptions::default();
     let tunnel = TunnelClient::bind(TunnelOptions {
         server: server.to_owned(),
@@ -163,6 +167,7 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
             registry: registry.clone(),
             max_streams: args.connections.into(),
             monitor: Some(monitor),
+            trace: trace.clone(),
             ..defaults
         },
         server_controller: args.controller.clone(),
@@ -175,7 +180,9 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
     })
     .await?;
     if let Some(to) = &args.stdio {
-        return Ok(tunnel.carry(to.clone(), tokio::io::stdin(), tokio::io::stdout(), stopped(stop)).await?);
+        let result = tunnel.carry(to.clone(), tokio::io::stdin(), tokio::io::stdout(), stopped(stop)).await;
+        args.trace.finish(trace);
+        return Ok(result?);
     }
     let forwards = args.local.iter().map(|forward| format!("for {}", forward.to));
     for (at, what) in
@@ -183,7 +190,9 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
     {
         println!("listening on {at} {what}");
     }
-    Ok(tunnel.run(stopped(stop)).await?)
+    let result = tunnel.run(stopped(stop)).await;
+    args.trace.finish(trace);
+    Ok(result?)
 }
 
 /// What `--allow` and `--allow-listen` say.
@@ -221,6 +230,7 @@ async fn serve(
     let clients = Access::from(authorized(&path)?);
     let (identity, _) = identity(args)?;
     let (monitor, _socket) = args.operate.start("tunnel-server")?;
+    let trace = args.trace.open()?;
     let server = TunnelServer::bind(TunnelServerOptions {
         server: ServerOptions {
             address: listen,
@@ -232,6 +242,7 @@ async fn serve(
             threads,
             max_streams: args.connections.into(),
             monitor: Some(monitor),
+            trace: trace.clone(),
             ..ServerOptions::default()
         },
         allow,
@@ -246,6 +257,7 @@ async fn serve(
     let set_allowed = move || allowed(&patterns).map(|[allow, allow_listen]| rules.set_allowed(allow, allow_listen));
     hangups.on_each(move || reload(&path, &clients, &set_allowed)).map_err(Failure::failed)?;
     server.run_or_drain(stopped(stop), stopped(drain)).await;
+    args.trace.finish(trace);
     Ok(())
 }
 

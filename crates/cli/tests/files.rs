@@ -160,6 +160,26 @@ impl Drop for RunningServer {
 }
 
 #[test]
+fn both_ends_of_a_transfer_are_traced() {
+    let workspace = Workspace::new("traced_transfer");
+    std::fs::write(workspace.0.join("large"), vec![7; 300_000]).unwrap();
+    let mut server = RunningServer::start(&workspace, &["--trace", "of-server"]);
+    let url = format!("{}/large", server.address);
+    let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--trace", "of-client"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    kill(Pid::from_raw(server.child.id() as i32), Signal::SIGINT).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    let sent = |directory: &str, end: &str| {
+        let files = workspace.0.join(directory).read_dir().unwrap().flatten().map(|file| file.path());
+        let logs = files.filter(|path| path.to_string_lossy().ends_with(&format!(".{end}.qlog")));
+        logs.map(|path| std::fs::read_to_string(path).unwrap().matches("quic:packet_sent").count()).sum::<usize>()
+    };
+    // Packets on loopback have up to 9000 bytes.
+    assert!(sent("of-server", "server") > 300_000 / 9000, "{}", sent("of-server", "server"));
+    assert!(sent("of-client", "client") > 3, "{}", sent("of-client", "client"));
+}
+
+#[test]
 fn get_chooses_the_controller_of_the_server() {
     let workspace = Workspace::new("get_controller");
     let server = RunningServer::start(&workspace, &["--controller", "reno"]);

@@ -60,7 +60,8 @@ pub enum Verdict<P> {
     Queued,
     /// The packet was refused.
     Dropped(P),
-    /// The packet was queued, and another packet was dropped to make room.
+    /// The packet was queued, and another packet was dropped to make room. It is not in [`Tally::dropped_from_queue`]; a
+    /// router that drops several counts the others there.
     Displaced(P),
 }
 
@@ -144,8 +145,8 @@ pub trait Router<P: Parcel = AnyPacket>: Debug {
     /// Measures the delays of packets from now on, if the router has queues of their own for L4S and other packets.
     fn measure_delays(&mut self) {}
 
-    /// How long the packet that left last had been in the queue. `None`: packets leave in the order of their arrival, so
-    /// that the link knows.
+    /// How long the packet that left last had been in the queue. `None`: packets leave in the order of their arrival, and
+    /// none is dropped from the middle of the queue, so that the link knows.
     fn last_wait(&self) -> Option<Duration> {
         None
     }

@@ -7,6 +7,7 @@ use rampmeter_control::Registry;
 use rampmeter_net::monitor::Monitor;
 use rampmeter_net::{ContactError, EventLoop, Host, ServerAddress, Socket, Trust, Trusted, max_datagram, os_random};
 use rampmeter_session::{Config as SessionConfig, KeyPair, Service, Sessions};
+use rampmeter_trace::HostTrace;
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -53,6 +54,8 @@ pub struct ClientOptions {
     pub memory: Bytes,
     /// Where it puts its state once a second.
     pub monitor: Option<Monitor>,
+    /// The trace of its connections.
+    pub trace: Option<HostTrace>,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +75,7 @@ impl Default for ClientOptions {
             max_silence: Duration::from_secs(30),
             memory: Bytes::new(1 << 30),
             monitor: None,
+            trace: None,
         }
     }
 }
@@ -86,6 +90,7 @@ impl ClientOptions {
             sharers: Sharers::One,
             number: 0,
             monitor: self.monitor.clone(),
+            trace: self.trace.clone(),
             history: None,
             max_silence: self.max_silence,
             max_stall: Duration::MAX,

@@ -16,6 +16,7 @@ use rampmeter_net::{
 use rampmeter_session::{
     Clients, Config as SessionConfig, KeyPair, Member, Name, PublicKey, Purpose, Service, Sessions,
 };
+use rampmeter_trace::HostTrace;
 use rampmeter_transport::Config;
 use rampmeter_units::{Bytes, Duration};
 use tokio::sync::{mpsc, watch};
@@ -69,6 +70,8 @@ pub struct ServerOptions {
     pub history: Option<(HistoryFile, Vec<(Destination, History)>)>,
     /// Where it puts its state once a second.
     pub monitor: Option<Monitor>,
+    /// The trace of its connections.
+    pub trace: Option<HostTrace>,
 }
 
 impl Default for ServerOptions {
@@ -91,6 +94,7 @@ impl Default for ServerOptions {
             max_stall: Duration::MAX,
             history: None,
             monitor: None,
+            trace: None,
         }
     }
 }
@@ -206,6 +210,7 @@ impl Server {
             number: 0,
             transport: options.transport,
             monitor: options.monitor,
+            trace: options.trace,
             history: history.map(Arc::new),
             max_silence: DEAD_CLIENT,
             max_stall: options.max_stall,

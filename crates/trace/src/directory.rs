@@ -54,8 +54,11 @@ impl Write for Pieces {
         Ok(bytes.len())
     }
 
+    /// Also gives back its memory: hosts have many connections that have ended.
     fn flush(&mut self) -> io::Result<()> {
-        self.append()
+        self.append()?;
+        self.buffer = Vec::new();
+        Ok(())
     }
 }
 
@@ -88,6 +91,17 @@ impl Directory {
             cut_at: None,
             failure: None,
         })
+    }
+
+    /// The number of flows, traced or not.
+    pub(crate) fn flows(&self) -> usize {
+        self.selection.flows.len()
+    }
+
+    /// Traces another flow, whose files begin with `name`. Returns its index.
+    pub(crate) fn add_flow(&mut self, name: String, about: About) -> u32 {
+        self.selection.flows.push(Some((name, about)));
+        self.selection.flows.len() as u32 - 1
     }
 
     /// Ends all files. Returns when they were cut because the limit was reached.
@@ -144,6 +158,13 @@ impl Sink for Directory {
     fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
         if self.is_open() {
             let result = self.write_flow(at, flow, end, event);
+            self.keep(at, result);
+        }
+    }
+
+    fn on_flow_end(&mut self, at: Time, flow: u32, end: End) {
+        if let Some(file) = self.flows.get_mut(&(flow, end)) {
+            let result = file.flush().map(|()| 0);
             self.keep(at, result);
         }
     }

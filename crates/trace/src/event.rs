@@ -183,6 +183,9 @@ pub trait Sink: Send {
     /// An event at an end of the flow with this index in the plan.
     fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>);
 
+    /// The connection of an end of a flow is gone. Late packets may still come.
+    fn on_flow_end(&mut self, _at: Time, _flow: u32, _end: End) {}
+
     /// An event at the link with this index in the plan.
     fn on_link(&mut self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture);
 }

@@ -14,11 +14,13 @@
 
 mod directory;
 mod event;
+mod host;
 mod pcapng;
 pub mod qlog;
 mod recorder;
 
 pub use directory::{Directory, Selection};
 pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
+pub use host::HostTrace;
 pub use pcapng::Pcapng;
 pub use recorder::{Recorder, Tap};

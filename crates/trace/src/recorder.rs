@@ -93,6 +93,7 @@ impl Recorder {
     ) {
         let Some((end, seen)) = self.ends.get_mut(&id) else { return };
         let Some(connection) = at.connection(id) else {
+            self.trace.sink().on_flow_end(now.at, end.0, end.1);
             self.ends.remove(&id);
             self.names.remove(&id);
             return;

@@ -16,6 +16,7 @@ use super::print::{many_files, one_file};
 use super::serve;
 use crate::failure::{Failure, SOME_FAILED};
 use crate::stop_flag;
+use crate::trace::TraceArgs;
 
 /// How often a transfer that was interrupted goes on without `--retry`.
 const RESUME: u32 = 5;
@@ -59,6 +60,8 @@ pub(crate) struct GetArgs {
     /// The time without an answer after which the server counts as unreachable
     #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = serve::timeout)]
     timeout: Duration,
+    #[command(flatten)]
+    trace: TraceArgs,
     /// Write one JSON object to standard output, without a progress bar
     #[arg(long)]
     json: bool,
@@ -77,6 +80,7 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
     hide_memory();
     let identity = args.identity.clone().or_else(|| keys::default_key().ok().filter(|path| path.exists()));
     let identity = identity.map(|path| keys::read_key(&path)).transpose()?;
+    let trace = args.trace.open()?;
     let report = files::get(&GetOptions {
         urls: args.urls.clone(),
         out: args.out.clone(),
@@ -93,9 +97,11 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
             identity,
             registry: registry.clone(),
             timeout: args.timeout,
+            trace: trace.clone(),
             ..ClientOptions::default()
         },
     });
+    args.trace.finish(trace);
     let report = report.map_err(|error| match error {
         NetError::Interrupted(_) => Failure::interrupted(error),
         error => error.into(),

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::log;
 use crate::operate::{OperateArgs, print_refused_threads, threads};
+use crate::trace::TraceArgs;
 
 /// Transfers that are printed in a second, and warnings of degraded controllers: clients cause them.
 const LINES_A_SECOND: u32 = 100;
@@ -68,6 +69,8 @@ pub(crate) struct ServeArgs {
     /// Keep measurements of clients' paths in this file for later transfers; several servers may share one file
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     operate: OperateArgs,
 }
@@ -123,6 +126,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     // Without signal handlers a signal only ends the process less gracefully: this is no error.
     let (stop, drain) = stop_or_drain().unwrap_or_default();
     let (monitor, _socket) = args.operate.start("serve")?;
+    let trace = args.trace.open()?;
     let limit = || Mutex::new(LineLimit::new(LINES_A_SECOND));
     let (clock, lines, warnings) = (Clock::start(), limit(), limit());
     let server = Server::bind(ServeOptions {
@@ -137,6 +141,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
             registry: registry.clone(),
             threads: args.threads.unwrap_or_else(default_threads),
             monitor: Some(monitor),
+            trace: trace.clone(),
             ..ServerOptions::default()
         },
         max_clients: args.clients,
@@ -165,7 +170,9 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     let address = reached_at(address, &args.name);
     println!("fetch with: rampmeter get '{address}/NAME?key={key}'");
     print_refused_threads(server.refused_threads());
-    server.run()?;
+    let result = server.run();
+    args.trace.finish(trace);
+    result?;
     Ok(ExitCode::SUCCESS)
 }
 

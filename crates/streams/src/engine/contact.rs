@@ -2,10 +2,11 @@
 
 use rampmeter_net::{ContactError, SessionEnd, Socket};
 use rampmeter_session::{Denial, Goodbye, PublicKey, SessionId};
+use rampmeter_trace::End;
 use rampmeter_units::Time;
 
 use super::super::dial::Dial;
-use super::Engine;
+use super::{Engine, trace_connection};
 
 impl Engine {
     /// Begins to contact a server.
@@ -44,6 +45,7 @@ impl Engine {
         let first = host.open(now, session, &self.settings.transport);
         self.settings.windows.take(None, self.settings.first_window());
         if let (Some(member), Some(id)) = (self.sessions.get_mut(&session), first) {
+            trace_connection(host, &self.settings, id, End::Client);
             member.opening.insert(id);
         }
     }

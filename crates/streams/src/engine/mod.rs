@@ -23,6 +23,7 @@ use rampmeter_net::{
 };
 use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
+use rampmeter_trace::{End, HostTrace};
 use rampmeter_transport::{Config, ConnectionId, State};
 use rampmeter_units::{Bytes, Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -58,6 +59,8 @@ pub(super) struct Settings {
     pub(super) number: usize,
     /// Where the engine puts its state once a second.
     pub(super) monitor: Option<Monitor>,
+    /// The trace of its connections.
+    pub(super) trace: Option<HostTrace>,
     /// Where it keeps what it has learnt of paths.
     pub(super) history: Option<Arc<HistoryFile>>,
     /// A session ends after this time without packets of the other host.
@@ -128,6 +131,13 @@ impl Member {
     }
 }
 
+/// Gives a connection a file in the trace, if there is one.
+fn trace_connection(host: &mut Host<AnyController>, settings: &Settings, id: ConnectionId, end: End) {
+    let (Some(trace), Some(peer)) = (&settings.trace, host.peer(id)) else { return };
+    let flow = trace.add(&peer.to_string(), "a connection of rampmeter".to_owned());
+    host.trace_flow(id, flow, end);
+}
+
 pub(super) struct Engine {
     net: EventLoop<AnyController>,
     host: HostId,
@@ -147,14 +157,18 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(
-        net: EventLoop<AnyController>,
+        mut net: EventLoop<AnyController>,
         host: HostId,
         link: Arc<Link>,
         settings: Settings,
         incoming: mpsc::UnboundedSender<Stream>,
     ) -> Self {
+        let start = net.now();
+        if let (Some(trace), Some(host)) = (&settings.trace, net.host_mut(host)) {
+            host.trace(trace.trace(), start);
+        }
         Self {
-            next_sweep: net.now() + settings.sweep(),
+            next_sweep: start + settings.sweep(),
             net,
             host,
             link,
@@ -357,6 +371,9 @@ impl Engine {
         while member.opening.len() + member.spare.len() < member.waiting.len() + spare {
             let opened = Some(()).filter(|()| self.settings.windows.take(member.sharer, self.settings.first_window()));
             let opened = opened.and_then(|()| host.open(now, id, &self.settings.transport));
+            if let Some(connection) = opened {
+                trace_connection(host, &self.settings, connection, End::Client);
+            }
             let Some(connection) = opened else {
                 if member.opening.is_empty() {
                     member.waiting.drain(..).for_each(|reply| drop(reply.send(Err(StreamError::TooManyStreams))));
@@ -373,6 +390,7 @@ impl Engine {
         let (Some(session), Some(key), Some(peer)) = (host.session(id), host.peer_key(id), host.peer(id)) else {
             return;
         };
+        trace_connection(host, &self.settings, id, End::Server);
         let is_stopping = self.stop_at.is_some();
         self.add_session(session, key, peer);
         let (Some(member), Some(host)) = (self.sessions.get_mut(&session), self.net.host(self.host)) else { return };
