@@ -195,6 +195,15 @@ async fn client(args: &TunnelArgs, server: &str, registry: &Registry, stop: &Ato
     Ok(result?)
 }
 
+/// How a client reaches what is allowed: the only target, or anything.
+fn way(allow: &[String]) -> String {
+    let is_target = |text: &str| text.parse::<Target>().is_ok() && !text.contains(['*', '/', '@']);
+    match allow {
+        [only] if is_target(only) && !only.starts_with("public:") => format!("-L 8000:{only}"),
+        _ => "--socks 1080".to_owned(),
+    }
+}
+
 /// What `--allow` and `--allow-listen` say.
 fn allowed(patterns: &[Vec<String>; 2]) -> Result<[Allow; 2], Failure> {
     let read = |option: &str, patterns: &[String]| {
@@ -252,7 +261,7 @@ async fn serve(
     print_refused_threads(server.refused_threads());
     let (address, key) = (server.address(), server.key());
     println!("tunnel on {address}");
-    println!("connect with: rampmeter tunnel '{}?key={key}' --socks 1080", reached_at(address, &args.name));
+    println!("connect with: rampmeter tunnel '{}?key={key}' {}", reached_at(address, &args.name), way(&args.allow));
     let rules = server.rules();
     let set_allowed = move || allowed(&patterns).map(|[allow, allow_listen]| rules.set_allowed(allow, allow_listen));
     hangups.on_each(move || reload(&path, &clients, &set_allowed)).map_err(Failure::failed)?;
@@ -268,4 +277,21 @@ fn identity(args: &TunnelArgs) -> Result<(rampmeter_session::KeyPair, bool), Fai
         eprintln!("rampmeter: made the secret key {}", path.display());
     }
     Ok((pair, is_new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way;
+
+    #[test]
+    fn the_way_to_a_single_target_is_a_port() {
+        for (allow, expected) in [
+            (&["127.0.0.1:22"][..], "-L 8000:127.0.0.1:22"),
+            (&["public:443"], "--socks 1080"),
+            (&["*.example.org:443"], "--socks 1080"),
+            (&["a:1", "b:2"], "--socks 1080"),
+        ] {
+            assert_eq!(way(&allow.iter().map(ToString::to_string).collect::<Vec<_>>()), expected);
+        }
+    }
 }

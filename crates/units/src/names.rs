@@ -50,7 +50,7 @@ impl fmt::Display for Known {
                 let list = format!("`{}`", near.join("`, `"));
                 let list = list.rsplit_once(", ").map_or(list.clone(), |(first, last)| format!("{first} or {last}"));
                 write!(f, "did you mean {list}?")?;
-                if others.is_empty() { Ok(()) } else { write!(f, "; there are also {}", others.join(", ")) }
+                if others.is_empty() { Ok(()) } else { write!(f, " There are also {}", others.join(", ")) }
             }
             Self::All(names) if names.is_empty() => f.write_str("there is none"),
             Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
@@ -104,13 +104,9 @@ mod tests {
     #[test]
     fn several_similar_names_come_before_the_others() {
         for (name, known, message) in [
-            ("bbrv3", ["bbr", "bbr1", "cubic"], "did you mean `bbr` or `bbr1`?; there are also cubic"),
-            ("tcp", ["cubic", "htcp", "vcp"], "did you mean `htcp` or `vcp`?; there are also cubic"),
-            (
-                "lte",
-                ["geo", "lte-train", "lte-upload"],
-                "did you mean `lte-train` or `lte-upload`?; there are also geo",
-            ),
+            ("bbrv3", ["bbr", "bbr1", "cubic"], "did you mean `bbr` or `bbr1`? There are also cubic"),
+            ("tcp", ["cubic", "htcp", "vcp"], "did you mean `htcp` or `vcp`? There are also cubic"),
+            ("lte", ["geo", "lte-train", "lte-upload"], "did you mean `lte-train` or `lte-upload`? There are also geo"),
             ("wifi", ["wifi-a", "wifi-b", "wifi-c"], "did you mean `wifi-a`, `wifi-b` or `wifi-c`?"),
         ] {
             assert_eq!(Known::near(name, known).to_string(), message);
