@@ -12,7 +12,7 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
-const ROUTERS: [(&str, &str); 22] = [
+const ROUTERS: [(&str, &str); 21] = [
     ("drop-tail", ""),
     ("fair-queueing", ""),
     ("fair-share", ""),
@@ -34,7 +34,6 @@ const ROUTERS: [(&str, &str); 22] = [
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nce_threshold = \"1 ms\""),
     ("dualpi2", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50"),
     ("dualpi2", "target = \"1 ms\"\nupdate = \"1 ms\"\nbeta = 50\nscheduler = \"time-shifted\""),
-    ("rem", "gamma = 0.5\nalpha = 1\nphi = 1.5\ntarget = 1"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
