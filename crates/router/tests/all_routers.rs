@@ -12,7 +12,7 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, with settings under which they act within a few packets.
-const ROUTERS: [(&str, &str); 21] = [
+const ROUTERS: [(&str, &str); 20] = [
     ("drop-tail", ""),
     ("fair-queueing", ""),
     ("fair-share", ""),
@@ -30,7 +30,6 @@ const ROUTERS: [(&str, &str); 21] = [
     ("avq", "gamma = 0.5\nalpha = 5\nbound = 2"),
     ("avq", "marking = \"exponential\"\ngamma = 0.5\nalpha = 5\nphi = 2\nbound = 5"),
     ("step-marking", "threshold = 0"),
-    ("step-marking", "threshold_delay = \"1 ms\""),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nce_threshold = \"1 ms\""),
     ("dualpi2", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50"),
     ("dualpi2", "target = \"1 ms\"\nupdate = \"1 ms\"\nbeta = 50\nscheduler = \"time-shifted\""),

@@ -193,7 +193,6 @@ fn settings_beyond_sense_name_their_range() {
         ("cubic", "beta = 0.000001", "beta is 1e-6: write 0.1 to 0.99 of the window"),
         ("cubic", "c = 1e300", "c is 1e300: write 0.001 to 1000 packets a second cubed"),
         ("cubic", "c = nan", "c is NaN: write 0.001 to 1000"),
-        ("hstcp", "high_p = 0.5", "high_p is 0.5: write 0.000000000001 to 0.1 of the packets"),
         ("vcp", "mi = 1e-9", "mi is 1e-9: write 0.0001 to 1000 of the window; 0.0625 is usual"),
         ("ledbat", "target = \"1 us\"", "target is 1 us: write 1 ms to 100 ms"),
     ] {
