@@ -15,7 +15,7 @@ use rampmeter_run::{Event, Host, Opening, Sent, sender_state};
 use rampmeter_scenario::{NodeId, SenderState, path_of};
 use rampmeter_trace::{self as trace, Trace};
 use rampmeter_transport::{ConnectionId, Endpoint};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{Carrier, End, Path};
 
 use crate::clock::STOP_CHECK_INTERVAL;
@@ -96,7 +96,7 @@ impl<'a> Endpoints<'a> {
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, plan.nodes[node.0].clock);
         // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
         let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
-        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
+        let limits = Limits { unsent: usize::MAX, send_buffer };
         let mut host = NetHost::in_clear(endpoint, Socket::new(socket)?, limits);
         if let Some(trace) = trace {
             host.trace(trace.clone(), self.zero);

@@ -45,4 +45,4 @@ pub use key::{BadKey, KeyPair, PublicKey};
 pub use purpose::{Name, Purpose, Service};
 pub use seal::Suite;
 pub use session::SessionId;
-pub use sessions::{Clients, Config, Event, MAX_HELLOS, Opened, Openers, Refusal, Sessions};
+pub use sessions::{Clients, Config, Event, Opened, Openers, Refusal, Sessions};
