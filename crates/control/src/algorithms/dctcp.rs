@@ -29,6 +29,7 @@
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::parts::check::check_first_window;
 use crate::parts::marked_share::{MarkedShare, Reported};
@@ -42,21 +43,17 @@ const INITIAL_ALPHA: f64 = 1.0;
 pub type Dctcp = Windowed<DctcpRules>;
 
 /// Settings of DCTCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha` (section 4.2).
+    #[default(1.0 / 16.0)]
     pub gain: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, gain: 1.0 / 16.0 }
-    }
 }
 
 impl Settings for Config {

@@ -18,6 +18,7 @@
 //! after a loss.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::{check_first_window, require};
@@ -42,21 +43,16 @@ const HIGH_DECREASE: f64 = 0.1;
 pub type HighSpeed = Windowed<HighSpeedRules>;
 
 /// Settings of HSTCP.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// The window above which slow start is limited, in packets; RFC 3742 section 2 recommends 100. `None`: no limit.
     pub max_ssthresh: Option<u64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, max_ssthresh: None }
-    }
 }
 
 impl Settings for Config {

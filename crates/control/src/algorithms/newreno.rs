@@ -19,6 +19,7 @@
 
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -31,21 +32,16 @@ const BYTE_COUNTING_LIMIT: u64 = 2;
 pub type NewReno = Windowed<NewRenoRules>;
 
 /// Settings of Reno and NewReno.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets: RFC 6928's 10; the PCP paper's TCP starts with 1.
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// Increase the window by the bytes acknowledged (RFC 3465, as Linux does) instead of by the acknowledgement.
     pub byte_counting: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, byte_counting: false }
-    }
 }
 
 impl Settings for Config {
