@@ -127,12 +127,7 @@ impl AnyConfig {
     pub fn needs_constant_rate(&self) -> bool {
         matches!(
             self,
-            Self::FairShare(_)
-                | Self::Vcp(_)
-                | Self::VcpPlus(_)
-                | Self::Xcp(_)
-                | Self::VirtualQueue(_)
-                | Self::Avq(_)
+            Self::FairShare(_) | Self::Vcp(_) | Self::VcpPlus(_) | Self::Xcp(_) | Self::VirtualQueue(_) | Self::Avq(_)
         )
     }
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rampmeter_router::{AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry, Router, Verdict};
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
-use rampmeter_wire::RouterFeedback;
 
 const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
@@ -54,19 +53,12 @@ impl Parcel for Packet {
     fn hosts(&self) -> Hosts {
         Hosts { source: self.flow % 3, destination: self.flow % 2 }
     }
-    fn is_control(&self) -> bool {
-        false
-    }
     fn ecn(&self) -> Ecn {
         self.ecn
     }
     fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
     }
-    fn feedback(&self) -> RouterFeedback {
-        RouterFeedback::None
-    }
-    fn set_feedback(&mut self, _feedback: RouterFeedback) {}
 }
 
 fn router(name: &str, settings: &str) -> AnyRouter<Packet> {

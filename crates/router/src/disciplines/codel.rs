@@ -231,17 +231,13 @@ mod tests {
     use rampmeter_units::Ecn;
 
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
     /// At 8 Mb/s: a packet a millisecond.
     const PACKET: TestParcel = TestParcel::new(1, 1000);
 
     fn codel() -> Codel<TestParcel> {
         Codel::new(&Config::default(), ENVIRONMENT, Random::from_seed(1))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     /// Offers a packet at each of `times` and dequeues one `delay` later. Returns the times of drops and marks.

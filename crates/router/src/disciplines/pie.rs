@@ -194,16 +194,12 @@ impl<P: Parcel> Router<P> for Pie<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
     const PACKET: TestParcel = TestParcel::new(1, 1000);
 
     fn pie(config: &Config) -> Pie<TestParcel> {
         Pie::new(config, ENVIRONMENT, Random::from_seed(1))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     /// A queue of ten packets with a delay of `delay` ms, no burst allowance, and the drop probability `probability`.
