@@ -9,30 +9,9 @@ fn refusal(name: &str, settings: &str) -> Option<String> {
 
 #[test]
 fn empty_and_impossible_first_windows_are_refused() {
-    for name in [
-        "bbr",
-        "bbr1",
-        "bic",
-        "cm",
-        "copa",
-        "cubic",
-        "cubic-2005",
-        "dctcp",
-        "fast",
-        "hstcp",
-        "htcp",
-        "ledbat",
-        "newreno",
-        "prague",
-        "reno",
-        "scalable",
-        "vcp",
-        "vcp-end-to-end",
-        "vcp-plus",
-        "vegas",
-        "vivace",
-        "xcp",
-    ] {
+    let names = "bbr bbr1 bic cm copa cubic cubic-2005 dctcp fast hstcp htcp ledbat newreno \
+                 prague reno scalable vcp vcp-end-to-end vcp-plus vegas vivace xcp";
+    for name in names.split(' ') {
         for (packets, is_refused) in [(0, true), (1, false), (1_000_000, false), (1_000_001, true)] {
             let refusal = refusal(name, &format!("initial_window = {packets}"));
             assert_eq!(refusal.is_some(), is_refused, "{name} with {packets}");
@@ -103,16 +82,9 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
 
 #[test]
 fn settings_that_vcp_plus_fixes_are_refused() {
-    for setting in [
-        "mi = 0.1",
-        "md = 0.5",
-        "ai_limit = 5.0",
-        "round_trip = 'smoothed'",
-        "fairness = 'tcp'",
-        "pacing = 'never'",
-        "rounding = 'down'",
-        "tcp_friendly = true",
-    ] {
+    let settings = "mi = 0.1; md = 0.5; ai_limit = 5.0; round_trip = 'smoothed'; fairness = 'tcp'; \
+                    pacing = 'never'; rounding = 'down'; tcp_friendly = true";
+    for setting in settings.split("; ") {
         let key = setting.split(' ').next().unwrap();
         assert!(refusal("vcp-plus", setting).unwrap().contains(key), "{setting}");
     }
