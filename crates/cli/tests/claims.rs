@@ -62,11 +62,7 @@ fn with_claims(name: &str, claims: &str) -> Workspace {
 #[test]
 fn failed_and_open_claims_are_shown_with_texts_and_notes() {
     let workspace = with_claims("claims", CLAIMS);
-    let run = |arguments: &[&str]| {
-        let output = workspace.rampmeter(&[&["claims"], arguments].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let run = |arguments: &[&str]| workspace.stdout(&[&["claims"], arguments].concat());
     let complete = run(&[]);
     for line in [
         "regression lost: Transfers take no time\n",

@@ -23,8 +23,8 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
     let bucket = "{ model = \"token-bucket\", mean = \"40 Mb/s\" }";
     std::fs::write(workspace.0.join("bucket.toml"), SMALL.replacen("\"40 Mb/s\"", bucket, 1)).unwrap();
     for (arguments, expected) in [
-        (&["run", "key.toml"][..], "key.toml:15: "),
-        (&["run", "rate.toml"], "rate.toml:14: "),
+        (&["run", "key.toml"][..], "key.toml:17: "),
+        (&["run", "rate.toml"], "rate.toml:16: "),
         (&["run", "missing.toml"], "missing.toml: cannot be read"),
         (&["run", "small.toml", "--set", "scheme"], "--set load=0.3,0.6"),
         (&["run", "small.toml", "--set", "scheme=tpc"], "did you mean `tcp`"),
@@ -86,12 +86,10 @@ fn a_model_written_as_a_trace_has_the_same_capacity() {
     };
     with_rate("model.toml", "{ model = \"wifi\", mean = \"40 Mb/s\" }");
     with_rate("trace.toml", "{ trace = \"written.trace\" }");
-    let written = workspace.rampmeter(&["capacity", "model.toml", "--out", "written.trace", "--length", "20 s"]);
-    assert!(written.status.success(), "{}", text(&written.stderr));
+    workspace.stdout(&["capacity", "model.toml", "--out", "written.trace", "--length", "20 s"]);
     let drawn = |arguments: &[&str]| {
-        let output = workspace.rampmeter(&[&["capacity", "--length", "20 s"], arguments].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+        let output = workspace.stdout(&[&["capacity", "--length", "20 s"], arguments].concat());
+        output.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let model = drawn(&["model.toml"]);
     assert_eq!(model[1..], drawn(&["trace.toml"])[1..]);
@@ -105,8 +103,7 @@ fn a_trace_of_a_constant_rate_has_its_changes() {
     let workspace = Workspace::new("constant_trace");
     let changes = "rate = \"12 Mb/s\"\nchanges = [{ at = \"5 ms\", rate = \"24 Mb/s\" }]";
     std::fs::write(workspace.0.join("steps.toml"), SMALL.replacen("rate = \"40 Mb/s\"", changes, 1)).unwrap();
-    let written = workspace.rampmeter(&["capacity", "steps.toml", "--out", "steps.trace", "--length", "9 ms"]);
-    assert!(written.status.success(), "{}", text(&written.stderr));
+    workspace.stdout(&["capacity", "steps.toml", "--out", "steps.trace", "--length", "9 ms"]);
     let trace = std::fs::read_to_string(workspace.0.join("steps.trace")).unwrap();
     // A packet of 1500 bytes takes 1 ms at 12 Mb/s.
     assert_eq!(trace, "1\n2\n3\n4\n5\n6\n6\n7\n7\n8\n8\n");
@@ -118,11 +115,7 @@ fn a_trace_of_a_constant_rate_has_its_changes() {
 #[test]
 fn conditions_are_listed_by_group_and_from_files() {
     let workspace = Workspace::new("conditions");
-    let listed = |arguments: &[&str]| {
-        let output = workspace.rampmeter(&[&["conditions"], arguments].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let listed = |arguments: &[&str]| workspace.stdout(&[&["conditions"], arguments].concat());
     let names = |list: &str| {
         list.lines().skip(2).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -132,15 +125,13 @@ fn conditions_are_listed_by_group_and_from_files() {
     std::fs::write(workspace.0.join("mine.toml"), listed(&["geo"])).unwrap();
     assert_eq!(names(&listed(&["mine.toml"])), ["satellite", "mine.toml"]);
     assert!(listed(&["satellite", "--json"]).contains("\"geo-inflight\""));
-    let run = workspace.rampmeter(&["run", "mine.toml", "--set", "scheme=cubic"]);
-    assert!(run.status.success(), "{}", text(&run.stderr));
+    workspace.stdout(&["run", "mine.toml", "--set", "scheme=cubic"]);
 }
 
 #[test]
 fn manual_writes_a_page_and_completions_for_each_command() {
     let workspace = Workspace::new("manual");
-    let output = workspace.rampmeter(&["manual", "share"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    workspace.stdout(&["manual", "share"]);
     let read = |path: &str| std::fs::read_to_string(workspace.0.join("share").join(path)).unwrap();
     assert!(read("man/man1/rampmeter-run.1").contains("simulated, or emulated"));
     assert!(read("man/man1/rampmeter-cm-daemon.1").contains("scheduler"));
@@ -190,9 +181,8 @@ fn a_key_is_made_once() {
 #[test]
 fn standard_output_has_only_the_json_with_every_value() {
     let workspace = Workspace::new("json");
-    let output = workspace.rampmeter(&["run", "small.toml", "--seed", "7", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let output = workspace.stdout(&["run", "small.toml", "--seed", "7", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&output).unwrap();
     let run = &value["runs"][0];
     assert_eq!(run["point"], serde_json::json!({ "scheme": "tcp", "seed": 7 }));
     assert_eq!(run["world"], "simulated");
@@ -237,9 +227,8 @@ fn marks_are_shown_only_if_a_link_marks() {
     let marking = SMALL.replace("drop-tail", "virtual-queue").replace("\"newreno\"", "\"stable\"");
     std::fs::write(workspace.0.join("marking.toml"), marking).unwrap();
     for (file, shows_marks) in [("small.toml", false), ("marking.toml", true)] {
-        let output = workspace.rampmeter(&["run", file, "--set", "seed=1"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout).contains("marked %"), shows_marks, "{}", text(&output.stdout));
+        let output = workspace.stdout(&["run", file, "--set", "seed=1"]);
+        assert_eq!(output.contains("marked %"), shows_marks, "{output}");
     }
 }
 

@@ -340,23 +340,3 @@ fn the_daemon_of_a_host_listens_to_itself() {
         assert!(interrupt(daemon).0.status.success());
     }
 }
-
-#[test]
-fn a_benchmark_that_is_stopped_stops_its_daemon() {
-    let workspace = Workspace::new("bench_stopped");
-    for signal in ["-INT", "-TERM", "-KILL"] {
-        let mut command = workspace.command(&["cm", "bench", "--samples", "1000000000"]);
-        let bench = start({
-            command.env("TMPDIR", &workspace.0);
-            command
-        });
-        let directory = workspace.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
-        let socket = directory.join("cm.sock");
-        until("daemon", || socket.exists().then_some(()));
-        assert!(Command::new("kill").args([signal, &bench.id().to_string()]).status().unwrap().success());
-        let output = bench.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), if signal == "-KILL" { None } else { Some(130) }, "{}", text(&output.stderr));
-        until("end of the daemon", || (!socket.exists()).then_some(()));
-        assert!(signal == "-KILL" || !directory.exists());
-    }
-}

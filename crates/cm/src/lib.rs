@@ -18,7 +18,6 @@
 //! (as in RFC 3124). Bytes are application bytes without headers, as in RFC 3124. `cm_set_macroflow` names a macroflow
 //! by a flow of the same process, so that no process can name another one's.
 
-pub mod bench;
 mod client;
 pub mod daemon;
 mod data;

@@ -178,23 +178,8 @@ mod tests {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
-        assert_eq!(
-            needy,
-            [
-                "dctcp",
-                "fair-share",
-                "fixed-rate",
-                "pcp",
-                "pcp-paper",
-                "prague",
-                "scream",
-                "stable",
-                "vcp",
-                "vcp-plus",
-                "vivace",
-                "xcp"
-            ]
-        );
+        let expected = "dctcp fair-share fixed-rate pcp pcp-paper prague scream stable vcp vcp-plus vivace xcp";
+        assert_eq!(needy.join(" "), expected);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use rampmeter_control::fair_share::{self, FairShare};
-use rampmeter_control::testing::arrived;
+use rampmeter_control::testing::{arrived, ms};
 use rampmeter_control::vcp::{self, Vcp};
 use rampmeter_control::xcp::{self, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
@@ -220,10 +220,6 @@ impl<S: Algorithm> Network<S> {
     fn queue(&self) -> u64 {
         self.link.router().unwrap().backlog().packets
     }
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 /// Jain's fairness index: 1 if all shares are equal.

@@ -9,30 +9,9 @@ fn refusal(name: &str, settings: &str) -> Option<String> {
 
 #[test]
 fn empty_and_impossible_first_windows_are_refused() {
-    for name in [
-        "bbr",
-        "bbr1",
-        "bic",
-        "cm",
-        "copa",
-        "cubic",
-        "cubic-2005",
-        "dctcp",
-        "fast",
-        "hstcp",
-        "htcp",
-        "ledbat",
-        "newreno",
-        "prague",
-        "reno",
-        "scalable",
-        "vcp",
-        "vcp-end-to-end",
-        "vcp-plus",
-        "vegas",
-        "vivace",
-        "xcp",
-    ] {
+    let names = "bbr bbr1 bic cm copa cubic cubic-2005 dctcp fast hstcp htcp ledbat newreno \
+                 prague reno scalable vcp vcp-end-to-end vcp-plus vegas vivace xcp";
+    for name in names.split(' ') {
         for (packets, is_refused) in [(0, true), (1, false), (1_000_000, false), (1_000_001, true)] {
             let refusal = refusal(name, &format!("initial_window = {packets}"));
             assert_eq!(refusal.is_some(), is_refused, "{name} with {packets}");
@@ -54,15 +33,9 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
         ("cubic-2005", "beta", ["0.009", "1.0"], ["0.01", "0.9"]),
         ("cubic-2005", "c", ["0.0009", "1001.0"], ["0.001", "1000.0"]),
         ("dctcp", "gain", ["0.00009", "1.0"], ["0.0001", "0.99"]),
-        ("dctcp", "initial_alpha", ["-0.1", "1.1"], ["0.0", "1.0"]),
         ("fast", "alpha", ["0.09", "1.1e6"], ["0.1", "1e6"]),
         ("fast", "gamma", ["0.0009", "1.1"], ["0.001", "1.0"]),
         ("fixed-rate", "rate", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
-        ("hstcp", "high_decrease", ["0.009", "1.0"], ["0.01", "0.9"]),
-        ("hstcp", "high_p", ["0.0", "0.2"], ["1e-12", "0.1"]),
-        ("hstcp", "low_p", ["0.0", "0.2"], ["1e-12", "0.1"]),
-        ("hstcp", "low_window", ["1.9", "83000.0"], ["2.0", "82999.0"]),
-        ("hstcp", "high_window", ["38.0", "inf"], ["38.1", "1e6"]),
         ("hstcp", "max_ssthresh", ["0", "1"], ["2", "100"]),
         ("ledbat", "target", ["'0.9 ms'", "'101 ms'"], ["'1 ms'", "'100 ms'"]),
         ("pcp", "train", ["3", "25"], ["4", "24"]),
@@ -79,7 +52,6 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
         ("pcp-paper", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
         ("prague", "gain", ["0.00009", "1.0"], ["0.0001", "0.99"]),
         ("prague", "max_intervals", ["0.9", "10.1"], ["1.0", "10.0"]),
-        ("newreno", "byte_counting_limit", ["0", "-1"], ["1", "100"]),
         ("scalable", "increase", ["0.00009", "1.1"], ["0.0001", "1.0"]),
         ("scream", "target", ["'0.9 ms'", "'1.1 s'"], ["'1 ms'", "'1 s'"]),
         ("stable", "gain", ["0.0", "1.0"], ["1e-9", "0.999"]),
@@ -110,16 +82,9 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
 
 #[test]
 fn settings_that_vcp_plus_fixes_are_refused() {
-    for setting in [
-        "mi = 0.1",
-        "md = 0.5",
-        "ai_limit = 5.0",
-        "round_trip = 'smoothed'",
-        "fairness = 'tcp'",
-        "pacing = 'never'",
-        "rounding = 'down'",
-        "tcp_friendly = true",
-    ] {
+    let settings = "mi = 0.1; md = 0.5; ai_limit = 5.0; round_trip = 'smoothed'; fairness = 'tcp'; \
+                    pacing = 'never'; rounding = 'down'; tcp_friendly = true";
+    for setting in settings.split("; ") {
         let key = setting.split(' ').next().unwrap();
         assert!(refusal("vcp-plus", setting).unwrap().contains(key), "{setting}");
     }

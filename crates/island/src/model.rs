@@ -12,7 +12,6 @@ use rampmeter_control::Settings;
 use rampmeter_control::vcp::Config;
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Hosts, Link, LinkConfig, Loss, Parcel, Registry};
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
-use rampmeter_wire::RouterFeedback;
 
 use crate::{Egress, EgressFeedback, HEADER_BYTES, Ingress};
 
@@ -40,19 +39,12 @@ impl Parcel for TestPacket {
     fn hosts(&self) -> Hosts {
         Hosts { source: self.flow(), destination: 0 }
     }
-    fn is_control(&self) -> bool {
-        false
-    }
     fn ecn(&self) -> Ecn {
         self.ecn
     }
     fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
     }
-    fn feedback(&self) -> RouterFeedback {
-        RouterFeedback::None
-    }
-    fn set_feedback(&mut self, _: RouterFeedback) {}
 }
 
 #[derive(Debug)]
@@ -73,19 +65,12 @@ impl Parcel for Wrapped {
     fn hosts(&self) -> Hosts {
         Hosts { source: self.flow(), destination: 0 }
     }
-    fn is_control(&self) -> bool {
-        false
-    }
     fn ecn(&self) -> Ecn {
         self.code
     }
     fn set_ecn(&mut self, ecn: Ecn) {
         self.code = ecn;
     }
-    fn feedback(&self) -> RouterFeedback {
-        RouterFeedback::None
-    }
-    fn set_feedback(&mut self, _: RouterFeedback) {}
 }
 
 pub(crate) struct Aggregate {

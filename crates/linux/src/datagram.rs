@@ -10,9 +10,8 @@ use rampmeter_router::{Hosts, Parcel};
 use rampmeter_run::{HopId, Routed};
 use rampmeter_trace::Capture;
 use rampmeter_units::{Bytes, Ecn};
+use rampmeter_wire::checksum::updated;
 use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
-
-use crate::checksum::updated;
 
 /// The first UDP port of Rampmeter's packets; each scheme has one port.
 pub(crate) const OUR_PORTS: u16 = 40_000;
@@ -200,9 +199,9 @@ impl Parcel for Datagram {
 pub(crate) mod tests {
     use proptest::prelude::*;
     use rampmeter_units::Rate;
+    use rampmeter_wire::checksum::of;
 
     use super::*;
-    use crate::checksum::of;
 
     /// A packet of Rampmeter's between two addresses, with both checksums.
     pub(crate) fn ours(from: Ipv4Addr, to: Ipv4Addr, header: &Packet) -> Vec<u8> {

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use rampmeter_control::{AnyController, Fault};
+use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host as NetHost, HostId, Limits, Peer, Socket};
-use rampmeter_run::{Event, Host, Opening, Sent, sender_state};
-use rampmeter_scenario::{NodeId, SenderState, path_of};
+use rampmeter_run::{Event, Host, Name, Opening, Sent};
+use rampmeter_scenario::{NodeId, SenderState};
 use rampmeter_trace::{self as trace, Trace};
 use rampmeter_transport::{ConnectionId, Endpoint};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{Carrier, End, Path};
 
 use crate::clock::STOP_CHECK_INTERVAL;
@@ -23,16 +23,8 @@ use crate::datagram::OUR_PORTS;
 use crate::drive::{Outgoing, Sockets};
 use crate::run_state::RunState;
 
-/// The identifier of a connection among all hosts.
+/// The name of a connection among all hosts.
 type Connection = (HostId, ConnectionId);
-
-/// An end of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Name {
-    Connection(Connection),
-    /// At its sender.
-    Datagrams(HostId, FlowId),
-}
 
 /// A connection's flow, the end of it, and what is to be written.
 #[derive(Debug)]
@@ -55,7 +47,7 @@ pub(crate) struct Endpoints<'a> {
     by_share: BTreeMap<(HostId, FlowId), u32>,
     /// Flows of datagrams by the addresses and flow numbers of their senders.
     by_datagram: HashMap<(SocketAddr, u32), u32>,
-    events: VecDeque<Event<Name>>,
+    events: VecDeque<Event<(HostId, Name)>>,
     zeros: Vec<u8>,
     scratch: Vec<u8>,
 }
@@ -96,7 +88,7 @@ impl<'a> Endpoints<'a> {
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, plan.nodes[node.0].clock);
         // The receive window limits a flow here as in the simulator, and not a smaller buffer of the sender.
         let send_buffer = Limits::default().send_buffer + sending.config.receive_window.as_u64() as usize;
-        let limits = Limits { unsent: usize::MAX, peer_timeout: Duration::MAX, send_buffer };
+        let limits = Limits { unsent: usize::MAX, send_buffer };
         let mut host = NetHost::in_clear(endpoint, Socket::new(socket)?, limits);
         if let Some(trace) = trace {
             host.trace(trace.clone(), self.zero);
@@ -112,14 +104,6 @@ impl<'a> Endpoints<'a> {
 
     fn endpoint_mut(&mut self, host: HostId) -> Option<&mut Endpoint<AnyController, Peer>> {
         self.wire.host_mut(host).map(NetHost::endpoint_mut)
-    }
-
-    /// The endpoint of a flow's end, and the flow's identifier in its manager.
-    fn managed(&self, id: Name) -> Option<(&Endpoint<AnyController, Peer>, FlowId)> {
-        match id {
-            Name::Connection((host, id)) => self.endpoint(host).and_then(|it| Some((it, it.flow(id)?))),
-            Name::Datagrams(host, name) => Some((self.endpoint(host)?, name)),
-        }
     }
 
     fn add_stream(&mut self, connection: Connection, flow: u32, end: End) {
@@ -168,38 +152,30 @@ impl<'a> Endpoints<'a> {
                 match *event {
                     HostEvent::Opened(..) => self.events.push_back(Event::Opened(flow)),
                     HostEvent::Degraded(_, why) => {
-                        let fault = self.fault(connection, flow);
+                        let plan = self.run.plan;
+                        let scheme = plan.schemes[plan.flows[flow as usize].scheme].ours();
+                        let both = self.endpoint(host).zip(scheme);
+                        let fault = both.and_then(|(it, ours)| Name::Connection(id).fault(it, ours.config.packet));
                         self.events.push_back(Event::Degraded(flow, why, fault));
                     }
                     _ => self.events.push_back(Event::Readable(flow, end)),
                 }
                 if let HostEvent::Closed(_, _, statistics) = *event {
                     self.streams.remove(&connection);
-                    self.events.push_back(Event::Closed(
-                        flow,
-                        Name::Connection(connection),
-                        Box::new(statistics.into()),
-                    ));
+                    let name = (host, Name::Connection(id));
+                    self.events.push_back(Event::Closed(flow, name, Box::new(statistics.into())));
                 }
             }
         }
     }
 
-    /// What is wrong with the values that a connection's controller returns.
-    fn fault(&self, connection: Connection, flow: u32) -> Option<Fault> {
-        let (endpoint, name) = self.managed(Name::Connection(connection))?;
-        let plan = self.run.plan;
-        let scheme = plan.schemes[plan.flows[flow as usize].scheme].ours()?;
-        Fault::of(endpoint.manager().controller(name)?, scheme.config.packet)
-    }
-
     fn accept(&mut self, connection: Connection) {
-        let (host, id) = connection;
-        let Some(host) = self.wire.host(host) else { return };
+        let (host_id, id) = connection;
+        let Some(host) = self.wire.host(host_id) else { return };
         let Some((accepted, peer)) = host.endpoint().connection(id).zip(host.peer(id)) else { return };
         let Some(flow) = self.by_sender.remove(&(peer, accepted.peer())) else { return };
         self.add_stream(connection, flow, End::Receiver);
-        self.events.push_back(Event::Accepted(flow, Name::Connection(connection)));
+        self.events.push_back(Event::Accepted(flow, (host_id, Name::Connection(id))));
     }
 
     /// Collects the changes of shares.
@@ -230,10 +206,10 @@ impl Sockets for Endpoints<'_> {
 
 /// Calls come with the run's time; the event loop's clock gives the time of its hosts.
 impl Host for Endpoints<'_> {
-    type Id = Name;
+    type Id = (HostId, Name);
     type Address = ();
 
-    fn open(&mut self, _now: Time, opening: &Opening<()>) -> Option<Name> {
+    fn open(&mut self, _now: Time, opening: &Opening<()>) -> Option<(HostId, Name)> {
         let (plan, flow) = (self.run.plan, opening.flow);
         let planned = &plan.flows[flow as usize];
         let config = &plan.schemes[planned.scheme].ours()?.config;
@@ -247,44 +223,44 @@ impl Host for Endpoints<'_> {
                 sending.share(id, opening.share);
                 self.by_sender.insert((address, id), flow);
                 self.add_stream((host, id), flow, End::Sender);
-                Name::Connection((host, id))
+                Name::Connection(id)
             }
             Carrier::Datagrams(size) => {
                 let endpoint = sending.endpoint_mut();
                 let name = endpoint.open_datagrams(now, peer.into(), size.as_u64() as u16, config);
                 endpoint.share_datagrams(name, opening.share);
                 self.by_datagram.extend(endpoint.datagram_name(name).map(|name| ((address, name), flow)));
-                Name::Datagrams(host, name)
+                Name::Datagrams(name)
             }
         };
-        let name = self.managed(id).map(|(_, name)| name).filter(|_| opening.uses_share);
+        let name = self.endpoint(host).filter(|_| opening.uses_share).and_then(|endpoint| id.managed(endpoint));
         if let Some((endpoint, name)) = self.endpoint_mut(host).zip(name) {
             endpoint.watch(now, name, Thresholds::default());
             self.by_share.insert((host, name), flow);
         }
-        Some(id)
+        Some((host, id))
     }
 
-    fn write(&mut self, _now: Time, id: Name, bytes: u64) {
-        let Name::Connection(connection) = id else { return };
-        if let Some(stream) = self.streams.get_mut(&connection) {
+    fn write(&mut self, _now: Time, (host, id): (HostId, Name), bytes: u64) {
+        let Name::Connection(id) = id else { return };
+        if let Some(stream) = self.streams.get_mut(&(host, id)) {
             stream.outgoing.unsent += bytes;
-            self.flush(connection);
+            self.flush((host, id));
         }
     }
 
-    fn finish(&mut self, _now: Time, id: Name) {
-        let Name::Connection(connection) = id else { return };
-        if let Some(stream) = self.streams.get_mut(&connection) {
+    fn finish(&mut self, _now: Time, (host, id): (HostId, Name)) {
+        let Name::Connection(id) = id else { return };
+        if let Some(stream) = self.streams.get_mut(&(host, id)) {
             stream.outgoing.finish = true;
-            self.flush(connection);
+            self.flush((host, id));
         }
     }
 
-    fn stop(&mut self, _now: Time, id: Name) {
+    fn stop(&mut self, _now: Time, (host, id): (HostId, Name)) {
         let now = self.wire.now();
         match id {
-            Name::Connection((host, id)) => {
+            Name::Connection(id) => {
                 if let Some(stream) = self.streams.get_mut(&(host, id)) {
                     stream.outgoing = Outgoing::default();
                 }
@@ -292,7 +268,7 @@ impl Host for Endpoints<'_> {
                     host.finish_early(now, id);
                 }
             }
-            Name::Datagrams(host, name) => {
+            Name::Datagrams(name) => {
                 self.by_share.remove(&(host, name));
                 if let Some(endpoint) = self.endpoint_mut(host) {
                     endpoint.close_datagrams(now, name);
@@ -301,8 +277,8 @@ impl Host for Endpoints<'_> {
         }
     }
 
-    fn read(&mut self, _now: Time, id: Name, read: Bytes) -> Option<(Bytes, bool)> {
-        let Name::Connection((host, id)) = id else { return None };
+    fn read(&mut self, _now: Time, (host, id): (HostId, Name), read: Bytes) -> Option<(Bytes, bool)> {
+        let Name::Connection(id) = id else { return None };
         let now = self.wire.now();
         let host = self.wire.host_mut(host)?;
         self.scratch.clear();
@@ -310,27 +286,27 @@ impl Host for Endpoints<'_> {
         Some((read + Bytes::new(bytes), host.is_read_to_end(id)))
     }
 
-    fn queue_datagrams(&mut self, _now: Time, id: Name, count: u64) {
+    fn queue_datagrams(&mut self, _now: Time, (host, id): (HostId, Name), count: u64) {
         let now = self.wire.now();
-        let Name::Datagrams(host, name) = id else { return };
+        let Name::Datagrams(name) = id else { return };
         if let Some(endpoint) = self.endpoint_mut(host) {
             endpoint.queue_datagrams(now, name, count);
         }
     }
 
-    fn send_datagram(&mut self, _now: Time, id: Name) {
+    fn send_datagram(&mut self, _now: Time, (host, id): (HostId, Name)) {
         let now = self.wire.now();
-        let Name::Datagrams(host, name) = id else { return };
+        let Name::Datagrams(name) = id else { return };
         if let Some(endpoint) = self.endpoint_mut(host) {
             endpoint.send_datagram_now(now, name);
         }
     }
 
-    fn path(&self, _now: Time, id: Name) -> Path {
-        self.managed(id).map_or_else(Path::default, |(endpoint, name)| path_of(self.wire.now(), name, endpoint))
+    fn path(&self, _now: Time, (host, id): (HostId, Name)) -> Path {
+        self.endpoint(host).map_or_else(Path::default, |endpoint| id.path(self.wire.now(), endpoint))
     }
 
-    fn poll_event(&mut self) -> Option<Event<Name>> {
+    fn poll_event(&mut self) -> Option<Event<(HostId, Name)>> {
         while self.events.is_empty() {
             let (host, event) = self.wire.poll_event()?;
             self.on_event(host, &event);
@@ -338,18 +314,11 @@ impl Host for Endpoints<'_> {
         self.events.pop_front()
     }
 
-    fn state(&self, id: Name) -> Option<SenderState> {
-        let (endpoint, name) = self.managed(id)?;
-        let connection = if let Name::Connection((_, id)) = id { endpoint.connection(id) } else { None };
-        Some(sender_state(endpoint.manager().controller(name)?, connection))
+    fn state(&self, (host, id): (HostId, Name)) -> Option<SenderState> {
+        id.state(self.endpoint(host)?)
     }
 
-    fn sent(&self, id: Name) -> Option<Sent> {
-        match id {
-            Name::Connection((host, id)) => Some(self.endpoint(host)?.connection(id)?.statistics().into()),
-            Name::Datagrams(host, name) => {
-                Some(Sent { packets: self.endpoint(host)?.datagrams_sent(name), ..Sent::default() })
-            }
-        }
+    fn sent(&self, (host, id): (HostId, Name)) -> Option<Sent> {
+        id.sent(self.endpoint(host)?)
     }
 }

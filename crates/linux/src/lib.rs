@@ -14,11 +14,9 @@
 //! reports what the machine allows. Runs take as long as the plan's time, and only one runs at a time: two would
 //! disturb each other's timing.
 
-mod checksum;
 mod clock;
 mod commands;
 mod datagram;
-mod departure_delays;
 mod drive;
 mod emulation;
 mod endpoints;

@@ -9,11 +9,11 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rampmeter_net::WakeupLatency;
+use rampmeter_router::Delays;
 use rampmeter_scenario::HostJitter;
 use rampmeter_units::{Duration, Time};
 
 use crate::clock::{Clock, sleep};
-use crate::departure_delays::Delays;
 use crate::emulation::{Emulation, Measured};
 use crate::host::Host;
 use crate::priority::{self, Priority};
@@ -49,17 +49,24 @@ pub(crate) fn route(
         let over = run.is_over();
         network.run(clock.now());
         while let Some(exit) = network.exit() {
-            late.record(clock.now().since(exit.due));
+            late.add(clock.now().since(exit.due));
             hosts[exit.side as usize].tun.send(exit.packet.as_bytes())?;
             network.recycle(exit.packet.into_bytes());
         }
         if over {
-            return Ok((network.finish(), late.summary()));
+            return Ok((network.finish(), jitter(&late)));
         }
         if collect(&mut network, hosts, mtu, clock)? == 0 {
             waiter.wait(hosts, network.next_event())?;
         }
     }
+}
+
+/// How late packets left: whether a busy machine disturbed the run. `None` without packets.
+fn jitter(late: &Delays) -> Option<HostJitter> {
+    let (summary, max) = (late.summary(), late.max());
+    let delay = |seconds| Duration::from_secs_f64(seconds).min(max);
+    (summary.packets > 0).then(|| HostJitter { p50: delay(summary.p50_s), p99: delay(summary.p99_s), max })
 }
 
 /// Reads the packets that the hosts have sent, and returns their number.
@@ -159,13 +166,13 @@ mod tests {
                 let mut sent = [0; 8];
                 to.recv(&mut sent).unwrap();
                 let due = Time::from_nanos(u64::from_be_bytes(sent)) + Duration::from_micros(5036);
-                delays.record(run.clock.now().since(due));
+                delays.add(run.clock.now().since(due));
             }
             run.end();
             router.join().unwrap()
         });
-        eprintln!("end to end {:?}, router {:?}", delays.summary(), router.1);
-        let late = delays.summary().unwrap();
+        let late = jitter(&delays).unwrap();
+        eprintln!("end to end {late:?}, router {:?}", router.1);
         assert!(late.p50 < Duration::from_millis(1), "{late:?}");
     }
 }

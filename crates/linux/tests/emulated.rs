@@ -18,45 +18,23 @@ use rampmeter_scenario::{Change, FlowPlan, Outcome, Plan, Registries, Scenario, 
 use rampmeter_sim::Simulated;
 use rampmeter_units::{Duration as Span, Ecn, Rate, Time};
 
+/// A run of these keys, with traffic of `scheme` from source to sink.
+fn tested(keys: &str, scheme: &str, traffic: &[&str]) -> Plan {
+    let ends = "scheme = \"tested\"\nfrom = \"source\"\nto = \"sink\"";
+    let table = |(n, keys): (usize, &&str)| format!("[[traffic]]\nname = \"traffic-{n}\"\n{ends}\n{keys}\n");
+    let traffic: String = traffic.iter().enumerate().map(table).collect();
+    path(&format!("{keys}\n[scheme.tested]\n{scheme}\n{traffic}"))
+}
+
 /// One long-lived flow of `scheme`, measured over four seconds.
 fn long(scheme: &str) -> Plan {
-    path(&format!(
-        r#"
-        duration = "6 s"
-        warmup = "2 s"
-
-        [scheme.tested]
-        {scheme}
-
-        [[traffic]]
-        name = "long"
-        scheme = "tested"
-        from = "source"
-        to = "sink"
-        arrivals = {{ count = 1 }}
-    "#
-    ))
+    tested("duration = \"6 s\"\nwarmup = \"2 s\"", scheme, &["arrivals = { count = 1 }"])
 }
 
 /// 250 kB, five times a second: a quarter of the link.
 fn transfers(seconds: u64) -> Plan {
-    path(&format!(
-        r#"
-        duration = "{seconds} s"
-        drain = "10 s"
-
-        [scheme.tested]
-        controller = "newreno"
-
-        [[traffic]]
-        name = "transfers"
-        scheme = "tested"
-        from = "source"
-        to = "sink"
-        size = "250 kB"
-        arrivals = {{ load = 0.25, of = "bottleneck" }}
-    "#
-    ))
+    let traffic = "size = \"250 kB\"\narrivals = { load = 0.25, of = \"bottleneck\" }";
+    tested(&format!("duration = \"{seconds} s\"\ndrain = \"10 s\""), "controller = \"newreno\"", &[traffic])
 }
 
 /// The factor by which bounds are relaxed on a busy machine; 1 if packets leave on time.
@@ -117,23 +95,8 @@ fn router_feedback_works_on_real_packets() {
 
 /// One flow of VCP over a VCP router; the link treats ECN codes as `ecn` says.
 fn vcp(codes: &str, ecn: EcnPassage) -> Plan {
-    let mut plan = path(&format!(
-        r#"
-        duration = "8 s"
-        warmup = "4 s"
-
-        [scheme.tested]
-        controller = "vcp"
-        settings = {{ codes = "{codes}", initial_window = 60 }}
-
-        [[traffic]]
-        name = "long"
-        scheme = "tested"
-        from = "source"
-        to = "sink"
-        arrivals = {{ count = 1 }}
-    "#
-    ));
+    let scheme = format!("controller = \"vcp\"\nsettings = {{ codes = \"{codes}\", initial_window = 60 }}");
+    let mut plan = tested("duration = \"8 s\"\nwarmup = \"4 s\"", &scheme, &["arrivals = { count = 1 }"]);
     let settings = format!("codes = \"{codes}\"\npackets = 80").parse().unwrap();
     plan.links[0].router = Registries::default().routers.config("vcp", &settings).unwrap();
     plan.links[0].ecn = ecn;
@@ -301,22 +264,8 @@ fn a_flow_within_one_side_is_refused_by_name() {
 fn a_player_streams_over_newreno_and_kernel_tcp() {
     let name = "a_player_streams_over_newreno_and_kernel_tcp";
     for scheme in ["controller = \"newreno\"", "kernel = \"cubic\""] {
-        let plan = path(&format!(
-            r#"
-            duration = "8 s"
-
-            [scheme.tested]
-            {scheme}
-
-            [[traffic]]
-            name = "video"
-            scheme = "tested"
-            from = "source"
-            to = "sink"
-            video = {{ ladder = ["1 Mb/s", "4 Mb/s", "8 Mb/s"], segment = "500 ms", buffer = "4 s" }}
-            arrivals = {{ count = 1 }}
-        "#
-        ));
+        let video = r#"video = { ladder = ["1 Mb/s", "4 Mb/s", "8 Mb/s"], segment = "500 ms", buffer = "4 s" }"#;
+        let plan = tested("duration = \"8 s\"", scheme, &[&format!("{video}\narrivals = {{ count = 1 }}")]);
         let Some(outcome) = run(name, &plan) else { return };
         let tolerance = tolerance(name, &outcome);
         let (flow, report) = (&outcome.flows[0], outcome.flows[0].report);
@@ -337,33 +286,9 @@ fn a_player_streams_over_newreno_and_kernel_tcp() {
 #[test]
 fn pages_and_frames_arrive_over_newreno_and_kernel_tcp() {
     let name = "pages_and_frames_arrive_over_newreno_and_kernel_tcp";
-    let plan = |scheme: &str| {
-        path(&format!(
-            r#"
-            duration = "4 s"
-            drain = "10 s"
-
-            [scheme.tested]
-            {scheme}
-
-            [[traffic]]
-            name = "pages"
-            scheme = "tested"
-            from = "source"
-            to = "sink"
-            web = {{ objects = 30 }}
-            arrivals = {{ count = 1, every = "2 s" }}
-
-            [[traffic]]
-            name = "media"
-            scheme = "tested"
-            from = "source"
-            to = "sink"
-            media = {{ rate = "1 Mb/s" }}
-            arrivals = {{ count = 1 }}
-        "#
-        ))
-    };
+    let pages = "web = { objects = 30 }\narrivals = { count = 1, every = \"2 s\" }";
+    let media = "media = { rate = \"1 Mb/s\" }\narrivals = { count = 1 }";
+    let plan = |scheme: &str| tested("duration = \"4 s\"\ndrain = \"10 s\"", scheme, &[pages, media]);
     let load_times = |outcome: &Outcome| -> f64 {
         outcome.flows.iter().filter(|flow| flow.traffic == 0).map(|flow| flow.fct.unwrap().as_secs_f64()).sum()
     };

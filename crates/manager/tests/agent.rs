@@ -9,6 +9,8 @@ use rampmeter_manager::{
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 
+use crate::common::at;
+
 const PAYLOAD: usize = 1000;
 
 /// With the headers of IP, UDP and the CM.
@@ -16,10 +18,6 @@ const PACKET: Bytes = Bytes::new(1040);
 const RTT: Duration = Duration::from_millis(100);
 const RECEIVER: u32 = 7;
 const UDP: u8 = 17;
-
-fn at(ms: u64) -> Time {
-    Time::ZERO + Duration::from_millis(ms)
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {

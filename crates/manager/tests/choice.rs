@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rampmeter_control::Algorithm;
-use rampmeter_control::newreno::{Config, NewReno};
+use rampmeter_control::newreno::NewReno;
 use rampmeter_manager::{
     Destination, FlowId, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager, Report, Scheduling, Sharing,
 };
-use rampmeter_units::{Bytes, Duration, Random, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
-const PACKET: Bytes = Bytes::new(1250);
-const RTT: Duration = Duration::from_millis(20);
-const HERE: Destination = Destination(1);
+use crate::common::newreno;
+use crate::common::recorder::{HERE, PACKET, RTT};
+
 const START: Time = Time::ZERO;
 /// The shortest silence after which a packet may leave although the window is full.
 const MIN_TIMEOUT: Duration = Duration::from_millis(200);
@@ -21,10 +20,6 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 fn shared() -> Manager<NewReno> {
     let (grouping, scheduling) = (Grouping::PerDestination, Scheduling::RoundRobin);
     Manager::new(Sharing { grouping, scheduling, segregation: true, ..Sharing::default() })
-}
-
-fn newreno() -> NewReno {
-    NewReno::new(&Config::default(), Random::from_seed(1))
 }
 
 fn open(manager: &mut Manager<NewReno>, to: Destination) -> FlowId {

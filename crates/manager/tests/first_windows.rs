@@ -1,11 +1,12 @@
 //! First windows: a macroflow starts with one for each active flow, as TCP connections do.
 
-use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Algorithm, Controller, LossKind};
+use rampmeter_control::newreno::NewReno;
+use rampmeter_control::{Controller, LossKind};
 use rampmeter_manager::{FlowId, Grouping, Manager, Scheduling, Sharing, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Random, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
+use crate::common::newreno;
 use crate::common::recorder::{Call, HERE, PACKET, RTT, Recorder, calls};
 
 const MIN_RTO: Duration = Duration::from_millis(200);
@@ -19,7 +20,7 @@ struct Test<C> {
 
 impl Test<NewReno> {
     fn new(first_windows: usize, flows: u32) -> Self {
-        Self::with(first_windows, flows, || NewReno::new(&Config::default(), Random::from_seed(1)))
+        Self::with(first_windows, flows, newreno)
     }
 }
 

@@ -1,24 +1,19 @@
 //! Grants, windows and shared state: what flows get from the manager.
 
 use proptest::prelude::*;
-use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
+use rampmeter_control::newreno::NewReno;
+use rampmeter_control::{Ack, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
 use rampmeter_manager::{
     Destination, FlowId, Grant, Grouping, Manager, Scheduling, ServiceCurve, Share, Sharing, Update, UpdateLoss,
 };
-use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
-const PACKET: Bytes = Bytes::new(1250);
-const RTT: Duration = Duration::from_millis(20);
-const HERE: Destination = Destination(1);
+use crate::common::newreno;
+use crate::common::recorder::{self, HERE, PACKET, RTT, at};
 
 fn by(grouping: Grouping) -> Sharing {
     Sharing { grouping, ..Sharing::default() }
-}
-
-fn newreno() -> NewReno {
-    NewReno::new(&Config::default(), Random::from_seed(1))
 }
 
 fn open(manager: &mut Manager<NewReno>, destination: Destination) -> FlowId {
@@ -41,19 +36,8 @@ fn send_all(manager: &mut Manager<NewReno>, now: Time, flows: &[FlowId]) -> Vec<
     grants
 }
 
-fn update(arrived_in_flight: u64) -> Update<'static> {
-    Update {
-        arrived_in_flight: PACKET * arrived_in_flight,
-        lost: Bytes::ZERO,
-        delivered: PACKET * arrived_in_flight,
-        arrivals: &[],
-        is_combined: false,
-        rtt: Some(RTT),
-        loss: None,
-        flight_size: PACKET * 10,
-        recovering: false,
-        feedback: RouterFeedback::None,
-    }
+fn update(packets: u64) -> Update<'static> {
+    Update { rtt: Some(RTT), flight_size: PACKET * 10, ..recorder::update(packets) }
 }
 
 fn count(grants: &[Grant], flow: FlowId) -> usize {
@@ -310,10 +294,6 @@ fn every_started_controller_gets_a_stall() {
     manager.on_stall(at_second(2), at_second(1));
     let since = flows.map(|flow| manager.controller(flow).unwrap().1);
     assert_eq!(since, [1_000_000_000, 1_000_000_000, 0]);
-}
-
-fn at(ms: u64) -> Time {
-    Time::ZERO + Duration::from_millis(ms)
 }
 
 fn at_second(seconds: u64) -> Time {

@@ -53,10 +53,6 @@ pub(crate) struct Stream {
     reported_readable: bool,
     /// Whether the application waits for space in the send buffer.
     pub(crate) wants_space: bool,
-    /// The time of the peer's last packet.
-    pub(crate) last_received: Time,
-    /// Whether the connection was aborted because the peer did not respond.
-    pub(crate) timed_out: bool,
     first_number: Option<u64>,
     pub(crate) arrivals: Arrivals,
 }
@@ -84,8 +80,6 @@ impl Stream {
             ended: false,
             reported_readable: false,
             wants_space: false,
-            last_received: now,
-            timed_out: false,
             first_number: None,
             arrivals: Arrivals::default(),
         }
@@ -94,12 +88,10 @@ impl Stream {
     /// Processes a packet of the peer whose payload has been stored. Returns the events for the application.
     pub(crate) fn on_packet(
         &mut self,
-        now: Time,
         packet: &Packet,
         connection: &Connection,
         limits: &Limits,
     ) -> [Option<Event>; 2] {
-        self.last_received = now;
         if packet.kind == Kind::Data && (packet.sequence_len() > 0 || packet.probe) {
             let last = self.first_number.map_or(0, |first| first + self.arrivals.sent);
             self.count(connection.place(last, packet.number));

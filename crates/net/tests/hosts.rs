@@ -5,44 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::stable::{Config as StableConfig, Stable};
-use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
+use rampmeter_control::testing::Recorder;
+use rampmeter_control::{Algorithm, AnyController, Arrival, Controller, Registry};
 use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_session::{Clients, Config as SessionConfig, KeyPair, Name, Purpose, Service, Sessions};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Random};
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, Kind, Packet, Receipt, cm_encode, decode, encode};
 
 /// The round-trip time that [`Recorder`] controllers assume.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-
-/// A controller on a path of [`ROUND_TRIP`], and the arrivals reported to it.
-#[derive(Debug)]
-struct Recorder<C>(C, Arc<Mutex<Vec<Arrival>>>);
-
-impl<C: Controller> Controller for Recorder<C> {
-    fn on_path(&mut self, now: Time, path: &Path) {
-        self.0.on_path(now, &Path { rtt: ROUND_TRIP, ..path.clone() });
-    }
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.0.on_sent(now, sent);
-    }
-    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        self.1.lock().unwrap().extend(ack.arrivals);
-        self.0.on_ack(now, &Ack { smoothed_rtt: ROUND_TRIP, ..*ack });
-    }
-    fn on_loss(&mut self, now: Time, loss: &Loss) {
-        self.0.on_loss(now, loss);
-    }
-    fn window(&self) -> Bytes {
-        self.0.window()
-    }
-    fn departure(&self) -> Departure {
-        self.0.departure()
-    }
-    fn rate(&self) -> Option<Rate> {
-        self.0.rate()
-    }
-}
 
 fn newreno() -> impl FnMut() -> AnyController + Send {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
@@ -83,7 +55,13 @@ where
     let (listener, address) = listen(&mut net, &config);
     let log = Arc::new(Mutex::new(Vec::new()));
     let logged = Arc::clone(&log);
-    let make = move || AnyController::External(Box::new(Recorder(make(), Arc::clone(&logged))));
+    let make = move || {
+        AnyController::External(Box::new(Recorder {
+            controller: make(),
+            arrivals: Arc::clone(&logged),
+            rtt: Some(ROUND_TRIP),
+        }))
+    };
     let endpoint = Endpoint::new(EndpointConfig::default(), make, Random::from_seed(4));
     let mut host = Host::in_clear(endpoint, Socket::connect(address).unwrap(), Limits::default());
     let id = host.open_in_clear(net.now(), address, &config).unwrap();

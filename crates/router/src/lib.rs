@@ -56,7 +56,7 @@ pub use disciplines::*;
 pub use external::{AnyPacket, External, ExternalConfig};
 pub use link::capacity::{self, Capacity};
 pub use link::counts::Counts;
-pub use link::delays::{ClassDelays, DelaySummary};
+pub use link::delays::{ClassDelays, DelaySummary, Delays};
 pub use link::disorder::{Disorder, Jitter, Reordering};
 pub use link::loss::{Burst, BurstLength, Loss};
 pub use link::meter::{QueueMeter, QueueSummary};

@@ -115,7 +115,6 @@ routers! {
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Reports window changes to flows (XCP, SIGCOMM 2002)";
     VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks by the queue of a slightly slower virtual link (Kelly 2002)";
     Avq(Box<crate::avq::Avq<P>>): avq, "avq", "Marks by a virtual queue whose rate adapts to a target utilization (Kunniyur, Srikant 2004)";
-    Rem(Box<crate::rem::Rem<P>>): rem, "rem", "Marks by a price that follows from rate mismatch and queue length (REM 2001)";
 }
 
 impl AnyConfig {
@@ -128,13 +127,7 @@ impl AnyConfig {
     pub fn needs_constant_rate(&self) -> bool {
         matches!(
             self,
-            Self::FairShare(_)
-                | Self::Vcp(_)
-                | Self::VcpPlus(_)
-                | Self::Xcp(_)
-                | Self::VirtualQueue(_)
-                | Self::Avq(_)
-                | Self::Rem(_)
+            Self::FairShare(_) | Self::Vcp(_) | Self::VcpPlus(_) | Self::Xcp(_) | Self::VirtualQueue(_) | Self::Avq(_)
         )
     }
 }
@@ -153,7 +146,7 @@ mod tests {
         let mut names: Vec<&str> = registry.list().map(|(name, _)| name).filter(|name| *name != "policer").collect();
         names.retain(|name| config(name, "").needs_constant_rate());
         names.sort_unstable();
-        assert_eq!(names, ["avq", "fair-share", "rem", "vcp", "vcp-plus", "virtual-queue", "xcp"]);
+        assert_eq!(names, ["avq", "fair-share", "vcp", "vcp-plus", "virtual-queue", "xcp"]);
         assert!(!config("policer", "rate = '1 Mb/s'").needs_constant_rate());
     }
 

@@ -32,15 +32,19 @@ pub trait Parcel: Debug + 'static {
         None
     }
     /// Whether the packet carries no application data: an acknowledgement, or another control packet.
-    fn is_control(&self) -> bool;
+    fn is_control(&self) -> bool {
+        false
+    }
     /// Its ECN code.
     fn ecn(&self) -> Ecn;
     /// Rewrites its ECN code.
     fn set_ecn(&mut self, ecn: Ecn);
     /// The feedback that routers have written into it so far.
-    fn feedback(&self) -> RouterFeedback;
+    fn feedback(&self) -> RouterFeedback {
+        RouterFeedback::None
+    }
     /// Rewrites the feedback. Has no effect where the packet has no field for it.
-    fn set_feedback(&mut self, feedback: RouterFeedback);
+    fn set_feedback(&mut self, _feedback: RouterFeedback) {}
     /// A second copy of the packet, as paths make that duplicate packets. `None`: it cannot be duplicated.
     fn duplicate(&self) -> Option<Self>
     where
@@ -172,6 +176,10 @@ pub(crate) mod tests {
 
     pub(crate) const ENVIRONMENT: Environment =
         Environment { rate: Rate::from_bps(8_000_000), delay: Duration::from_millis(10) };
+
+    pub(crate) fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct TestParcel {

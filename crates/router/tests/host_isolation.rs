@@ -9,7 +9,6 @@
 use proptest::prelude::*;
 use rampmeter_router::{AnyRouter, Environment, Hosts, Parcel, Registry, Router, Verdict};
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
-use rampmeter_wire::RouterFeedback;
 
 const QUANTUM: u64 = 1514;
 const MAX_PACKET: u64 = 1500;
@@ -37,17 +36,10 @@ impl Parcel for Packet {
         let (source, destination) = if self.is_destination { (other, host) } else { (host, other) };
         Hosts { source, destination }
     }
-    fn is_control(&self) -> bool {
-        false
-    }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
     fn set_ecn(&mut self, _ecn: Ecn) {}
-    fn feedback(&self) -> RouterFeedback {
-        RouterFeedback::None
-    }
-    fn set_feedback(&mut self, _feedback: RouterFeedback) {}
 }
 
 fn router(isolation: &str) -> AnyRouter<Packet> {

@@ -6,11 +6,11 @@
 
 use std::fmt::Debug;
 
-use rampmeter_control::{Controller, Fault};
+use rampmeter_control::Fault;
 use rampmeter_manager::Share;
 use rampmeter_scenario::SenderState;
-use rampmeter_transport::{Connection, Limits, Statistics};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_transport::{Limits, Statistics};
+use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{Carrier, End, Path};
 
 /// A flow that a host opens.
@@ -61,25 +61,6 @@ pub struct Sent {
 impl From<Statistics> for Sent {
     fn from(counts: Statistics) -> Self {
         Self { packets: counts.data_packets, retransmitted: counts.retransmitted, limits: counts.limits }
-    }
-}
-
-/// The state of one of our endpoint's senders: what `controller` allows, and what its connection, if it has one,
-/// measured.
-pub fn sender_state(controller: &impl Controller, connection: Option<&Connection>) -> SenderState {
-    let state = SenderState {
-        window: Some(controller.window()).filter(|&window| window < Bytes::MAX),
-        rate: controller.rate(),
-        ..SenderState::default()
-    };
-    let Some(connection) = connection else { return state };
-    let measured = connection.statistics();
-    SenderState {
-        in_flight: Some(connection.in_flight()),
-        smoothed_rtt: Some(measured.smoothed_rtt).filter(|rtt| *rtt > Duration::ZERO),
-        lost: measured.lost,
-        timeouts: Some(measured.timeouts),
-        ..state
     }
 }
 

@@ -19,11 +19,13 @@
 mod flows;
 mod host;
 mod network;
+mod ours;
 mod timetable;
 mod traced;
 
 pub use flows::{FlowResults, Flows, Site};
-pub use host::{Event, Host, Opening, PacketHost, Sent, sender_state};
+pub use host::{Event, Host, Opening, PacketHost, Sent};
 pub use network::{Hop, HopId, Network, Routed, Step, Watch};
+pub use ours::Name;
 pub use timetable::{Entry, Timetable};
 pub use traced::Links;

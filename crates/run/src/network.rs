@@ -287,7 +287,6 @@ mod tests {
     use proptest::prelude::*;
     use rampmeter_router::Hosts;
     use rampmeter_units::{Bytes, Duration, Ecn};
-    use rampmeter_wire::RouterFeedback;
 
     use super::*;
     use crate::timetable::tests::plan;
@@ -309,17 +308,10 @@ mod tests {
         fn hosts(&self) -> Hosts {
             Hosts { source: 0, destination: 1 }
         }
-        fn is_control(&self) -> bool {
-            false
-        }
         fn ecn(&self) -> Ecn {
             Ecn::NotEct
         }
         fn set_ecn(&mut self, _: Ecn) {}
-        fn feedback(&self) -> RouterFeedback {
-            RouterFeedback::None
-        }
-        fn set_feedback(&mut self, _: RouterFeedback) {}
     }
 
     impl Routed for Packet {

@@ -107,7 +107,7 @@ fn changes_and_routers_that_need_a_rate_are_refused() {
         let settings = if kind == "policer" { ", rate = \"1 Mb/s\"" } else { "" };
         text.replacen("{ kind = \"drop-tail\", packets = 10 }", &format!("{{ kind = \"{kind}\"{settings} }}"), 1)
     };
-    let needs_rate = ["avq", "fair-share", "rem", "vcp", "vcp-plus", "virtual-queue", "xcp"];
+    let needs_rate = ["avq", "fair-share", "vcp", "vcp-plus", "virtual-queue", "xcp"];
     for (kind, _) in Registries::default().routers.list() {
         if needs_rate.contains(&kind) {
             let error = refused("x.toml", &with_router(kind));

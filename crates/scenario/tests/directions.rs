@@ -8,7 +8,6 @@ use rampmeter_router::capacity::Opportunity;
 use rampmeter_router::{Hosts, Offered, Parcel};
 use rampmeter_scenario::{LinkId, Plan};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::RouterFeedback;
 
 /// The links `wire` and `wire.reverse`, then those of another one.
 const FORWARD: usize = 0;
@@ -56,17 +55,10 @@ impl Parcel for Numbered {
     fn hosts(&self) -> Hosts {
         Hosts { source: 0, destination: 1 }
     }
-    fn is_control(&self) -> bool {
-        false
-    }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
     fn set_ecn(&mut self, _: Ecn) {}
-    fn feedback(&self) -> RouterFeedback {
-        RouterFeedback::None
-    }
-    fn set_feedback(&mut self, _: RouterFeedback) {}
 }
 
 /// Which packets the link delivers of those that enter it, one each millisecond, for a minute.

@@ -13,25 +13,30 @@ fn summary(plan: &Plan, outcome: Outcome) -> Summary {
     Summary::of(&Schema::default(), &Run { plan: plan.clone(), outcome, world: "simulated", wall_s: 0.25 })
 }
 
-#[test]
-fn the_summary_counts_transfers_after_warm_up() {
-    let text = SMALL.replace("[[traffic]]", "[axes]\nload = [0.5]\n[[traffic]]")
-        + "size = \"1 kB\"\narrivals = { load = \"$load\", of = \"wire\", until = \"11 s\" }";
-    let plan = plan(&text);
-    let early = plan.flows.iter().filter(|flow| flow.start < Time::ZERO + plan.warmup).count();
-    let outcome = |(flow, planned): (usize, &rampmeter_scenario::FlowPlan)| FlowOutcome {
+/// A transfer of 1000 bytes in one packet.
+fn transfer(plan: &Plan, flow: usize, fct: Option<Duration>) -> FlowOutcome {
+    FlowOutcome {
         flow,
         traffic: 0,
         scheme: 0,
-        start: planned.start,
-        fct: (flow != early).then(|| Duration::from_millis(if flow % 2 == 0 { 10 } else { 30 })),
+        start: plan.flows[flow].start,
+        fct,
         delivered: Bytes::new(1000),
         delivered_measured: Bytes::ZERO,
         sent_packets: 1,
         retransmitted_packets: 0,
         limits: Limits::default(),
         report: rampmeter_workload::Report::default(),
-    };
+    }
+}
+
+#[test]
+fn the_summary_counts_transfers_after_warm_up() {
+    let text = SMALL.replace("[[traffic]]", "[axes]\nload = [0.5]\n[[traffic]]")
+        + "size = \"1 kB\"\narrivals = { load = \"$load\", of = \"wire\", until = \"11 s\" }";
+    let plan = plan(&text);
+    let early = plan.flows.iter().filter(|flow| flow.start < Time::ZERO + plan.warmup).count();
+    let fct = |flow| (flow != early).then(|| Duration::from_millis(if flow % 2 == 0 { 10 } else { 30 }));
     let counts =
         rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
     let queue =
@@ -46,7 +51,7 @@ fn the_summary_counts_transfers_after_warm_up() {
         delays: None,
     };
     let outcome = Outcome {
-        flows: plan.flows.iter().enumerate().map(outcome).collect(),
+        flows: (0..plan.flows.len()).map(|flow| transfer(&plan, flow, fct(flow))).collect(),
         links: vec![link],
         data_packets: 12,
         ..Outcome::default()
@@ -91,20 +96,7 @@ fn the_summary_counts_transfers_after_warm_up() {
 #[test]
 fn an_unfinished_transfer_has_the_slowdown_of_its_age() {
     let plan = plan(&format!("{SMALL}size = \"1 kB\"\narrivals = {{ count = 2, at = \"20 s\" }}"));
-    let outcome = |flow, fct| FlowOutcome {
-        flow,
-        traffic: 0,
-        scheme: 0,
-        start: plan.flows[flow].start,
-        fct,
-        delivered: Bytes::new(1000),
-        delivered_measured: Bytes::ZERO,
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        limits: Limits::default(),
-        report: rampmeter_workload::Report::default(),
-    };
-    let flows = vec![outcome(0, Some(Duration::from_millis(50))), outcome(1, None)];
+    let flows = vec![transfer(&plan, 0, Some(Duration::from_millis(50))), transfer(&plan, 1, None)];
     let summary = summary(&plan, Outcome { flows, ..Outcome::default() });
     let number = |column: &str| summary.flows.number(column);
     // A round trip and a half are 36 ms; sending one packet takes 1.1 ms.
@@ -132,18 +124,10 @@ fn host_jitter_is_judged_by_the_minimum_round_trip() {
 #[test]
 fn long_lived_flows_are_judged_by_measured_bytes() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
-    let outcome = |flow: usize, megabytes: u64| FlowOutcome {
-        flow,
-        traffic: 0,
-        scheme: 0,
-        start: Time::ZERO,
-        fct: None,
+    let outcome = |flow, megabytes: u64| FlowOutcome {
         delivered: Bytes::new(999_000_000),
         delivered_measured: Bytes::new(megabytes * 1_000_000),
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        limits: Limits::default(),
-        report: rampmeter_workload::Report::default(),
+        ..transfer(&plan, flow, None)
     };
     let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
     let flows = summary(&plan, outcome).flows;
@@ -203,18 +187,10 @@ fn each_of_several_kinds_of_traffic_has_a_summary() {
     let arrivals = "arrivals = { count = 2 }\n";
     let plan = plan(&format!("{SMALL}{arrivals}[[traffic]]{second}{arrivals}"));
     let outcome = |flow: usize| FlowOutcome {
-        flow,
         traffic: plan.flows[flow].traffic,
-        scheme: 0,
-        start: Time::ZERO,
-        fct: None,
-        delivered: Bytes::ZERO,
         // 0.8 Mb/s of the first kind, three times as much of the second.
         delivered_measured: Bytes::new(9_000_000 * (1 + 2 * plan.flows[flow].traffic as u64)),
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        limits: Limits::default(),
-        report: rampmeter_workload::Report::default(),
+        ..transfer(&plan, flow, None)
     };
     let outcome = Outcome { flows: (0..4).map(outcome).collect(), ..Outcome::default() };
     let summary = summary(&plan, outcome);

@@ -47,4 +47,4 @@ pub use purpose::{Name, Purpose, Service};
 pub use route::Route;
 pub use seal::Suite;
 pub use session::SessionId;
-pub use sessions::{Clients, Config, Event, MAX_HELLOS, Opened, Openers, Refusal, Sessions};
+pub use sessions::{Clients, Config, Event, Opened, Openers, Refusal, Sessions};

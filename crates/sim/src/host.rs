@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_control::{AnyController, Fault};
+use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_router::Parcel;
-use rampmeter_run::{Event, Host, Opening, PacketHost, Sent, sender_state};
-use rampmeter_scenario::{NodeId, Plan, SenderState, path_of};
+use rampmeter_run::{Event, Host, Name, Opening, PacketHost, Sent};
+use rampmeter_scenario::{NodeId, Plan, SenderState};
 use rampmeter_trace::{self as trace, Cause, Moment, Tap};
 use rampmeter_transport::{Clock, Config, ConnectionId, Endpoint, Event as TransportEvent};
 use rampmeter_units::{Bytes, Time};
@@ -19,15 +19,6 @@ use crate::paths::{PathId, is_forward, reverse};
 
 /// No flow.
 const NONE: u32 = u32::MAX;
-
-/// What our endpoint calls an end of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name {
-    /// A connection.
-    Connection(ConnectionId),
-    /// A flow of datagrams.
-    Datagrams(FlowId),
-}
 
 /// What a packet brings to an application.
 #[derive(Debug, Clone, Copy)]
@@ -103,22 +94,12 @@ impl<T: Tap<AnyController, PathId>> OurHost<T> {
         self.flow_of[connection.index()] = flow;
     }
 
-    /// The manager's name of a flow.
-    fn managed(&self, id: Name) -> Option<FlowId> {
-        match id {
-            Name::Connection(connection) => self.endpoint.flow(connection),
-            Name::Datagrams(name) => Some(name),
-        }
-    }
-
     fn event(&self, event: TransportEvent) -> Event<Name> {
         match event {
             TransportEvent::Opened(connection, _) => Event::Opened(self.flow(connection)),
             TransportEvent::Accepted(connection, _) => Event::Accepted(self.answering, Name::Connection(connection)),
             TransportEvent::Degraded(connection, why) => {
-                let name = self.endpoint.flow(connection);
-                let controller = name.and_then(|name| self.endpoint.manager().controller(name));
-                let fault = controller.and_then(|it| Fault::of(it, self.config.packet));
+                let fault = Name::Connection(connection).fault(&self.endpoint, self.config.packet);
                 Event::Degraded(self.flow(connection), why, fault)
             }
             TransportEvent::Closed(connection, _, statistics) => {
@@ -218,8 +199,7 @@ impl<T: Tap<AnyController, PathId>> Host for OurHost<T> {
     }
 
     fn path(&self, now: Time, id: Name) -> Path {
-        let name = self.managed(id);
-        name.map_or_else(Path::default, |name| path_of(self.clock.reading(now), name, &self.endpoint))
+        id.path(self.clock.reading(now), &self.endpoint)
     }
 
     #[inline]
@@ -243,16 +223,11 @@ impl<T: Tap<AnyController, PathId>> Host for OurHost<T> {
     }
 
     fn state(&self, id: Name) -> Option<SenderState> {
-        let controller = self.endpoint.manager().controller(self.managed(id)?)?;
-        let connection = if let Name::Connection(id) = id { self.endpoint.connection(id) } else { None };
-        Some(sender_state(controller, connection))
+        id.state(&self.endpoint)
     }
 
     fn sent(&self, id: Name) -> Option<Sent> {
-        match id {
-            Name::Connection(connection) => Some(self.endpoint.connection(connection)?.statistics().into()),
-            Name::Datagrams(name) => Some(Sent { packets: self.endpoint.datagrams_sent(name), ..Sent::default() }),
-        }
+        id.sent(&self.endpoint)
     }
 }
 

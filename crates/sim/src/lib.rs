@@ -64,7 +64,7 @@ mod simulation;
 mod traced;
 mod world;
 
-pub use host::{Name, OurHost};
+pub use host::OurHost;
 pub use packet::{InTransit, Pool};
 pub use paths::PathId;
 pub use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary, World, WorldError};

@@ -20,7 +20,7 @@ impl Capture for InTransit {
         out.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
         out.extend(address(hosts.source));
         out.extend(address(hosts.destination));
-        let sum = checksum(&out[start..]);
+        let sum = rampmeter_wire::checksum::of(&out[start..]);
         out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
         let port = PORT + (self.flow % 1000) as u16;
         out.extend(port.to_be_bytes());
@@ -36,10 +36,3 @@ impl Capture for InTransit {
 
 /// The port of the first flow; the next thousand flows have those above it.
 const PORT: u16 = 46000;
-
-/// The checksum of an IPv4 header (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
-}

@@ -10,7 +10,7 @@ use rampmeter_sim::Simulated;
 use rampmeter_units::Duration;
 
 /// A scenario of short transfers, losses of both kinds, both directions and samples.
-fn busy() -> Dumbbell {
+fn busy() -> Dumbbell<'static> {
     Dumbbell {
         duration: "20 s",
         warmup: "0 s",
@@ -138,8 +138,7 @@ fn lookahead_does_not_change_the_outcome() {
     let with = |others: &str| format!("{}\n{others}", busy().more);
     let without_samples = busy().more.split("[meters]").next().unwrap();
     for more in [with(""), with(other), with(near), format!("{without_samples}\n{bulk}")] {
-        let more: &'static str = Box::leak(more.into_boxed_str());
-        let ahead = Dumbbell { more, ..busy() }.plan();
+        let ahead = Dumbbell { more: &more, ..busy() }.plan();
         let mut without = ahead.clone();
         let large =
             Registries::default().routers.config("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();

@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(20);
 
-fn fct(dumbbell: &Dumbbell) -> Duration {
+fn fct(dumbbell: &Dumbbell<'_>) -> Duration {
     let outcome = dumbbell.run();
     outcome.flows[0].fct.expect("the transfer ends")
 }

@@ -14,52 +14,19 @@ const NETWORK: &str = r#"
 duration = "60 s"
 warmup = "30 s"
 packet = "1500 B"
-[[link]]
-name = "core"
-between = ["a", "b"]
-rate = "20 Mb/s"
-delay = "20 ms"
-router = { kind = "vcp", packets = { time = "52 ms" } }
-measure = true
-CHANGES
-reverse = { measure = true }
-[[link]]
-name = "west"
-between = ["west", "a"]
-rate = "1 Gb/s"
-delay = "2 ms"
-router = { kind = "drop-tail" }
-[[link]]
-name = "south"
-between = ["south", "a"]
-rate = "1 Gb/s"
-delay = "2 ms"
-router = { kind = "drop-tail" }
-[[link]]
-name = "east"
-between = ["b", "east"]
-rate = "1 Gb/s"
-delay = "2 ms"
-router = { kind = "drop-tail" }
-measure = true
-[[hosts]]
-name = "source"
-count = 8
-at = "west"
-rate = "1 Gb/s"
-delay = "1 ms"
-[[hosts]]
-name = "other"
-count = 8
-at = "south"
-rate = "1 Gb/s"
-delay = "1 ms"
-[[hosts]]
-name = "sink"
-count = 8
-at = "east"
-rate = "1 Gb/s"
-delay = "1 ms"
+link = [
+    { name = "core", between = ["a", "b"], rate = "20 Mb/s", delay = "20 ms", measure = true, reverse = { measure = true },
+      router = { kind = "vcp", packets = { time = "52 ms" } }, changes = [CHANGES] },
+    { name = "west", between = ["west", "a"], rate = "1 Gb/s", delay = "2 ms", router = { kind = "drop-tail" } },
+    { name = "south", between = ["south", "a"], rate = "1 Gb/s", delay = "2 ms", router = { kind = "drop-tail" } },
+    { name = "east", between = ["b", "east"], rate = "1 Gb/s", delay = "2 ms", router = { kind = "drop-tail" },
+      measure = true },
+]
+hosts = [
+    { name = "source", count = 8, at = "west", rate = "1 Gb/s", delay = "1 ms" },
+    { name = "other", count = 8, at = "south", rate = "1 Gb/s", delay = "1 ms" },
+    { name = "sink", count = 8, at = "east", rate = "1 Gb/s", delay = "1 ms" },
+]
 [[island]]
 name = "island"
 borders = ["west", "south", "b"]
@@ -173,8 +140,8 @@ fn an_aggregate_of_eight_and_one_of_two_share_equally() {
 #[test]
 fn an_aggregate_follows_the_core() {
     let change = |at, rate| format!("{{ at = \"{at} s\", rate = \"{rate} Mb/s\" }}");
-    let halved = NETWORK.replace("CHANGES", &format!("changes = [{}]", change(20, 10)));
-    let doubled = NETWORK.replace("CHANGES", &format!("changes = [{}, {}]", change(0, 10), change(20, 20)));
+    let halved = NETWORK.replace("CHANGES", &change(20, 10));
+    let doubled = NETWORK.replace("CHANGES", &[change(0, 10), change(20, 20)].join(", "));
     for text in [halved, doubled] {
         let outcome = run(&text);
         let core = link(&outcome, "core");

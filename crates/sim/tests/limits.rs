@@ -9,13 +9,13 @@ const LINK: &str =
     r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 100 }, loss = { per_packet = 0 }"#;
 
 /// The reasons, and the first flow.
-fn degraded(dumbbell: &Dumbbell) -> (Vec<String>, Outcome) {
+fn degraded(dumbbell: &Dumbbell<'_>) -> (Vec<String>, Outcome) {
     let plan: Plan = dumbbell.plan();
     let outcome = common::run(&plan);
     (DegradedSummary::all(&plan, &outcome).into_iter().map(|it| it.reason).collect(), outcome)
 }
 
-fn with(bottleneck: &'static str, scheme: &'static str) -> Dumbbell {
+fn with<'a>(bottleneck: &'a str, scheme: &'a str) -> Dumbbell<'a> {
     Dumbbell { duration: "30 s", bottleneck, scheme, ..Dumbbell::default() }
 }
 

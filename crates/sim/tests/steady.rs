@@ -5,6 +5,9 @@ mod common;
 use common::Dumbbell;
 use rampmeter_scenario::Outcome;
 
+/// 24 packets of buffer are one round trip.
+const TEN: &str = r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#;
+
 /// Goodput over the measured span, with headers, as a share of `bps`.
 fn shares(outcome: &Outcome, seconds: f64, bps: f64) -> Vec<f64> {
     let share = |bytes: f64| bytes * 1.054 * 8.0 / seconds / bps;
@@ -15,13 +18,7 @@ fn shares(outcome: &Outcome, seconds: f64, bps: f64) -> Vec<f64> {
 /// has filled the buffer still fills the link after it is halved.
 #[test]
 fn one_newreno_flow_fills_a_link_whose_buffer_is_one_round_trip() {
-    let outcome = Dumbbell {
-        duration: "60 s",
-        warmup: "10 s",
-        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
-        ..Dumbbell::default()
-    }
-    .run();
+    let outcome = Dumbbell { duration: "60 s", warmup: "10 s", bottleneck: TEN, ..Dumbbell::default() }.run();
     let link = &outcome.links[0];
     assert!(link.utilization > 0.99, "{link:?}");
     assert!(link.queue.max_packets == 24 && link.counts.dropped > 0, "{link:?}");
@@ -34,7 +31,7 @@ fn two_equal_flows_share_equally() {
     let outcome = Dumbbell {
         duration: "200 s",
         warmup: "20 s",
-        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
+        bottleneck: TEN,
         hosts: 2,
         traffic: r#"arrivals = { count = 2, spread = "1 s" }"#,
         ..Dumbbell::default()
@@ -49,24 +46,14 @@ fn two_equal_flows_share_equally() {
 /// `sqrt(3/2) / sqrt(p)` packets, with an acknowledgement for every packet.
 #[test]
 fn random_loss_gives_the_throughput_of_the_square_root_law() {
-    for (bottleneck, p) in [
-        (
-            r#"rate = "1 Gb/s", delay = "8 ms", router = { kind = "drop-tail" }, loss = { per_packet = 0.01 }, reverse = { loss = { per_packet = 0.0 } }"#,
-            0.01_f64,
-        ),
-        (
-            r#"rate = "1 Gb/s", delay = "8 ms", router = { kind = "drop-tail" }, loss = { per_packet = 0.001 }, reverse = { loss = { per_packet = 0.0 } }"#,
-            0.001,
-        ),
-    ] {
+    for p in [0.01_f64, 0.001] {
+        let loss = format!("loss = {{ per_packet = {p} }}, reverse = {{ loss = {{ per_packet = 0.0 }} }}");
+        let bottleneck = &format!(r#"rate = "1 Gb/s", delay = "8 ms", router = {{ kind = "drop-tail" }}, {loss}"#);
         let outcome = Dumbbell { duration: "300 s", warmup: "10 s", bottleneck, ..Dumbbell::default() }.run();
         let packets_per_second = outcome.flows[0].delivered_measured.as_f64() / 1000.0 / 290.0;
         let expected = (1.5 / p).sqrt() / 0.020;
         let ratio = packets_per_second / expected;
-        assert!(
-            (0.8..1.2).contains(&ratio),
-            "p = {p}: {packets_per_second:.0} packets a second, {ratio:.2} of the law's"
-        );
+        assert!((0.8..1.2).contains(&ratio), "p = {p}: {packets_per_second:.0} a second, {ratio:.2} of the law's");
     }
 }
 
@@ -91,7 +78,7 @@ fn a_flow_that_stops_leaves_its_share_to_the_other() {
     let outcome = Dumbbell {
         duration: "60 s",
         warmup: "35 s",
-        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
+        bottleneck: TEN,
         hosts: 2,
         traffic: "arrivals = { count = 1 }",
         more: r#"

@@ -21,8 +21,7 @@ fn flows_recover_when_the_round_trip_jumps() {
     let bottleneck = r#"rate = "20 Mb/s", delay = "18 ms", router = { kind = "drop-tail", packets = 4000 }, changes = [{ at = "10 s", delay = "598 ms" }], reverse = { changes = [] }"#;
     for controller in ["reno", "newreno", "cubic", "cm", "prague", "stable", "pcp", "bbr"] {
         for transport in ["", r#"min_rto = "1 s""#, r#"recovery = "newreno", receive_window = "4 MB""#] {
-            let scheme = format!("controller = \"{controller}\", transport = {{ {transport} }}");
-            let scheme: &'static str = scheme.leak();
+            let scheme = &format!("controller = \"{controller}\", transport = {{ {transport} }}");
             let outcome =
                 Dumbbell { duration: "50 s", warmup: "30 s", bottleneck, scheme, ..Dumbbell::default() }.run();
             let (share, counts) = (share(&outcome, 20.0), outcome.links[0].counts);
@@ -41,7 +40,7 @@ fn a_pause_shorter_than_the_timeout_keeps_the_window() {
     let windows = ["newreno", "cubic", "ledbat", "dctcp", "bic"].map(|controller| (controller, 0.030));
     let paced = ["copa", "prague", "cm", "stable"].map(|controller| (controller, 0.070));
     for (controller, max) in windows.into_iter().chain(paced) {
-        let scheme: &'static str = format!("controller = \"{controller}\"").leak();
+        let scheme = &format!("controller = \"{controller}\"");
         let outcome = Dumbbell { duration: "20 s", bottleneck, scheme, traffic, ..Dumbbell::default() }.run();
         let median = outcome.flows[0].report.frame_delay_p50_s.expect("frames arrived");
         assert!(median < max, "{scheme}: {median} s");
@@ -53,13 +52,13 @@ fn a_pause_shorter_than_the_timeout_keeps_the_window() {
 #[test]
 fn flows_recover_within_seconds_of_an_outage() {
     for (seconds, end) in [(1, 11), (10, 20), (60, 70)] {
-        let bottleneck: &'static str = format!(
+        let bottleneck = &format!(
             r#"rate = "20 Mb/s", delay = "18 ms", router = {{ kind = "drop-tail", packets = 100 }}, changes = [{{ at = "10 s", rate = "0 b/s" }}, {{ at = "{end} s", rate = "20 Mb/s" }}], reverse = {{ changes = [], rate = "20 Mb/s" }}"#
-        )
-        .leak();
-        let [duration, warmup]: [&'static str; 2] = [25, 5].map(|after| &*format!("{} s", end + after).leak());
+        );
+        let [duration, warmup] = [25, 5].map(|after| format!("{} s", end + after));
+        let (duration, warmup) = (&*duration, &*warmup);
         for controller in ["newreno", "cubic", "bbr", "copa", "pcp", "prague"] {
-            let scheme: &'static str = format!("controller = \"{controller}\"").leak();
+            let scheme = &format!("controller = \"{controller}\"");
             let outcome = Dumbbell { duration, warmup, bottleneck, scheme, ..Dumbbell::default() }.run();
             let share = share(&outcome, 20.0);
             assert!(share > 0.85, "{controller} after {seconds} s: {share:.3} of the rate");

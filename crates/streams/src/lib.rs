@@ -88,7 +88,7 @@ pub fn default_transport() -> Config {
 
 /// A connection has few unsent bytes, so that a stream's next bytes leave soon. The engine notices silent peers.
 fn default_limits() -> Limits {
-    Limits { send_buffer: entry::FIRST_SEND_BUFFER.as_u64() as usize, unsent: 256 * 1024, peer_timeout: Duration::MAX }
+    Limits { send_buffer: entry::FIRST_SEND_BUFFER.as_u64() as usize, unsent: 256 * 1024 }
 }
 
 /// The maximum time for what goes on when a server is to end.

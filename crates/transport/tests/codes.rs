@@ -6,52 +6,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use rampmeter_control::{Ack, AnyController, Controller, Departure, Loss, Path, Sent};
+use rampmeter_control::AnyController;
+use rampmeter_control::testing::Recorder;
 use rampmeter_transport::Config;
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+use rampmeter_units::{Duration, Ecn};
 
 use crate::common::{Faults, Pair, controller, pattern};
 
 type Codes = Vec<(u32, Ecn)>;
-
-/// A controller that records the code reported for each packet.
-#[derive(Debug)]
-struct Recorder(AnyController, Arc<Mutex<Codes>>);
-
-impl Controller for Recorder {
-    fn on_path(&mut self, now: Time, path: &Path) {
-        self.0.on_path(now, path);
-    }
-
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.0.on_sent(now, sent);
-    }
-
-    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        self.1.lock().unwrap().extend(ack.arrivals.iter().map(|arrival| (arrival.number as u32, arrival.ecn)));
-        self.0.on_ack(now, ack);
-    }
-
-    fn on_loss(&mut self, now: Time, loss: &Loss) {
-        self.0.on_loss(now, loss);
-    }
-
-    fn window(&self) -> Bytes {
-        self.0.window()
-    }
-
-    fn departure(&self) -> Departure {
-        self.0.departure()
-    }
-
-    fn rate(&self) -> Option<Rate> {
-        self.0.rate()
-    }
-
-    fn ecn(&self) -> Option<Ecn> {
-        self.0.ecn()
-    }
-}
 
 /// The first side sends `lens.0` bytes and the other `lens.1`; packets of the first are marked according to `marks`.
 /// Returns the codes with which these packets arrived, and the codes that were reported to their sender.
@@ -68,8 +30,8 @@ fn codes_under_delay(
     let config = Config { delayed_ack, min_rto, max_timeouts: 40, proofs: false, ..Config::default() };
     let mut pair = Pair::new(scheme, &config, seed);
     pair.faults = faults;
-    let reported = Arc::new(Mutex::new(Codes::new()));
-    let recorder = Recorder(controller(scheme, seed), Arc::clone(&reported));
+    let reported = Arc::<Mutex<Vec<_>>>::default();
+    let recorder = Recorder { controller: controller(scheme, seed), arrivals: Arc::clone(&reported), rtt: None };
     let connection = pair.ends[0].connection.unwrap();
     pair.ends[0].endpoint.replace_controller(pair.now, connection, AnyController::External(Box::new(recorder)));
     // The number of the departing packet, if it takes sequence numbers of the first side's stream.
@@ -92,7 +54,7 @@ fn codes_under_delay(
     pair.send(0, &pattern(lens.0, 1));
     pair.send(1, &pattern(lens.1, 2));
     assert!(pair.run(Duration::from_secs(36_000)));
-    let reported = std::mem::take(&mut *reported.lock().unwrap());
+    let reported = reported.lock().unwrap().iter().map(|arrival| (arrival.number as u32, arrival.ecn)).collect();
     [arrived.take(), reported]
 }
 

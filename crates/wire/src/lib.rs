@@ -10,6 +10,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod checksum;
+
 mod cm;
 mod codec;
 mod packet;

@@ -1,7 +1,6 @@
 //! `rampmeter cm`: the Congestion Manager of this host, and two applications that use it.
 
 mod audio;
-mod bench;
 mod metrics;
 mod web;
 
@@ -40,8 +39,6 @@ enum CmCommand {
     Daemon(DaemonArgs),
     /// Show the state of the running daemon: paths, rates, flows, processes
     Status(StatusArgs),
-    /// Measure the cost of a grant, with a separate daemon
-    Bench(bench::BenchArgs),
     /// Serve a directory over HTTP; the daemon paces the connections, and its rate estimate selects the image size
     Web(web::WebArgs),
     /// Send layered audio in the highest encoding that the rate estimate of the daemon allows
@@ -129,7 +126,6 @@ pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure
     match &args.command {
         CmCommand::Daemon(args) => run_daemon(args, registry),
         CmCommand::Status(args) => print_status(args),
-        CmCommand::Bench(args) => bench::measure(args),
         CmCommand::Web(args) => web::serve(args),
         CmCommand::Audio(args) => audio::send(args),
         CmCommand::Listen(args) => audio::listen(args),

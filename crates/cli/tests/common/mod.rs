@@ -13,11 +13,13 @@ duration = "3 s"
 warmup = "0 s"
 drain = "5 s"
 packet = "1250 B"
-
+hosts = [
+    { name = "source", count = 1, at = "left", rate = "1 Gb/s", delay = "1 ms" },
+    { name = "sink", count = 1, at = "right", rate = "1 Gb/s", delay = "1 ms" },
+]
 [axes]
 scheme = ["tcp"]
 seed = [1, 2]
-
 [[link]]
 name = "bottleneck"
 between = ["left", "right"]
@@ -25,24 +27,8 @@ rate = "40 Mb/s"
 delay = "10 ms"
 router = { kind = "drop-tail", packets = 100 }
 measure = true
-
-[[hosts]]
-name = "source"
-count = 1
-at = "left"
-rate = "1 Gb/s"
-delay = "1 ms"
-
-[[hosts]]
-name = "sink"
-count = 1
-at = "right"
-rate = "1 Gb/s"
-delay = "1 ms"
-
 [scheme.tcp]
 controller = "newreno"
-
 [[traffic]]
 name = "transfers"
 scheme = "$scheme"
@@ -104,6 +90,13 @@ impl Workspace {
 
     pub(crate) fn rampmeter(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// What it writes to standard output; it must succeed.
+    pub(crate) fn stdout(&self, arguments: &[&str]) -> String {
+        let output = self.rampmeter(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
     }
 }
 

@@ -43,8 +43,8 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
              `seed`?",
         ),
         ("questions.toml", "small.toml", "smal.toml", "mine/smal.toml: cannot be read"),
-        ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:15: "),
-        ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:9: "),
+        ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:17: "),
+        ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:12: "),
         ("schemes.toml", "controller", "= controller", "mine/schemes.toml:2: "),
         ("schemes.toml", "\"newreno\"", "\"newreno\"\nsettings = { bta = 1 }", "mine/schemes.toml:1: "),
     ] {
@@ -104,8 +104,7 @@ fn quick_values_leave_out_some_of_a_list_but_not_all() {
 fn the_command_on_the_page_computes_the_value_again() {
     let workspace = Workspace::asking("evaluation_again");
     change(&workspace, "questions.toml", "fct_mean_s\"", "fct_mean_s\", relative_to = { scheme = \"tcp\" }");
-    let first = workspace.rampmeter(&[&EVALUATE[..], &["--quick", "--seeds", "3,4", "--out", "first"]].concat());
-    assert!(first.status.success(), "{}", text(&first.stderr));
+    workspace.stdout(&[&EVALUATE[..], &["--quick", "--seeds", "3,4", "--out", "first"]].concat());
     let first = workspace.0.join("first");
     let question = |directory: &Path| {
         let text = fs::read_to_string(directory.join("evaluation.json")).unwrap();
@@ -124,8 +123,7 @@ fn the_command_on_the_page_computes_the_value_again() {
 #[test]
 fn a_wrong_baseline_is_refused_before_any_run() {
     let workspace = Workspace::asking("evaluation_baseline");
-    let baseline = workspace.rampmeter(&[&EVALUATE[..], &["--out", "before"]].concat());
-    assert!(baseline.status.success(), "{}", text(&baseline.stderr));
+    workspace.stdout(&[&EVALUATE[..], &["--out", "before"]].concat());
     let file = workspace.0.join("before/evaluation.json");
     let recorded = fs::read_to_string(&file).unwrap();
     let gate = |rival: &str, more: &[&str]| {

@@ -19,6 +19,7 @@
 
 use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::{check_first_window, check_order};
@@ -31,34 +32,26 @@ pub type Bic = Windowed<BicRules>;
 const LOW_WINDOW: f64 = 14.0;
 
 /// Settings of BIC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// The maximum increase a round trip, in packets (`S_max`).
+    #[default(32.0)]
     pub max_step: f64,
     /// The minimum increase a round trip, in packets (`S_min`).
+    #[default(0.01)]
     pub min_step: f64,
     /// The share of the distance to the maximum that the search covers in a round trip. Linux has 0.25.
+    #[default(0.5)]
     pub search: f64,
     /// The share of the window by which a loss reduces it (`beta`). Linux has 0.2.
+    #[default(0.125)]
     pub beta: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            initial_window: 10,
-            slow_start: SlowStart::Standard,
-            max_step: 32.0,
-            min_step: 0.01,
-            search: 0.5,
-            beta: 0.125,
-        }
-    }
 }
 
 impl Settings for Config {

@@ -28,6 +28,7 @@
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::newreno::{self, NewReno};
 use crate::parts::check::check_first_window;
@@ -36,21 +37,17 @@ use crate::parts::slow_start::SlowStart;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent, Settings};
 
 /// Settings of the Congestion Manager's controller.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window without a history, in packets; the paper says "slow start".
+    #[default(2)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
+    #[default(true)]
     pub shape: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 2, slow_start: SlowStart::Standard, shape: true }
-    }
 }
 
 impl Settings for Config {

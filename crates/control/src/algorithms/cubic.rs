@@ -20,6 +20,7 @@
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -29,23 +30,21 @@ use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 pub type Cubic = Windowed<CubicRules>;
 
 /// Settings of CUBIC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// The share of the window that remains after a loss (section 4.6, `beta_cubic`).
+    #[default(0.7)]
     pub beta: f64,
     /// The steepness of the curve, in packets a second cubed (section 5.1, `C`).
+    #[default(0.4)]
     pub c: f64,
     /// How the first slow start ends (section 4.10 recommends `HyStart++`).
+    #[default(SlowStart::Hystart)]
     pub slow_start: SlowStart,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, beta: 0.7, c: 0.4, slow_start: SlowStart::Hystart }
-    }
 }
 
 impl Settings for Config {

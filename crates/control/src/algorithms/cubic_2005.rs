@@ -16,6 +16,7 @@
 use rampmeter_units::Duration;
 use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::cubic::Curve;
@@ -29,23 +30,20 @@ pub type Cubic2005 = Windowed<Cubic2005Rules>;
 const MAX_GROWTH: f64 = 160.0;
 
 /// Settings of the CUBIC of 2005.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// The share of the window by which a loss reduces it (`beta`).
+    #[default(0.2)]
     pub beta: f64,
     /// The steepness of the curve, in packets a second cubed (`C`).
+    #[default(0.4)]
     pub c: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, beta: 0.2, c: 0.4 }
-    }
 }
 
 impl Settings for Config {

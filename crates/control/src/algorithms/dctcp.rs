@@ -29,40 +29,37 @@
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::parts::check::check_first_window;
 use crate::parts::marked_share::{MarkedShare, Reported};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 use crate::{Ack, Settings};
 
+/// `alpha` before the first window of data (section 3.3): the first marks halve the window.
+const INITIAL_ALPHA: f64 = 1.0;
+
 /// DCTCP.
 pub type Dctcp = Windowed<DctcpRules>;
 
 /// Settings of DCTCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha` (section 4.2).
+    #[default(1.0 / 16.0)]
     pub gain: f64,
-    /// `alpha` before the first window of data (section 3.3): the first marks halve the window.
-    pub initial_alpha: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, gain: 1.0 / 16.0, initial_alpha: 1.0 }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_range("gain", self.gain, 0.0001..=0.99, "as a weight")?;
-        check_range("initial_alpha", self.initial_alpha, 0.0..=1.0, "of all packets")
+        check_range("gain", self.gain, 0.0001..=0.99, "as a weight")
     }
 }
 
@@ -83,7 +80,7 @@ impl Rules for DctcpRules {
     const NEEDS: Option<&'static str> = Some("needs the ECN code of each packet, and routers that mark early");
 
     fn new(config: &Config) -> Self {
-        Self { marked: MarkedShare::new(config.initial_alpha, config.gain) }
+        Self { marked: MarkedShare::new(INITIAL_ALPHA, config.gain) }
     }
 
     fn first_window(config: &Config) -> u64 {
@@ -119,8 +116,9 @@ mod tests {
     const RTT: Duration = Duration::from_micros(100);
 
     fn flow(alpha: f64, window: f64) -> TestFlow<DctcpRules> {
-        let config = Config { initial_alpha: alpha, ..Config::default() };
-        TestFlow::in_congestion_avoidance(&config, window, RTT)
+        let mut flow = TestFlow::<DctcpRules>::in_congestion_avoidance(&Config::default(), window, RTT);
+        flow.rules_mut().marked = MarkedShare::new(alpha, Config::default().gain);
+        flow
     }
 
     #[test]

@@ -222,15 +222,11 @@ fn share_and_queue(feedback: RouterFeedback) -> Option<(Rate, Bytes)> {
 mod tests {
     use super::*;
     use crate::Arrival;
-    use crate::testing::{ack, loss};
+    use crate::testing::{ack, loss, ms};
 
     const PACKET: Bytes = Bytes::new(1000);
     const RTT: Duration = Duration::from_millis(20);
     const MEGABIT: u64 = 1_000_000;
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
 
     fn answer(megabits: u64, queued: u64) -> RouterFeedback {
         RouterFeedback::FairShare { share: Rate::from_bps(megabits * MEGABIT), queue: PACKET * queued }

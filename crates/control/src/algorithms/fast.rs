@@ -21,6 +21,7 @@
 use rampmeter_units::Duration;
 use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -33,21 +34,17 @@ pub type Fast = Windowed<FastRules>;
 const SLOW_START_DELAY: f64 = 750e-6;
 
 /// Settings of FAST TCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// The number of packets that the flow keeps queued; `None`: the table determines it from the flow's rate.
     pub alpha: Option<f64>,
     /// The share of the distance to the target window that an update covers, 0 to 1.
+    #[default(0.5)]
     pub gamma: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, alpha: None, gamma: 0.5 }
-    }
 }
 
 impl Settings for Config {

@@ -17,65 +17,47 @@
 //! `max_ssthresh` packets a round trip. The RFC does not define the threshold after a timeout; here it is the window
 //! after a loss.
 
-use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::{check_first_window, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
 
+/// `Low_Window`: the window up to which HSTCP is Standard TCP, in packets (section 5).
+const LOW_WINDOW: f64 = 38.0;
+
+/// `Low_P`: the drop rate there.
+const LOW_P: f64 = 1e-3;
+
+/// `High_Window`: the window at the upper end of the line, in packets.
+const HIGH_WINDOW: f64 = 83_000.0;
+
+/// `High_P`: the drop rate there.
+const HIGH_P: f64 = 1e-7;
+
+/// `High_Decrease`: the share of the window by which a loss reduces it there.
+const HIGH_DECREASE: f64 = 0.1;
+
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
 
 /// Settings of HSTCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
-    /// The window up to which HSTCP is Standard TCP, in packets (section 5, `Low_Window`).
-    pub low_window: f64,
-    /// The drop rate at `low_window` (`Low_P`).
-    pub low_p: f64,
-    /// The window at the upper end of the line, in packets (`High_Window`).
-    pub high_window: f64,
-    /// The drop rate at `high_window` (`High_P`).
-    pub high_p: f64,
-    /// The share of the window by which a loss reduces it at `high_window` (`High_Decrease`).
-    pub high_decrease: f64,
     /// The window above which slow start is limited, in packets; RFC 3742 section 2 recommends 100. `None`: no limit.
     pub max_ssthresh: Option<u64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            initial_window: 10,
-            slow_start: SlowStart::Standard,
-            low_window: 38.0,
-            low_p: 1e-3,
-            high_window: 83_000.0,
-            high_p: 1e-7,
-            high_decrease: 0.1,
-            max_ssthresh: None,
-        }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_range("high_decrease", self.high_decrease, 0.01..=0.9, "of the window")?;
-        check_range("high_p", self.high_p, 1e-12..=0.1, "of the packets")?;
-        check_range("low_p", self.low_p, 1e-12..=0.1, "of the packets")?;
-        if !(self.low_window >= 2.0 && self.high_window > self.low_window && self.high_window.is_finite()) {
-            let (low, high) = (self.low_window, self.high_window);
-            return Err(format!(
-                "low_window is {low} and high_window is {high}: write at least 2 packets and a larger high_window"
-            ));
-        }
         let error = || "max_ssthresh is below 2 packets: write 2 or more; RFC 3742 recommends 100".into();
         require(self.max_ssthresh.is_none_or(|max| max >= 2), error)
     }
@@ -99,15 +81,15 @@ impl HighSpeedRules {
 
     /// `b(w)`, section 5, which defines it up to `High_Window`. Beyond, where the line would fall to 0, it is constant.
     fn decrease_share(&self, window: f64) -> f64 {
-        if window <= self.config.low_window {
+        if window <= LOW_WINDOW {
             return 0.5;
         }
-        ((self.config.high_decrease - 0.5) * self.position(window) + 0.5).max(self.config.high_decrease)
+        ((HIGH_DECREASE - 0.5) * self.position(window) + 0.5).max(HIGH_DECREASE)
     }
 
     /// `a(w)`, section 5.
     fn increase_per_round(&self, window: f64) -> f64 {
-        if window <= self.config.low_window {
+        if window <= LOW_WINDOW {
             return 1.0;
         }
         let b = self.decrease_share(window);
@@ -122,8 +104,8 @@ impl Rules for HighSpeedRules {
     fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
-            low: (libm::log(config.low_window), libm::log(config.low_p)),
-            high: (libm::log(config.high_window), libm::log(config.high_p)),
+            low: (libm::log(LOW_WINDOW), libm::log(LOW_P)),
+            high: (libm::log(HIGH_WINDOW), libm::log(HIGH_P)),
         }
     }
 

@@ -20,6 +20,7 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -39,21 +40,16 @@ const MAX_BETA: f64 = 0.8;
 const CHANGE: f64 = 0.2;
 
 /// Settings of H-TCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// Scale growth with the round-trip time.
     pub rtt_scaling: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, rtt_scaling: false }
-    }
 }
 
 impl Settings for Config {

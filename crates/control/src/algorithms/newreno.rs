@@ -19,40 +19,34 @@
 
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
-use crate::parts::check::{check_first_window, require};
+use crate::parts::check::check_first_window;
 use crate::rules::{AckEvent, Amount, Congestion, Rules, SlowStart, Windowed};
+
+/// `L` of byte counting: the maximum number of packets that an acknowledgement adds in slow start (RFC 3465 section 2.3).
+const BYTE_COUNTING_LIMIT: u64 = 2;
 
 /// TCP NewReno.
 pub type NewReno = Windowed<NewRenoRules>;
 
 /// Settings of Reno and NewReno.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets: RFC 6928's 10; the PCP paper's TCP starts with 1.
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// Increase the window by the bytes acknowledged (RFC 3465, as Linux does) instead of by the acknowledgement.
     pub byte_counting: bool,
-    /// Slow start with byte counting: the maximum number of packets that an acknowledgement adds (RFC 3465 section 2.3,
-    /// `L`).
-    pub byte_counting_limit: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, byte_counting: false, byte_counting_limit: 2 }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_first_window(self.initial_window)?;
-        let error = || "byte_counting_limit is 0, so the window could never grow: write 1 or more".into();
-        require(self.byte_counting_limit > 0, error)
+        check_first_window(self.initial_window)
     }
 }
 
@@ -82,7 +76,7 @@ impl<const ONCE_A_WINDOW: bool> Rules for NewRenoRules<ONCE_A_WINDOW> {
     }
 
     fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
-        let limit = if self.config.byte_counting { self.config.byte_counting_limit } else { 1 };
+        let limit = if self.config.byte_counting { BYTE_COUNTING_LIMIT } else { 1 };
         Some(event.ack.delivered.min(event.packet * limit).into()) // RFC 5681 eq. (2)
     }
 

@@ -11,6 +11,7 @@
 
 use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -26,21 +27,17 @@ const DECREASE: f64 = 0.125;
 const LEGACY_WINDOW: f64 = 16.0;
 
 /// Settings of Scalable TCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends.
     pub slow_start: SlowStart,
     /// The increase by an acknowledgement, in packets (`a`).
+    #[default(0.01)]
     pub increase: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, increase: 0.01 }
-    }
 }
 
 impl Settings for Config {

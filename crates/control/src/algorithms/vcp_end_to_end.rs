@@ -29,6 +29,7 @@
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::parts::check::check_first_window;
 use crate::parts::episode::Episode;
@@ -60,19 +61,15 @@ const MIN_WINDOW: f64 = 0.05;
 const NANOSECONDS_PER_DRIFT: u64 = 5000;
 
 /// Settings of VCP end to end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// The delay variation that hosts cause: a queueing delay of at most this counts as none.
+    #[default(Duration::from_micros(100))]
     pub noise: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, noise: Duration::from_micros(100) }
-    }
 }
 
 impl Settings for Config {
@@ -236,14 +233,10 @@ impl Controller for VcpEndToEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::PACKET;
+    use crate::testing::{PACKET, ms};
     use crate::{Arrival, testing};
 
     const MS: i64 = 1_000_000;
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
 
     fn flow(window: u64, rtt: u64) -> VcpEndToEnd {
         let config = Config { initial_window: window, ..Config::default() };

@@ -29,6 +29,7 @@
 use rampmeter_units::Duration;
 use rampmeter_units::settings::check_range;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::{check_first_window, check_order};
@@ -38,23 +39,21 @@ use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 pub type Vegas = Windowed<VegasRules>;
 
 /// Settings of Vegas.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// The window grows while the flow has fewer packets than this in the queue.
+    #[default(2.0)]
     pub alpha: f64,
     /// The window shrinks while the flow has more packets than this in the queue.
+    #[default(4.0)]
     pub beta: f64,
     /// Slow start ends when the flow has more packets than this in the queue; the paper: "one router buffer".
+    #[default(1.0)]
     pub gamma: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, alpha: 2.0, beta: 4.0, gamma: 1.0 }
-    }
 }
 
 impl Settings for Config {

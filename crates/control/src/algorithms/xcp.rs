@@ -28,6 +28,7 @@
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::newreno::{self, NewReno};
 use crate::parts::check::check_first_window;
@@ -42,12 +43,14 @@ const MAX_CHANGE: i64 = i64::MAX / 4;
 const MAX_UNANSWERED: u32 = 8;
 
 /// Settings of XCP's sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets: that of TCP when the paper was written (RFC 2581).
+    #[default(2)]
     pub initial_window: u64,
     /// When packets are spread over the round trip.
+    #[default(Pacing::Increases)]
     pub pacing: Pacing,
 }
 
@@ -62,12 +65,6 @@ pub enum Pacing {
     Never,
     /// Always.
     Always,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 2, pacing: Pacing::Increases }
-    }
 }
 
 impl Settings for Config {

@@ -197,12 +197,8 @@ impl DeliveryRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{PACKET, RTT, arrived, loss};
+    use crate::testing::{PACKET, RTT, arrived, loss, ms};
     use crate::{Arrival, LossKind};
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
 
     /// Sends packets `numbers` at one time.
     fn send(rate: &mut DeliveryRate, at: Time, numbers: std::ops::Range<u64>) {

@@ -2,16 +2,57 @@
 
 pub mod link;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
+use std::sync::{Arc, Mutex};
+
+use delegate::delegate;
+use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::{Ack, Algorithm, Arrival, Departure, History, Loss, LossKind, MarkCount, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, MarkCount, Path, Sent};
 
 /// The packet size.
 pub const PACKET: Bytes = Bytes::new(1000);
 
 /// The round-trip time of acknowledgements.
 pub const RTT: Duration = Duration::from_millis(20);
+
+/// A controller, and the arrivals that were reported to it.
+#[derive(Debug)]
+pub struct Recorder<C> {
+    /// The controller.
+    pub controller: C,
+    /// The arrivals.
+    pub arrivals: Arc<Mutex<Vec<Arrival>>>,
+    /// The round-trip time that the controller gets instead of the measured one.
+    pub rtt: Option<Duration>,
+}
+
+impl<C: Controller> Controller for Recorder<C> {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.controller.on_path(now, &Path { rtt: self.rtt.unwrap_or(path.rtt), ..path.clone() });
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.arrivals.lock().unwrap().extend(ack.arrivals);
+        self.controller.on_ack(now, &Ack { smoothed_rtt: self.rtt.unwrap_or(ack.smoothed_rtt), ..*ack });
+    }
+
+    delegate! {
+        to self.controller {
+            fn on_sent(&mut self, now: Time, sent: &Sent);
+            fn on_loss(&mut self, now: Time, loss: &Loss);
+            fn window(&self) -> Bytes;
+            fn departure(&self) -> Departure;
+            fn rate(&self) -> Option<Rate>;
+            fn ecn(&self) -> Option<Ecn>;
+        }
+    }
+}
+
+/// So many milliseconds after the start.
+pub fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
 
 /// An acknowledgement of `packets` packets without further information.
 pub const fn ack(packets: u64) -> Ack<'static> {

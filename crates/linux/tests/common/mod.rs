@@ -15,7 +15,10 @@ pub(crate) fn plan(text: &str) -> Plan {
 pub(crate) fn path(rest: &str) -> Plan {
     let path = r#"
         packet = "1250 B"
-
+        hosts = [
+            { name = "source", count = 2, at = "left", rate = "unlimited", delay = "0 ms" },
+            { name = "sink", count = 2, at = "right", rate = "unlimited", delay = "0 ms" },
+        ]
         [[link]]
         name = "bottleneck"
         between = ["left", "right"]
@@ -23,20 +26,6 @@ pub(crate) fn path(rest: &str) -> Plan {
         delay = "10 ms"
         router = { kind = "drop-tail", bytes = "100 kB" }
         measure = true
-
-        [[hosts]]
-        name = "source"
-        count = 2
-        at = "left"
-        rate = "unlimited"
-        delay = "0 ms"
-
-        [[hosts]]
-        name = "sink"
-        count = 2
-        at = "right"
-        rate = "unlimited"
-        delay = "0 ms"
     "#;
     // Top-level keys come first.
     let at = rest.find('[').unwrap();

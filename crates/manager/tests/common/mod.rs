@@ -2,22 +2,24 @@
 
 pub(crate) mod recorder;
 
+pub(crate) use self::recorder::{HERE, at};
+
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_manager::{Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Sharing};
+use rampmeter_control::newreno::{self, NewReno};
+use rampmeter_manager::{FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Sharing};
 use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub(crate) const PACKET: Bytes = Bytes::new(1000);
 pub(crate) const RTT: Duration = Duration::from_millis(100);
-pub(crate) const HERE: Destination = Destination(1);
-
-pub(crate) fn at(ms: u64) -> Time {
-    Time::ZERO + Duration::from_millis(ms)
-}
 
 pub(crate) fn cm() -> Cm {
     Cm::new(&Config { initial_window: 4, ..Config::default() }, Random::from_seed(1))
+}
+
+pub(crate) fn newreno() -> NewReno {
+    NewReno::new(&newreno::Config::default(), Random::from_seed(1))
 }
 
 pub(crate) fn manager() -> Manager<Cm> {

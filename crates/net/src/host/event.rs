@@ -23,15 +23,14 @@ pub enum EndReason {
     FalseFeedback,
 }
 
-impl EndReason {
-    /// Why a connection ended that was closed for `reason`, perhaps because its peer had `timed_out`.
-    pub(super) fn new(reason: CloseReason, timed_out: bool) -> Self {
+impl From<CloseReason> for EndReason {
+    fn from(reason: CloseReason) -> Self {
         match reason {
             CloseReason::Finished => Self::Finished,
             CloseReason::Reset => Self::Reset,
-            CloseReason::Aborted if !timed_out => Self::Aborted,
+            CloseReason::Aborted => Self::Aborted,
             CloseReason::FalseFeedback => Self::FalseFeedback,
-            CloseReason::Aborted | CloseReason::TimedOut => Self::PeerTimeout,
+            CloseReason::TimedOut => Self::PeerTimeout,
         }
     }
 }

@@ -63,14 +63,11 @@ pub struct Limits {
     /// The maximum number of bytes of a connection that are written and not sent. With few of them, what the
     /// application writes next leaves soon.
     pub unsent: usize,
-    /// A connection is aborted when its peer has sent nothing for this long; [`Duration::MAX`] for never. A peer
-    /// without data is silent, too, so the application's protocol must make peers send, for example heartbeats.
-    pub peer_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { send_buffer: 4 << 20, unsent: 1 << 20, peer_timeout: Duration::from_secs(10) }
+        Self { send_buffer: 4 << 20, unsent: 1 << 20 }
     }
 }
 
@@ -104,7 +101,6 @@ pub struct Host<C> {
     /// The clients of a server.
     access: Option<Access>,
     access_seen: u64,
-    next_sweep: Time,
     next_session_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
     expects_reply: bool,
@@ -140,7 +136,6 @@ impl<C: Controller> Host<C> {
             log: Log::default(),
             access: None,
             access_seen: 0,
-            next_sweep: Time::MAX,
             next_session_sweep: Time::MAX,
             expects_reply: false,
             tracing: None,
@@ -181,9 +176,6 @@ impl<C: Controller> Host<C> {
         let key = peer.session_id().and_then(|session| self.sessions.as_ref()?.peer_key(session));
         let client = key.zip(self.access.as_ref()).map(|(key, access)| access.label(key));
         self.streams.insert(id.number(), Stream::new(now, id, peer, address, client, self.limits.send_buffer));
-        if self.limits.peer_timeout < Duration::MAX {
-            self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
-        }
     }
 
     /// Appends as many of `bytes` to the stream as fit into the send buffer. Returns their number. If not all fit,
@@ -340,15 +332,12 @@ impl<C: Controller> Host<C> {
     /// The time at which [`Host::serve`] is due.
     pub(crate) fn deadline(&self) -> Time {
         let sessions = self.sessions.as_ref().map_or(Time::MAX, Sessions::deadline);
-        self.endpoint.deadline().min(self.next_sweep).min(self.next_session_sweep).min(sessions)
+        self.endpoint.deadline().min(self.next_session_sweep).min(sessions)
     }
 
     /// Runs what is due and sends packets. True if more is left than one host may send in a run.
     pub(crate) fn serve(&mut self, clock: &Clock) -> bool {
         let now = clock.now();
-        if self.next_sweep <= now {
-            self.sweep(now);
-        }
         if self.next_session_sweep <= now {
             self.sweep_sessions(now, SESSION_SWEEP);
         }
@@ -363,17 +352,6 @@ impl<C: Controller> Host<C> {
         let more = self.transmit(clock);
         self.collect(now);
         more
-    }
-
-    /// Aborts connections whose peers have sent nothing for too long.
-    fn sweep(&mut self, now: Time) {
-        for stream in self.streams.values_mut() {
-            if now.since(stream.last_received) >= self.limits.peer_timeout {
-                stream.timed_out = true;
-                self.endpoint.abort(now, stream.id);
-            }
-        }
-        self.next_sweep = if self.streams.is_empty() { Time::MAX } else { now + self.limits.peer_timeout / 8 };
     }
 
     fn collect(&mut self, now: Time) {
@@ -396,7 +374,7 @@ impl<C: Controller> Host<C> {
                 TransportEvent::Closed(id, reason, statistics) => {
                     // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };
-                    let ended = EndReason::new(reason, stream.timed_out);
+                    let ended = EndReason::from(reason);
                     self.log.ended(now, stream, &statistics, ended);
                     self.events.push_back(Event::Closed(id, ended, statistics));
                 }

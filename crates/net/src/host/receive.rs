@@ -87,7 +87,7 @@ impl<C: Controller> Host<C> {
             stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let events = stream.on_packet(now, packet, connection, &self.limits);
+        let events = stream.on_packet(packet, connection, &self.limits);
         self.events.extend(events.into_iter().flatten());
     }
 

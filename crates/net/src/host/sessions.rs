@@ -58,13 +58,6 @@ impl<C: Controller> Host<C> {
         }
     }
 
-    /// Ends all sessions because this host stops.
-    pub fn disconnect_all(&mut self, now: Time) {
-        for session in self.used_sessions() {
-            self.disconnect(now, session, Goodbye::Stopping);
-        }
-    }
-
     /// Serves the clients of `access`, whatever they are later.
     pub fn serve_clients(&mut self, access: Access) {
         self.access = Some(access);
@@ -136,8 +129,6 @@ impl<C: Controller> Host<C> {
                     self.on_moved(now, session, before);
                     continue;
                 }
-                // Its opener never proved its address, so there are no streams.
-                SessionEvent::Discarded(_) => continue,
                 SessionEvent::Refused(from, key, why) => {
                     self.log.refused(now, from, key, why);
                     continue;

@@ -76,15 +76,12 @@ impl ActiveFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::tests::ms;
 
     const PACKET: Bytes = Bytes::new(1000); // 1 ms at 8 Mb/s
 
     fn flows() -> ActiveFlows {
         ActiveFlows::new(Rate::from_bps(8_000_000), Duration::from_millis(50))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     fn count(flows: &mut ActiveFlows, now: Time, is_queued: impl Fn(u64) -> bool) -> u64 {

@@ -211,7 +211,7 @@ mod tests {
     use rampmeter_units::{Duration, Ecn};
 
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
     use crate::{AnyRouter, Link, LinkConfig, Loss, Registry};
 
     const CAPABLE: TestParcel = TestParcel { ecn: Ecn::Ect0, ..TestParcel::new(1, 1000) };
@@ -220,10 +220,6 @@ mod tests {
         let config: Config = settings.parse::<toml::Table>().unwrap().try_into().unwrap();
         config.check().unwrap();
         Avq::new(&config, ENVIRONMENT, Random::from_seed(1)) // 8 Mb/s: 1000 bytes a millisecond
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! for senders that read the fraction of their marks (DCTCP, L4S).
 //! *Deviations*: none.
 
-use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
+use rampmeter_units::{Bytes, Duration, Random, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
@@ -44,18 +44,12 @@ pub struct Config {
     pub ecn: bool,
     /// Mark every ECN-capable packet that waited longer than this, from the first one on; none: do not.
     pub ce_threshold: Option<Duration>,
-    /// Apply `ce_threshold` to packets with ECT(1) only, the L4S senders', as Linux does with `ce_threshold_selector 1/3`.
-    pub ce_threshold_ect1: bool,
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let in_order = self.target > Duration::ZERO && self.target < self.interval;
         ensure(in_order, "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended")?;
-        ensure(
-            !self.ce_threshold_ect1 || self.ce_threshold.is_some(),
-            "`ce_threshold_ect1` does nothing without `ce_threshold`: write ce_threshold = \"1 ms\"",
-        )?;
         Room::check(self.packets, self.bytes)
     }
 }
@@ -68,8 +62,7 @@ impl Config {
 
     /// Marks a packet that leaves after it `waited` longer than `ce_threshold`.
     fn mark_above_threshold(&self, waited: Duration, packet: &mut impl Parcel, tally: &mut Tally) {
-        let is_meant = !self.ce_threshold_ect1 || packet.ecn() == Ecn::Ect1;
-        if is_meant && self.ce_threshold.is_some_and(|threshold| waited > threshold) {
+        if self.ce_threshold.is_some_and(|threshold| waited > threshold) {
             tally.mark(packet);
         }
     }
@@ -235,18 +228,16 @@ impl<P: Parcel> Router<P> for Codel<P> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Ecn;
+
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
     /// At 8 Mb/s: a packet a millisecond.
     const PACKET: TestParcel = TestParcel::new(1, 1000);
 
     fn codel() -> Codel<TestParcel> {
         Codel::new(&Config::default(), ENVIRONMENT, Random::from_seed(1))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     /// Offers a packet at each of `times` and dequeues one `delay` later. Returns the times of drops and marks.
@@ -318,22 +309,12 @@ mod tests {
     #[test]
     fn a_wait_above_the_ce_threshold_is_marked_at_once() {
         // Packets wait 3 ms, below the target of 5 ms.
-        for (threshold, ect1, code, marked) in [
-            (2, false, Ecn::Ect0, true),
-            (3, false, Ecn::Ect0, false),
-            (2, false, Ecn::NotEct, false),
-            (2, true, Ecn::Ect0, false),
-            (2, true, Ecn::Ect1, true),
-        ] {
-            let ce_threshold = Some(Duration::from_millis(threshold));
-            let config = Config { ce_threshold, ce_threshold_ect1: ect1, ..Config::default() };
-            config.check().unwrap();
+        for (threshold, code, marked) in [(2, Ecn::Ect0, true), (3, Ecn::Ect0, false), (2, Ecn::NotEct, false)] {
+            let config = Config { ce_threshold: Some(Duration::from_millis(threshold)), ..Config::default() };
             let mut codel = Codel::new(&config, ENVIRONMENT, Random::from_seed(1));
             let packet = TestParcel { ecn: code, ..PACKET };
             let expected: Vec<_> = if marked { (3..20).collect() } else { Vec::new() };
-            assert_eq!(signals(&mut codel, packet, 0..20, 3), expected, "{threshold} {ect1} {code:?}");
+            assert_eq!(signals(&mut codel, packet, 0..20, 3), expected, "{threshold} {code:?}");
         }
-        let config = Config { ce_threshold_ect1: true, ..Config::default() };
-        assert!(config.check().unwrap_err().contains("write ce_threshold"));
     }
 }

@@ -118,7 +118,7 @@ impl<P: Parcel> Router<P> for FairShare<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
     const REQUEST: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
 
@@ -133,10 +133,6 @@ mod tests {
     /// Feedback with a share in b/s and a queue in bytes.
     fn feedback(share: u64, queue: u64) -> RouterFeedback {
         RouterFeedback::FairShare { share: Rate::from_bps(share), queue: Bytes::new(queue) }
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     /// The feedback in a packet of `flow` that passes the idle link at `now`.

@@ -55,8 +55,6 @@ pub struct Config {
     pub ecn: bool,
     /// As in CoDel: mark every ECN-capable packet that waited longer than this; none: do not (section 5.2.7).
     pub ce_threshold: Option<Duration>,
-    /// Apply `ce_threshold` to packets with ECT(1) only.
-    pub ce_threshold_ect1: bool,
     /// The number of queues into which flows are hashed (section 5.2.5).
     #[default(1024)]
     pub flows: u64,
@@ -72,8 +70,8 @@ pub struct Config {
 
 impl Config {
     fn codel(&self) -> codel::Config {
-        let Self { packets, bytes, target, interval, ecn, ce_threshold, ce_threshold_ect1, .. } = *self;
-        codel::Config { packets, bytes, target, interval, ecn, ce_threshold, ce_threshold_ect1 }
+        let Self { packets, bytes, target, interval, ecn, ce_threshold, .. } = *self;
+        codel::Config { packets, bytes, target, interval, ecn, ce_threshold }
     }
 }
 

@@ -21,7 +21,6 @@ pub mod fq_codel;
 pub mod pie;
 pub mod policer;
 pub mod red;
-pub mod rem;
 pub mod step_marking;
 pub mod vcp;
 pub mod vcp_plus;

@@ -9,8 +9,7 @@
 //! delay is that of the packet that left last (section 4.3, by timestamps), and 0 once the queue is empty. During the
 //! first `burst` of a congestion no packet is dropped (section 4.4).
 //!
-//! Of the RFC's options it implements ECN (section 5.1), de-randomization (5.4, off by default) and the cap on the
-//! adjustment (5.5). It is always active (5.3 switches it off while the queue is below a third of the buffer).
+//! Of the RFC's options it implements ECN (section 5.1) and the cap on the adjustment (5.5). It is always active (5.3 switches it off while the queue is below a third of the buffer).
 //!
 //! There is no timer: updates that were due are made up for when the next packet arrives or leaves.
 //!
@@ -53,8 +52,6 @@ pub struct Config {
     /// The probability from which ECN-capable packets are dropped, too (section 5.1).
     #[default(0.1)]
     pub mark_up_to: f64,
-    /// Prevent drops in close succession and long gaps between drops (section 5.4).
-    pub derandomize: bool,
 }
 
 impl Settings for Config {
@@ -77,8 +74,6 @@ pub struct Pie<P> {
     random: Random,
     /// The drop probability.
     probability: f64,
-    /// The sum of the probabilities since the last drop.
-    accumulated: f64,
     /// The queueing delay of the packet that left last.
     delay: Duration,
     /// The delay at the last update.
@@ -133,20 +128,8 @@ impl<P: Parcel> Pie<P> {
     /// Whether the packet that arrives is to be marked or dropped (section 4.1).
     fn chooses(&mut self) -> bool {
         let is_short = self.previous_delay < self.config.target / 2 && self.probability < 0.2;
-        if self.burst > Duration::ZERO || is_short || self.queue.backlog().packets <= 2 {
-            return false;
-        }
-        if self.config.derandomize {
-            self.accumulated = if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
-            if self.accumulated < 0.85 {
-                return false;
-            }
-        }
-        let chosen = self.accumulated >= 8.5 || self.random.chance(self.probability);
-        if chosen {
-            self.accumulated = 0.0;
-        }
-        chosen
+        let is_exempt = self.burst > Duration::ZERO || is_short || self.queue.backlog().packets <= 2;
+        !is_exempt && self.random.chance(self.probability)
     }
 }
 
@@ -167,7 +150,6 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
             queue: TimedQueue::default(),
             random,
             probability: 0.0,
-            accumulated: 0.0,
             delay: Duration::ZERO,
             previous_delay: Duration::ZERO,
             burst: config.burst,
@@ -181,7 +163,6 @@ impl<P: Parcel> Router<P> for Pie<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.catch_up(now);
         if !self.room.fits(self.queue.backlog(), packet.bytes()) {
-            self.accumulated = 0.0;
             return Verdict::Dropped(packet);
         }
         if self.chooses() {
@@ -213,16 +194,12 @@ impl<P: Parcel> Router<P> for Pie<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
     const PACKET: TestParcel = TestParcel::new(1, 1000);
 
     fn pie(config: &Config) -> Pie<TestParcel> {
         Pie::new(config, ENVIRONMENT, Random::from_seed(1))
-    }
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
     }
 
     /// A queue of ten packets with a delay of `delay` ms, no burst allowance, and the drop probability `probability`.
@@ -282,23 +259,6 @@ mod tests {
             let signals = if marked { pie.tally().marked as f64 } else { dropped as f64 };
             assert!((signals - expected).abs() < 0.12 * expected, "{signals} of 10,000 at {p}");
             assert_eq!(if marked { dropped as u64 } else { pie.tally().marked }, 0);
-        }
-    }
-
-    #[test]
-    fn derandomized_drops_have_bounded_gaps() {
-        // No drop before p sums up to 0.85, always one at 8.5: 9 to 85 packets at p = 0.1.
-        for (p, min, max) in [(0.1, 9, 85), (0.85, 1, 10)] {
-            let mut pie = congested(&Config { derandomize: true, ..Config::default() }, 20, p);
-            let (mut gaps, mut gap) = (Vec::new(), 0);
-            for _ in 0..20_000 {
-                gap += 1;
-                if pie.chooses() {
-                    gaps.push(gap);
-                    gap = 0;
-                }
-            }
-            assert!(gaps.iter().min() == Some(&min) && gaps.iter().max() <= Some(&max), "{p}: {gaps:?}");
         }
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! ```text
 //! a packet arrives, and the queue is longer than K:     it is marked          K in packets
-//! a packet leaves after it waited longer than K:        it is marked          K as a time
 //! ```
 //!
 //! The signal is the queue at this instant, not an average: a sender that reads the fraction of its marks (`dctcp`)
@@ -17,42 +16,35 @@
 //!
 //! Packets of senders that are not ECN-capable are dropped only if the buffer is full, so they gain from the room
 //! above `K`: RFC 8257 (section 5) keeps such traffic in other queues.
+//! A `K` as the time that packets wait is the `ce_threshold` of [`codel`](crate::codel).
 //! *Deviations*: none.
 
-use rampmeter_units::{Bytes, Duration, Random, Time};
+use rampmeter_units::{Bytes, Random, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::disciplines::buffer::Room;
-use crate::disciplines::timed_queue::TimedQueue;
+use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
-/// `K` where no threshold is given: the paper's for 1 Gb/s (section 3.1), in packets.
-const DEFAULT_THRESHOLD: u64 = 20;
-
 /// The settings of step marking.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// `K` in packets: 20 if no threshold is given, the paper's for 1 Gb/s. It has 65 for 10 Gb/s.
-    pub threshold: Option<u64>,
-    /// `K` as the time that a packet has waited when it leaves, instead of packets.
-    pub threshold_delay: Option<Duration>,
+    /// `K`: the paper's for 1 Gb/s (section 3.1), in packets. It has 65 for 10 Gb/s.
+    #[default(20)]
+    pub threshold: u64,
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.threshold.is_none() || self.threshold_delay.is_none(),
-            "two thresholds: give one of `threshold` (packets) and `threshold_delay`",
-        )?;
         if let Some(packets) = self.packets {
-            let too_high = self.in_packets().is_some_and(|threshold| threshold.saturating_add(1) >= packets);
             ensure(
-                packets == 0 || !too_high,
+                packets == 0 || self.threshold.saturating_add(1) < packets,
                 format!("`threshold` marks no packet in a buffer of {packets}: write at most half of `packets`"),
             )?;
         }
@@ -60,22 +52,12 @@ impl Settings for Config {
     }
 }
 
-impl Config {
-    /// `K` in packets, unless it is a time.
-    fn in_packets(&self) -> Option<u64> {
-        self.threshold_delay.is_none().then(|| self.threshold.unwrap_or(DEFAULT_THRESHOLD))
-    }
-}
-
 /// A queue with step marking.
 #[derive(Debug)]
 pub struct StepMarking<P> {
-    room: Room,
     /// The number of packets that a packet finds at most without being marked.
-    max_queue: u64,
-    /// The longest time that a packet waits without being marked.
-    max_wait: Duration,
-    queue: TimedQueue<P>,
+    threshold: u64,
+    queue: DropTail<P>,
     tally: Tally,
 }
 
@@ -83,35 +65,21 @@ impl<P: Parcel + Send> Discipline<P> for StepMarking<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Random) -> Self {
-        Self {
-            room: Room::new(config.packets, config.bytes),
-            max_queue: config.in_packets().unwrap_or(u64::MAX),
-            max_wait: config.threshold_delay.unwrap_or(Duration::MAX),
-            queue: TimedQueue::default(),
-            tally: Tally::default(),
-        }
+        let queue = DropTail::with_room(config.packets, config.bytes);
+        Self { threshold: config.threshold, queue, tally: Tally::default() }
     }
 }
 
 impl<P: Parcel> Router<P> for StepMarking<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
-        let waiting = self.queue.backlog();
-        if !self.room.fits(waiting, packet.bytes()) {
-            return Verdict::Dropped(packet);
-        }
-        if waiting.packets > self.max_queue {
+        if self.queue.backlog().packets > self.threshold && self.queue.has_room(packet.bytes()) {
             self.tally.mark(&mut packet);
         }
-        self.queue.push(now, packet);
-        Verdict::Queued
+        self.queue.enqueue(now, packet)
     }
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
-        let (waited, mut packet) = self.queue.pop(now)?;
-        if waited > self.max_wait {
-            self.tally.mark(&mut packet);
-        }
-        Some(packet)
+        self.queue.dequeue(now)
     }
 
     fn backlog(&self) -> Backlog {
@@ -137,12 +105,11 @@ mod tests {
         StepMarking::new(config, ENVIRONMENT, Random::from_seed(1))
     }
 
-    /// The positions of marked packets among `count` that arrive together and leave 1 ms apart.
+    /// The positions of marked packets among `count` that arrive together.
     fn marked(config: &Config, count: u64, packet: TestParcel) -> Vec<u64> {
         let mut step = step(config);
         (0..count).for_each(|_| assert_eq!(step.enqueue(Time::ZERO, packet), Verdict::Queued));
-        let leaves = |n: u64| Time::ZERO + Duration::from_millis(n);
-        let left: Vec<_> = (0..count).filter(|n| step.dequeue(leaves(*n)).unwrap().ecn == Ecn::Ce).collect();
+        let left: Vec<_> = (0..count).filter(|_| step.dequeue(Time::ZERO).unwrap().ecn == Ecn::Ce).collect();
         assert_eq!(step.tally().marked, left.len() as u64);
         left
     }
@@ -150,9 +117,8 @@ mod tests {
     #[test]
     fn packets_that_find_more_than_k_waiting_are_marked() {
         for (config, first) in [
-            (Config { threshold: Some(5), ..Config::default() }, 6),
-            (Config { threshold: Some(0), ..Config::default() }, 1),
-            (Config { threshold_delay: Some(Duration::from_millis(3)), ..Config::default() }, 4),
+            (Config { threshold: 5, ..Config::default() }, 6),
+            (Config { threshold: 0, ..Config::default() }, 1),
             (Config::default(), 21),
         ] {
             assert_eq!(marked(&config, 30, PACKET.capable()), (first..30).collect::<Vec<_>>(), "{config:?}");

@@ -1,7 +1,8 @@
 //! The distribution of the queueing delays of packets: of all packets of a link (`waits.rs`), and of two classes, those of
-//! L4S (ECT(1) or CE on arrival) and all others (RFC 9331), where a router has a queue for each.
+//! L4S (ECT(1) or CE on arrival) and all others (RFC 9331), where a router has a queue for each. A world with a real clock
+//! has another: how late it is.
 //!
-//! Delays are measured while a link is measured ([`crate::Router::measure_delays`]), when packets leave.
+//! Delays of packets are measured while a link is measured ([`crate::Router::measure_delays`]), when packets leave.
 
 use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,12 @@ const PER_OCTAVE: u64 = 32;
 
 /// The packets that have left, by their delay.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Delays {
+pub struct Delays {
     /// The number of packets in each bucket.
     counts: Vec<u64>,
     packets: u64,
     nanos: u128,
+    max: Duration,
 }
 
 /// The delays of both classes.
@@ -44,7 +46,7 @@ pub struct DelaySummary {
 
 impl Delays {
     /// A packet left after it had waited for `delay`.
-    pub(crate) fn add(&mut self, delay: Duration) {
+    pub fn add(&mut self, delay: Duration) {
         let nanos = delay.as_nanos();
         let bucket = bucket(nanos) as usize;
         if self.counts.len() <= bucket {
@@ -53,9 +55,16 @@ impl Delays {
         self.counts[bucket] += 1;
         self.packets += 1;
         self.nanos += u128::from(nanos);
+        self.max = self.max.max(delay);
     }
 
-    pub(crate) fn summary(&self) -> DelaySummary {
+    /// The longest delay.
+    pub fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// The mean and the percentiles.
+    pub fn summary(&self) -> DelaySummary {
         if self.packets == 0 {
             return DelaySummary::default();
         }
@@ -112,7 +121,7 @@ mod tests {
         let mut delays = Delays::default();
         (1..=1000).for_each(|n| delays.add(Duration::from_micros(n)));
         let summary = delays.summary();
-        assert_eq!((summary.packets, summary.mean_s), (1000, 500.5e-6));
+        assert_eq!((summary.packets, summary.mean_s, delays.max()), (1000, 500.5e-6, Duration::from_millis(1)));
         assert!((990e-6..=990e-6 * 1.032).contains(&summary.p99_s), "{}", summary.p99_s);
         assert_eq!(Delays::default().summary(), DelaySummary::default());
     }

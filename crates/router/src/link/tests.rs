@@ -10,7 +10,7 @@ use crate::link::disorder::Jitter;
 use crate::link::loss::Loss;
 use crate::link::transit::trim;
 use crate::router::Discipline;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 use crate::{AnyRouter, Counts, Disorder, EcnPassage, Link, LinkConfig, Offered, Parcel, Registry, Router};
 
 // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
@@ -27,8 +27,11 @@ fn behind(name: &str, settings: &str) -> Link<TestParcel, AnyRouter<TestParcel>>
     Link::new(config, router.make(ENVIRONMENT, Random::from_seed(1)), Random::from_seed(2))
 }
 
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
+/// Offers a packet of 1000 bytes of each of `flows`.
+fn offer<R: Router<TestParcel>>(link: &mut Link<TestParcel, R>, at: Time, flows: impl IntoIterator<Item = u64>) {
+    for flow in flows {
+        let _ = link.offer(at, &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
+    }
 }
 
 fn drain<R: Router<TestParcel>>(link: &mut Link<TestParcel, R>) -> Vec<(Time, u64)> {
@@ -84,9 +87,7 @@ fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
 #[test]
 fn a_packet_takes_one_event_queued_or_not() {
     let mut link = link(Loss::default());
-    for flow in 0..3 {
-        let _ = link.offer(ms(5), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(5), 0..3);
     for arrival in [16, 17, 18].map(ms) {
         assert_eq!(link.next_event(), arrival);
         link.advance(arrival);
@@ -145,9 +146,7 @@ fn a_fair_queue_measures_the_wait_of_each_packet() {
     // Five packets of flow 0, then one of flow 1, which leaves next.
     let mut link = behind("fair-queueing", "");
     link.start_measuring(ms(0), true);
-    for flow in [0, 0, 0, 0, 0, 1] {
-        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(0), [0, 0, 0, 0, 0, 1]);
     link.advance(ms(20));
     let waits = link.waits().unwrap();
     assert_eq!((waits.packets, waits.mean_s), (6, 0.0025));
@@ -225,16 +224,12 @@ fn the_memory_of_a_burst_is_returned() {
 #[test]
 fn a_late_caller_does_not_slow_the_link() {
     let mut link = link(Loss::default());
-    for flow in 0..3 {
-        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(0), 0..3);
     let late = ms(1) + Duration::from_micros(300);
     link.advance(late);
     link.advance(ms(2));
-    let mut times = Vec::new();
     for now in [11, 12, 13].map(ms) {
         assert!(link.arrive(now).is_some());
-        times.push(now);
     }
     assert!(link.arrive(ms(99)).is_none());
 }
@@ -242,9 +237,9 @@ fn a_late_caller_does_not_slow_the_link() {
 #[test]
 fn a_shorter_route_lets_packets_overtake() {
     let mut link = link(Loss::default());
-    let _ = link.offer(ms(0), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
+    offer(&mut link, ms(0), [1]);
     link.set_delay(Duration::from_millis(2));
-    let _ = link.offer(ms(1), &mut Some(TestParcel::new(2, 1000)), Time::ZERO);
+    offer(&mut link, ms(1), [2]);
     assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
 }
 
@@ -271,10 +266,10 @@ fn a_link_with_jitter_loses_nothing_and_reorders() {
 #[test]
 fn utilization_counts_each_rate_for_as_long_as_it_held() {
     let mut link = link(Loss::default());
-    let _ = link.offer(ms(0), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
+    offer(&mut link, ms(0), [1]);
     link.start_measuring(ms(1), false);
     link.set_rate(ms(3), Rate::from_bps(16_000_000));
-    let _ = link.offer(ms(4), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
+    offer(&mut link, ms(4), [1]);
     // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was sent before the measurement.
     assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
 }
@@ -312,7 +307,7 @@ fn the_bytes_of_an_opportunity_have_its_delay() {
     let first = capacity.opportunities(LinkStreams::from_seeds(3, 3)).unwrap().next();
     assert!(first.delay > Duration::ZERO);
     let mut link = varying(&capacity);
-    let _ = link.offer(ms(0), &mut Some(TestParcel::new(0, 1000)), Time::ZERO);
+    offer(&mut link, ms(0), [0]);
     assert_eq!(drain(&mut link), [(first.at + first.delay, 0)]);
 }
 
@@ -320,7 +315,7 @@ fn the_bytes_of_an_opportunity_have_its_delay() {
 fn a_new_rate_waits_for_the_last_opportunity_of_a_packet() {
     let mut link = traced("10\n20\n");
     let _ = link.offer(ms(5), &mut Some(TestParcel::new(0, 3000)), Time::ZERO);
-    let _ = link.offer(ms(5), &mut Some(TestParcel::new(1, 1000)), Time::ZERO);
+    offer(&mut link, ms(5), [1]);
     link.advance(ms(12));
     link.set_rate(ms(12), ENVIRONMENT.rate);
     assert_eq!(drain(&mut link), [(ms(20), 0), (ms(21), 1)]);
@@ -386,9 +381,7 @@ fn a_shaped_link_queues_what_exceeds_its_burst() {
     let capacity = Capacity::TokenBucket(token_bucket::Config { mean, peak, burst: Bytes::new(3000) });
     let mut link = link(Loss::default());
     link.set_capacity(&capacity, LinkStreams::from_seeds(3, 3));
-    for flow in 0..6 {
-        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(0), 0..6);
     assert_eq!(link.rate(), mean);
     let micros = |at: Time| at.as_nanos() / 1000 - 10_000;
     let left: Vec<u64> = drain(&mut link).into_iter().map(|(at, _)| micros(at)).collect();
@@ -398,14 +391,12 @@ fn a_shaped_link_queues_what_exceeds_its_burst() {
 #[test]
 fn packets_wait_out_an_outage() {
     let mut link = link(Loss::default());
-    for flow in 0..3 {
-        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(0), 0..3);
     // Half of the first packet has left. It leaves completely, the others wait.
     let half = ms(0) + Duration::from_micros(500);
     link.set_rate(half, Rate::ZERO);
     link.start_measuring(half, false);
-    let _ = link.offer(ms(40), &mut Some(TestParcel::new(3, 1000)), Time::ZERO);
+    offer(&mut link, ms(40), [3]);
     assert_eq!(link.next_event(), ms(11));
     link.advance(ms(11));
     assert_eq!(link.arrive(ms(11)).map(|packet| packet.flow), Some(0));
@@ -419,9 +410,7 @@ fn packets_wait_out_an_outage() {
 #[test]
 fn an_outage_shorter_than_a_packet_delays_nothing() {
     let mut link = link(Loss::default());
-    for flow in 0..2 {
-        let _ = link.offer(ms(0), &mut Some(TestParcel::new(flow, 1000)), Time::ZERO);
-    }
+    offer(&mut link, ms(0), 0..2);
     for (micros, rate) in [(100, Rate::ZERO), (200, Rate::ZERO), (300, ENVIRONMENT.rate)] {
         link.set_rate(ms(0) + Duration::from_micros(micros), rate);
     }

@@ -67,10 +67,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
+    use crate::router::tests::ms;
 
     #[test]
     fn packets_wait_from_their_arrival_until_they_are_sent() {

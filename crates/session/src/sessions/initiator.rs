@@ -17,8 +17,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a right answer may follow a false one.
 const DENIAL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The default number of `Hello`s to a host that does not answer: half a minute.
-pub const MAX_HELLOS: u32 = 5;
+/// The number of `Hello`s to a host that does not answer and whose key is not known: half a minute.
+const MAX_HELLOS: u32 = 5;
 
 impl Sessions {
     /// Opens a session; `None` if there are too many. If `responder` is known, packets can be sealed at once;
@@ -149,7 +149,7 @@ impl Sessions {
             let ended = match asking.denied {
                 Some((why, at)) if at <= now => Event::Denied(id, why),
                 _ if asking.resend_at > now => continue,
-                _ if asking.attempts >= self.config.max_hellos => Event::NoAnswer(id),
+                _ if asking.attempts >= MAX_HELLOS => Event::NoAnswer(id),
                 _ => {
                     self.send_hello(now, id);
                     continue;

@@ -24,7 +24,6 @@ use rand::RngCore;
 pub(crate) use responder::{HELLOS_A_SECOND, HELLOS_WITH_COOKIE_A_SECOND, REFUSALS_A_SECOND};
 pub use responder::{Openers, Refusal};
 
-pub use self::initiator::MAX_HELLOS;
 pub(crate) use self::renewal::Renewals;
 use crate::datagram::{self, Datagram, Denial, MAX_OVERHEAD, RESET_BYTES, SEALED_HEADER, sealed_header};
 use crate::frame::{Challenge, Frame, Goodbye};
@@ -86,8 +85,6 @@ pub struct Config {
     pub max_sessions: usize,
     /// The maximum number of the host's own sessions whose initiator has not proved its address.
     pub max_half_open: usize,
-    /// The number of `Hello`s to a host that does not answer and whose key is not known.
-    pub max_hellos: u32,
 }
 
 impl Config {
@@ -102,7 +99,6 @@ impl Config {
             suite: Suite::fastest(),
             max_sessions: 1024,
             max_half_open: 0,
-            max_hellos: MAX_HELLOS,
         }
     }
 }
@@ -124,8 +120,6 @@ pub enum Event {
     Reset(SessionId),
     /// The other host does not answer.
     NoAnswer(SessionId),
-    /// A session whose opener has not answered was discarded for another one.
-    Discarded(SessionId),
     /// Another host's session was refused; its address and key.
     Refused(SocketAddr, Option<PublicKey>, Refusal),
     /// All sessions are in use: the host may discard some.

@@ -303,7 +303,6 @@ impl Sessions {
         if let Some(oldest) = oldest {
             self.discard(oldest);
             self.openers.displaced += 1;
-            self.events.push_back(Event::Discarded(oldest));
         }
     }
 

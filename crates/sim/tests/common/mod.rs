@@ -12,22 +12,22 @@ use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World};
 use rampmeter_sim::Simulated;
 
 /// The variable parts of the scenario.
-pub struct Dumbbell {
-    pub duration: &'static str,
-    pub warmup: &'static str,
-    pub drain: &'static str,
+pub struct Dumbbell<'a> {
+    pub duration: &'a str,
+    pub warmup: &'a str,
+    pub drain: &'a str,
     /// Keys of the bottleneck, without its name and ends.
-    pub bottleneck: &'static str,
+    pub bottleneck: &'a str,
     pub hosts: u64,
     /// Keys of the only scheme.
-    pub scheme: &'static str,
+    pub scheme: &'a str,
     /// Keys of the only kind of traffic, without its name, scheme and ends.
-    pub traffic: &'static str,
+    pub traffic: &'a str,
     /// Further tables.
-    pub more: &'static str,
+    pub more: &'a str,
 }
 
-impl Default for Dumbbell {
+impl Default for Dumbbell<'_> {
     fn default() -> Self {
         Self {
             duration: "10 s",
@@ -42,7 +42,7 @@ impl Default for Dumbbell {
     }
 }
 
-impl Dumbbell {
+impl Dumbbell<'_> {
     pub fn plan(&self) -> Plan {
         let Self { duration, warmup, drain, hosts, more, .. } = self;
         let (bottleneck, scheme, traffic) =

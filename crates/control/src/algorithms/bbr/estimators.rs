@@ -181,10 +181,7 @@ impl AckAggregation {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
+    use crate::testing::ms;
 
     fn acknowledged(prior_delivered: u64) -> RateSample {
         let (delivered, prior_delivered) = (Bytes::new(1000), Bytes::new(prior_delivered));

@@ -60,6 +60,7 @@ mod tests;
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use self::estimators::{AckAggregation, FullPipe, MinRtt, Rounds, WindowedMax};
 use self::losses::{LongTerm, ShortTerm, Undo};
@@ -68,17 +69,12 @@ use crate::parts::check::check_first_window;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Notice, Pacer, Path, Record, Sent, Settings};
 
 /// Settings of BBR.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10 }
-    }
 }
 
 impl Settings for Config {

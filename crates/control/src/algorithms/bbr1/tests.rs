@@ -1,8 +1,8 @@
 //! The rules of the draft and of Linux, on a path of 20 packets; and whole flows on one link in virtual time.
 
 use super::*;
-use crate::testing::PACKET;
 use crate::testing::link::Link;
+use crate::testing::{PACKET, ms};
 
 const RTT: Duration = Duration::from_millis(40);
 
@@ -22,10 +22,6 @@ fn flow_in(state: State) -> Bbr1 {
 
 fn set_in_flight(bbr: &mut Bbr1, packets: u64) {
     bbr.delivery.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET * packets });
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 #[test]

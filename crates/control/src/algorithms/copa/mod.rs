@@ -46,6 +46,7 @@ use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use self::delays::Delays;
 use self::share::Share;
@@ -60,21 +61,18 @@ const MIN_WINDOW: f64 = 2.0;
 const STEADY_WINDOWS: u32 = 3;
 
 /// Settings of Copa.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// `delta` of the default mode: a flow keeps `1 / delta` packets in the queue (section 2.2).
+    #[default(0.5)]
     pub delta: f64,
     /// Use the competitive mode beside flows that fill the queue (section 2.2).
+    #[default(true)]
     pub compete: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, delta: 0.5, compete: true }
-    }
 }
 
 impl Settings for Config {

@@ -37,6 +37,7 @@ pub(crate) mod delays;
 
 use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use self::delays::Delays;
 use crate::Settings;
@@ -79,21 +80,17 @@ pub enum Variant {
 }
 
 /// Settings of LEDBAT++.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// LEDBAT++, or LEDBAT.
+    #[default(Variant::PlusPlus)]
     pub variant: Variant,
     /// The queueing delay that it holds; `None`: 60 ms, and 100 ms for LEDBAT.
     pub target: Option<Duration>,
     /// First window, in packets (section 4.1, and `INIT_CWND` of RFC 6817).
+    #[default(2)]
     pub initial_window: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { variant: Variant::PlusPlus, target: None, initial_window: 2 }
-    }
 }
 
 impl Settings for Config {

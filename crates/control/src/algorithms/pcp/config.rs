@@ -3,34 +3,44 @@
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::require;
 
 /// Settings of PCP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Packets in a train (section 3.1, `k`).
+    #[default(5)]
     pub train: usize,
     /// Packets in the first round trip, unless the path is known to be idle; the same as TCP's initial window (RFC
     /// 6928).
+    #[default(10.0)]
     pub first_window: f64,
     /// The growth of delay over a train that counts as flat, in packet times at the best known rate; 0 in the paper.
+    #[default(0.5)]
     pub noise: f64,
     /// A flow's target queue, in packet times at the path's capacity, per e-fold of its rate below the capacity; 0 in
     /// the paper.
+    #[default(3.0)]
     pub target: f64,
     /// The queue that is accepted for a few round trips, as a multiple of the target.
+    #[default(3.3)]
     pub ceiling: f64,
     /// The share of the cut for delay that a flow makes, in \[0, 1\]; 1 in the paper.
+    #[default(0.15)]
     pub delay_gain: f64,
     /// The time after which a queue that never emptied is drained, and the clock interval at which all flows in
     /// competitive mode drain. Without drains, flows that join never see the path's own delay.
+    #[default(Some(Duration::from_millis(2500)))]
     pub drain_after: Option<Duration>,
     /// The age at which the minimum delay expires, in case the route has become longer (section 3.2 gives no number).
+    #[default(Duration::from_secs(10))]
     pub min_delay_expiry: Duration,
     /// Compete as CUBIC does with flows that do not reduce their rates (section 3.5).
+    #[default(true)]
     pub compete: bool,
     /// Use round-trip times instead of one-way delays, as with a receiver that does not report arrival times (section
     /// 3.5).
@@ -39,26 +49,8 @@ pub struct Config {
     /// (section 4.2.3).
     pub rigged: Option<Rate>,
     /// The maximum rate that is ever tried.
+    #[default(Rate::from_bps(100_000_000_000))]
     pub max_rate: Rate,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            train: 5,
-            first_window: 10.0,
-            noise: 0.5,
-            target: 3.0,
-            ceiling: 3.3,
-            delay_gain: 0.15,
-            drain_after: Some(Duration::from_millis(2500)),
-            min_delay_expiry: Duration::from_secs(10),
-            compete: true,
-            round_trip: false,
-            rigged: None,
-            max_rate: Rate::from_bps(100_000_000_000),
-        }
-    }
 }
 
 /// The maximum of the noise: jitter that is measured without a queue, and counts neither as waiting nor as growth.

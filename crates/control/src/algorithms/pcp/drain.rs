@@ -199,12 +199,9 @@ impl Drain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::ms;
 
     const RTT: Duration = Duration::from_millis(100);
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
 
     #[test]
     fn a_standing_queue_is_drained_and_an_empty_one_is_not() {

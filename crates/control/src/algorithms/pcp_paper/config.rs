@@ -2,26 +2,22 @@
 
 use rampmeter_units::Rate;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::require;
 
 /// Settings of PCP as its paper describes it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Packets in a probe. Below `k` packets per round trip a probe divides one full packet into as many (section 3.1).
+    #[default(5)]
     pub k: usize,
     /// Use round-trip times instead of one-way delays, as with a TCP receiver (section 3.5).
     pub round_trip: bool,
     /// The base rate that every flow finds in its history, instead of the real one (section 4.2.3, Figure 7).
     pub rigged: Option<Rate>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { k: 5, round_trip: false, rigged: None }
-    }
 }
 
 /// The maximum share of the base rate that rate compensation removes in one round trip (section 3.2).

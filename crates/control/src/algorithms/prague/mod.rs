@@ -42,6 +42,7 @@ use rampmeter_units::settings::check_range;
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::parts::check::check_first_window;
 use crate::parts::episode::Episode;
@@ -58,23 +59,20 @@ const RTT_VIRT: Duration = Duration::from_millis(25);
 const MIN_RATE: Rate = Rate::from_bps(100_000);
 
 /// Settings of Prague.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
+    #[default(10)]
     pub initial_window: u64,
     /// How the first slow start ends, if no mark ends it before.
     pub slow_start: SlowStart,
     /// `g`, the weight of the newest window of data in `alpha`.
+    #[default(1.0 / 16.0)]
     pub gain: f64,
     /// A reduction by marks is for the time since the last one, in `T'`, up to this many; 1: the draft's.
+    #[default(2.0)]
     pub max_intervals: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10, slow_start: SlowStart::Standard, gain: 1.0 / 16.0, max_intervals: 2.0 }
-    }
 }
 
 impl Settings for Config {

@@ -38,6 +38,7 @@
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::ledbat::delays::Delays;
 use crate::parts::check::require;
@@ -67,19 +68,14 @@ const RATE_PACE_MIN: Rate = Rate::from_bps(50_000);
 const ALPHA_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Settings of `SCReAMv2`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// `IS_L4S`: packets ask L4S routers for marks (ECT(1)).
     pub l4s: bool,
     /// `QDELAY_TARGET_LO`: the target of the queueing delay.
+    #[default(Duration::from_millis(60))]
     pub target: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { l4s: false, target: Duration::from_millis(60) }
-    }
 }
 
 impl Settings for Config {

@@ -3,6 +3,7 @@
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::Settings;
 use crate::parts::check::check_first_window;
@@ -12,43 +13,58 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Settings of a VCP sender.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The load interval (`t_rho`), in which all parameters are defined; it must be that of the routers.
+    #[default(Duration::from_millis(200))]
     pub load_interval: Duration,
     /// The relative increase of the window in a load interval of low load (`xi`, MI).
+    #[default(0.0625)]
     pub mi: f64,
     /// The increase in a load interval of high load, in packets (`alpha`, AI).
+    #[default(1.0)]
     pub ai: f64,
     /// The share of the window that remains after overload (`beta`, MD).
+    #[default(0.875)]
     pub md: f64,
     /// The maximum scale factor of AI (`sigma_ai`).
+    #[default(10.0)]
     pub ai_limit: f64,
     /// The round-trip time that scales MI and AI.
+    #[default(RoundTrip::Min)]
     pub round_trip: RoundTrip,
     /// The minimum window after overload, in packets; 1 is the paper's. At 0.5 one packet is sent every second round
     /// trip.
+    #[default(0.05)]
     pub min_window: f64,
     /// The quantity in which flows of different round trips are equal.
+    #[default(Fairness::Rate)]
     pub fairness: Fairness,
     /// When packets are spread over the round trip.
+    #[default(Pacing::LongPaths)]
     pub pacing: Pacing,
     /// How a window becomes a number of packets.
+    #[default(Rounding::Random)]
     pub rounding: Rounding,
     /// The factor of AI: flows share a link in proportion to their weights (section IV-D).
+    #[default(1.0)]
     pub weight: f64,
     /// Uses `3 (1 - md) / (1 + md)` as `ai`, with which a flow competes with TCP as a TCP flow does (section VI-C).
     pub tcp_friendly: bool,
     /// The codes of the regions; the same for all routers and hosts of a network.
+    #[default(LoadCodes::Ect1Low)]
     pub codes: LoadCodes,
     /// First window, in packets: RFC 6928's 10. The paper has none; the TCP of its time started with 1 or 2.
+    #[default(10)]
     pub initial_window: u64,
     /// The number of packets in a row without a code after which the path counts as clearing codes, and of packets with
     /// a code after which it does not any more. 0: never.
+    #[default(8)]
     pub cleared_codes_after: u64,
     /// The number of losses and overloads, without any high load before, after which the path counts as one without a
     /// VCP router. 0: never.
+    #[default(3)]
     pub missing_router_after: u64,
 }
 
@@ -99,29 +115,6 @@ pub enum Rounding {
     Random,
     /// Down, as in ns-2.
     Down,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            load_interval: Duration::from_millis(200),
-            mi: 0.0625,
-            ai: 1.0,
-            md: 0.875,
-            ai_limit: 10.0,
-            round_trip: RoundTrip::Min,
-            min_window: 0.05,
-            fairness: Fairness::Rate,
-            pacing: Pacing::LongPaths,
-            rounding: Rounding::Random,
-            weight: 1.0,
-            tcp_friendly: false,
-            codes: LoadCodes::Ect1Low,
-            initial_window: 10,
-            cleared_codes_after: 8,
-            missing_router_after: 3,
-        }
-    }
 }
 
 impl Config {

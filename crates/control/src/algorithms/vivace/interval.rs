@@ -157,11 +157,7 @@ impl Intervals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{PACKET, RTT};
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
+    use crate::testing::{PACKET, RTT, ms};
 
     /// Two intervals of five packets: 0 to 4 from 0 to 20 ms, and 5 to 9 from there to 40 ms.
     fn two() -> Intervals {

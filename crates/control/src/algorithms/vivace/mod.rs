@@ -30,6 +30,7 @@ mod interval;
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use self::interval::{Interval, Intervals};
 use crate::parts::check::check_first_window;
@@ -52,17 +53,12 @@ const LATENCY: f64 = 900.0;
 const LOSS: f64 = 11.35;
 
 /// Settings of Vivace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The first window, in packets (RFC 6928); the first rate is that of this window in a round trip.
+    #[default(10)]
     pub initial_window: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { initial_window: 10 }
-    }
 }
 
 impl Settings for Config {

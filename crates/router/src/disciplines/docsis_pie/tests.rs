@@ -1,17 +1,13 @@
 //! The numbers of RFC 8034, and which packets a cable modem drops.
 
 use super::*;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
 // A millisecond at 8 Mb/s.
 const PACKET: TestParcel = TestParcel::new(1, 1000);
 
 fn modem(config: &Config) -> DocsisPie<TestParcel> {
     DocsisPie::new(config, ENVIRONMENT, Random::from_seed(1))
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 /// A queue of so many packets, each of a millisecond, that was as long at the last update; active.

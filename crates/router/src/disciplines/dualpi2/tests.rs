@@ -1,12 +1,8 @@
 use super::*;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
 const CLASSIC: TestParcel = TestParcel::new(1, 1000);
 const L4S: TestParcel = TestParcel { ecn: Ecn::Ect1, ..TestParcel::new(2, 1000) };
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
-}
 
 fn router(config: &Config) -> DualPi2<TestParcel> {
     config.check().unwrap();

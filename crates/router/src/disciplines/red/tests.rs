@@ -1,7 +1,7 @@
 //! One router at fixed averages, against the formulas of the papers.
 
 use super::*;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
 /// The average equals the queue, thresholds are 2 and 4 packets; `p_b` is `max_p` at 4 and 1 at 8.
 fn quick() -> Config {
@@ -11,10 +11,6 @@ fn quick() -> Config {
 fn red(config: &Config) -> Red<TestParcel> {
     config.check().unwrap();
     Red::new(config, ENVIRONMENT, Random::from_seed(1)) // 8 Mb/s: a packet a millisecond
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 /// Packets of 1000 bytes that find a queue of `waiting` packets: the numbers of `offered` packets dropped and

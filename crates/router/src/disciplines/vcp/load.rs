@@ -129,13 +129,10 @@ fn periods(span: Duration, part: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::tests::ms;
 
     // 8 Mb/s are 200 kB in 200 ms, 196 kB of them at 98%.
     const RATE: Rate = Rate::from_bps(8_000_000);
-
-    fn ms(n: u64) -> Time {
-        Time::ZERO + Duration::from_millis(n)
-    }
 
     fn load() -> Load {
         Load::new(&Config::default(), false, RATE)

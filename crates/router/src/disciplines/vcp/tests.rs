@@ -1,17 +1,13 @@
 //! How the router treats packets; `load` has the tests of the load factor.
 
-use rampmeter_units::{Duration, Ecn};
+use rampmeter_units::Ecn;
 
 use super::*;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
 // 8 Mb/s: 196 kB in 200 ms at the target.
 fn router(config: &Config) -> Vcp<TestParcel> {
     Vcp::new(config, ENVIRONMENT, Random::from_seed(1))
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 fn data(ecn: Ecn) -> TestParcel {

@@ -1,16 +1,12 @@
 //! One router and packets with given windows and round trips, against the formulas computed by hand.
 
 use super::*;
-use crate::router::tests::{ENVIRONMENT, TestParcel};
+use crate::router::tests::{ENVIRONMENT, TestParcel, ms};
 
 /// The link rate of [`ENVIRONMENT`]: 1000 bytes a millisecond.
 const CAPACITY: f64 = 1e6;
 const PACKET: u64 = 1000;
 const UNLIMITED: i64 = i64::MAX / 2;
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
-}
 
 fn header(window: u64, rtt_ms: u64, change: i64) -> RouterFeedback {
     RouterFeedback::Xcp { window: Bytes::new(window), rtt: Duration::from_millis(rtt_ms), change }

@@ -120,10 +120,7 @@ mod tests {
     use rampmeter_units::Duration;
 
     use super::*;
-
-    fn ms(ms: u64) -> Time {
-        Time::ZERO + Duration::from_millis(ms)
-    }
+    use crate::router::tests::ms;
 
     /// 1 kB/ms of tokens, bursts of 3 kB at 4 kB/ms.
     fn shaper() -> Shaper {

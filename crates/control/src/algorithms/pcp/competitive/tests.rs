@@ -1,6 +1,7 @@
 //! When a flow enters and exits competitive mode.
 
 use super::*;
+use crate::testing::ms;
 
 const PACKET: Bytes = Bytes::new(1000);
 const RTT: Duration = Duration::from_millis(20);
@@ -30,10 +31,6 @@ fn observation(wait: f64) -> QueueObservation {
     let (wait_before_drain, drain_failed, is_lossy) = (None, false, false);
     let (base, rtt) = (BASE, RTT);
     QueueObservation { min_wait, target, odd_wait, base, capacity, rtt, wait_before_drain, drain_failed, is_lossy }
-}
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
 }
 
 fn entered_after(waits: &[f64]) -> Option<usize> {

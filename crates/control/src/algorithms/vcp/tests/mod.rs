@@ -7,14 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Arrival;
-use crate::testing::{self, PACKET, ack};
+use crate::testing::{self, PACKET, ack, ms};
 
 const LOW: Ecn = Ecn::Ect1;
 const HIGH: Ecn = Ecn::Ect0;
-
-fn ms(n: u64) -> Time {
-    Time::ZERO + Duration::from_millis(n)
-}
 
 fn vcp(config: &Config) -> Vcp {
     let mut vcp = Vcp::new(config, Random::from_seed(1));

@@ -15,13 +15,12 @@ fn fold(mut sum: u32) -> u16 {
 }
 
 /// The checksum of `bytes`; zero if they contain a correct checksum.
-#[cfg(test)]
-pub(crate) fn of(bytes: &[u8]) -> u16 {
+pub fn of(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
 /// The checksum after `old`, at an even offset in the covered bytes, was replaced by `new`.
-pub(crate) fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     debug_assert_eq!(old.len(), new.len());
     let removed = u32::from(!fold(sum(old)));
     !fold(u32::from(!checksum) + removed + sum(new)) // RFC 1624 eq. (3)
