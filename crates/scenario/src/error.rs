@@ -24,7 +24,15 @@ pub enum ScenarioError {
         /// The error and its remedy.
         problem: String,
     },
-    /// Values set from outside, for example on the command line, are invalid for an axis.
+    /// A value that was set from outside, for example on the command line, is wrong.
+    #[error("--set {key}: {problem}")]
+    Key {
+        /// The axis or the key of the file.
+        key: String,
+        /// The error and its remedy.
+        problem: String,
+    },
+    /// What was asked for from outside is wrong; or an error in a text that is part of the program.
     #[error("{file}: {problem}")]
     Set {
         /// The file's name.

@@ -28,6 +28,7 @@ mod registries;
 mod routes;
 mod scenario;
 mod schema;
+mod sets;
 mod shared_schemes;
 mod sizes;
 mod slowdown;
@@ -37,7 +38,7 @@ mod summary;
 mod traces;
 mod world;
 
-pub use axis::{Axis, values};
+pub use axis::{Axis, expanded, values};
 pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};

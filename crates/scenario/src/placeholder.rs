@@ -63,6 +63,11 @@ impl Placeholder {
         Ok(placeholders)
     }
 
+    /// Whether it names `axis`, or one of its fields.
+    pub(crate) fn is_of(&self, axis: &str) -> bool {
+        self.axis == axis
+    }
+
     /// Whether it names `axis` with this `field`.
     pub(crate) fn names(&self, axis: &str, field: Option<&str>) -> bool {
         self.axis == axis && self.field.as_deref() == field

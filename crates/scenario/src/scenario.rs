@@ -11,13 +11,14 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::axis::{Axis, SEED, check_size, read_axes};
+use crate::axis::{Axis, CONDITION, SEED, check_size, read_axes};
 use crate::beside::Beside;
 use crate::conditions::{Condition, Conditions, is_condition, is_file, network, one_flow};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
-use crate::file::{File, LinkSpec};
+use crate::file::{File, KEYS, LinkSpec};
 use crate::placeholder::Placeholder;
+use crate::sets::{Edited, Set, parts};
 use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
 use crate::{Plan, Point, Portable, Registries};
@@ -38,6 +39,14 @@ pub struct Scenario {
     traces: Traces,
     conditions: Conditions,
     used: Used,
+}
+
+/// The text of a scenario at one of its points.
+#[derive(Debug, Default)]
+struct Filled {
+    text: Edited,
+    /// The values for keys of its condition.
+    of_condition: Vec<Set>,
 }
 
 /// The names of the traces and of the conditions that a scenario uses.
@@ -124,7 +133,7 @@ impl Scenario {
         let shared_schemes = SharedSchemes::named_in(Source { built_in, ..Source::new(file, text) }, &beside)?;
         let text = &shared_schemes.as_ref().map_or_else(|| text.to_owned(), |schemes| schemes.append_to(text));
         let appended = shared_schemes.as_ref().map(SharedSchemes::place);
-        let source = Source { file, text, appended, built_in };
+        let source = Source { file, text, appended, built_in, sets: &[] };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section)?;
@@ -155,18 +164,56 @@ impl Scenario {
         &self.axes
     }
 
-    /// Replaces the values of an axis.
-    pub fn set(&mut self, axis: &str, values: Vec<Value>) -> Result<()> {
-        let refuse = |problem| ScenarioError::Set { file: self.file.clone(), problem };
-        let Some(index) = self.axes.iter().position(|known| known.name == axis) else {
-            return Err(refuse(unknown("axis", axis, self.axes.iter().map(|axis| axis.name.as_str()))));
-        };
+    /// Replaces the values of the axis called `name`; or makes an axis of a key of the file: `link.bottleneck.rate`.
+    pub fn set(&mut self, name: &str, values: Vec<Value>) -> Result<()> {
+        self.set_all([(name.to_owned(), values)])
+    }
+
+    /// The same for several axes and keys, which need to be valid only together.
+    pub fn set_all(&mut self, sets: impl IntoIterator<Item = (String, Vec<Value>)>) -> Result<()> {
         let mut scenario = self.clone();
-        scenario.axes[index] = self.axes[index].with(values).map_err(refuse)?;
-        check_size(&scenario.axes).map_err(refuse)?;
+        for (name, values) in sets {
+            let refuse = |problem| ScenarioError::Key { key: name.clone(), problem };
+            if let Some(index) = scenario.axes.iter().position(|known| known.name == name) {
+                scenario.axes[index] = scenario.axes[index].with(values).map_err(refuse)?;
+            } else {
+                scenario.check_key(&name).map_err(refuse)?;
+                let keys = scenario.axes.iter().filter(|axis| axis.is_key).count();
+                scenario.axes.insert(keys, Axis::of_key(&name, values).map_err(refuse)?);
+                if let Some(axis) = scenario.replaced_axis()? {
+                    return Err(refuse(format!("its value is that of the axis `{axis}`; set `{axis}` instead")));
+                }
+            }
+            check_size(&scenario.axes).map_err(refuse)?;
+        }
         scenario.used = scenario.check_values()?;
         *self = scenario;
         Ok(())
+    }
+
+    /// Refuses what is neither an axis nor a key.
+    fn check_key(&self, name: &str) -> Result<(), String> {
+        const OTHERS: [&str; 2] = ["axes", "schemes"];
+        let parts = parts(name).unwrap_or_default();
+        match (parts.first().map(String::as_str), parts.get(1)) {
+            (Some("axes"), Some(axis)) => Err(format!("an axis is set by its name; write --set {axis}=...")),
+            (Some(first), _) if KEYS.contains(&first) && !OTHERS.contains(&first) => Ok(()),
+            _ => {
+                let keys = KEYS.into_iter().filter(|key| !OTHERS.contains(key));
+                Err(unknown("axis or key", name, self.axes.iter().map(|axis| axis.name.as_str()).chain(keys)))
+            }
+        }
+    }
+
+    /// An axis of the file that changes nothing any more, because keys that are set replace all that it sets.
+    fn replaced_axis(&self) -> Result<Option<&str>> {
+        let Filled { text, .. } = self.with_keys(self.text.clone(), &self.first_point())?;
+        let source = self.source(&text);
+        let document = source.parse()?;
+        let left = Placeholder::all(source, &Section::root(source, document.get_ref()), &self.axes)?;
+        let is_used = |axis: &Axis| left.iter().any(|placeholder| placeholder.is_of(&axis.name));
+        let replaced = self.axes.iter().find(|axis| !axis.is_key && axis.name != SEED && !is_used(axis));
+        Ok(replaced.map(|axis| axis.name.as_str()))
     }
 
     /// Every point of the sweep.
@@ -183,8 +230,7 @@ impl Scenario {
 
     /// The plan of one point, with controllers and routers from `registries`.
     pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
-        let text = self.text_at(point)?;
-        let file = File::read(self.source(&text), &self.conditions)?;
+        let file = self.file_at(point)?;
         crate::planner::plan(&file, point, registries, &self.traces)
     }
 
@@ -197,8 +243,8 @@ impl Scenario {
     /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
     /// the list of axes, and schemes that no traffic uses there; the content of its condition; and hashes of the traces.
     pub fn content(&self, point: &Point) -> Result<Table> {
-        let text = self.text_at(point)?;
-        let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
+        let Filled { text, of_condition } = self.filled_at(point)?;
+        let mut content: Table = text.text.parse().map_err(|error: toml::de::Error| {
             let problem = error.message().replace('\n', "; ");
             self.source(&text).error(1, problem)
         })?;
@@ -217,8 +263,9 @@ impl Scenario {
             let hashes = self.traces.hashes(&used.traces).map(|(name, hash)| (name, Value::String(hash)));
             content.insert("traces".into(), Value::Table(hashes.collect()));
         }
-        for text in self.condition_texts(&used).into_values() {
-            let mut condition: Table = text.parse().unwrap_or_default();
+        for name in &used.conditions {
+            let Ok((_, edited)) = self.conditions.edited(name, &of_condition) else { continue };
+            let mut condition: Table = edited.text.parse().unwrap_or_default();
             for key in ["title", "source", "group"] {
                 condition.remove(key);
             }
@@ -240,7 +287,8 @@ impl Scenario {
     }
 
     fn with_traffic(self) -> Result<Self> {
-        let source = self.source(&self.text);
+        let text = Edited::new(self.text.clone());
+        let source = self.source(&text);
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         if file.get("traffic").is_none() {
@@ -262,8 +310,7 @@ impl Scenario {
     }
 
     fn used_at(&self, point: &Point) -> Result<Used> {
-        let text = self.text_at(point)?;
-        let file = File::read(self.source(&text), &self.conditions)?;
+        let file = self.file_at(point)?;
         let directions = file.links.iter().flat_map(LinkSpec::directions);
         let traces = directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect();
         Ok(Used { traces, conditions: file.condition.into_iter().collect() })
@@ -274,18 +321,53 @@ impl Scenario {
         used.conditions.iter().filter_map(|name| Some((name.clone(), self.conditions.text(name).ok()?.text))).collect()
     }
 
-    /// The text with the point's values in index.
-    fn text_at(&self, point: &Point) -> Result<String> {
-        Placeholder::fill(&self.placeholders, self.source(&self.text), &self.axes, point)
+    fn file_at(&self, point: &Point) -> Result<File> {
+        let Filled { text, of_condition } = self.filled_at(point)?;
+        File::read(self.source(&text), &self.conditions, &of_condition)
     }
 
-    fn source<'a>(&'a self, text: &'a str) -> Source<'a> {
+    /// The text with the point's values in the place of placeholders and keys.
+    fn filled_at(&self, point: &Point) -> Result<Filled> {
+        let text = Edited::new(self.text.clone());
+        let text = Placeholder::fill(&self.placeholders, self.source(&text), &self.axes, point)?;
+        self.with_keys(text, point)
+    }
+
+    /// The text with the point's values in the place of keys.
+    fn with_keys(&self, text: String, point: &Point) -> Result<Filled> {
+        let mut filled = Filled { text: Edited::new(text), of_condition: Vec::new() };
+        for axis in self.axes.iter().filter(|axis| axis.is_key) {
+            let Some(value) = point.get(&axis.name) else { continue };
+            let set = Set { key: axis.name.clone(), value: value.clone() };
+            let Err(refused) = filled.text.set(&set) else { continue };
+            // A table that the file does not have may be the condition's.
+            let condition = point.get(CONDITION).and_then(Value::as_str).filter(|_| refused.is_no_table());
+            let condition = condition.and_then(|name| self.conditions.text(name).ok());
+            let wrong = match condition.map(|condition| Edited::new(condition.text).set(&set)) {
+                Some(Ok(())) => {
+                    filled.of_condition.push(set);
+                    continue;
+                }
+                Some(Err(in_condition)) => in_condition.problem(refused.known()),
+                None => refused.problem(&[]),
+            };
+            return Err(ScenarioError::Key { key: set.key, problem: wrong });
+        }
+        Ok(filled)
+    }
+
+    fn source<'a>(&'a self, text: &'a Edited) -> Source<'a> {
         let appended = self.shared_schemes.as_ref().map(SharedSchemes::place);
-        Source { file: &self.file, text, appended, built_in: self.built_in }
+        let Edited { text, places } = text;
+        Source { file: &self.file, text, appended, built_in: self.built_in, sets: places }
+    }
+
+    fn first_point(&self) -> Point {
+        Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect())
     }
 
     fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {
-        let first = Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect());
+        let first = self.first_point();
         check(&first)?;
         for (index, axis) in self.axes.iter().enumerate() {
             // No seed is invalid.

@@ -322,11 +322,11 @@ fn missing_files_and_missing_tables_are_reported() {
 fn values_of_the_command_line_are_checked_like_the_files() {
     let mut scenario = Scenario::parse("x.toml", GOOD).unwrap();
     for (axis, list, start) in [
-        ("laod", "1", "x.toml: no axis is called `laod`; did you mean `load`?"),
-        ("load", "", "x.toml: axis `load` has no values"),
+        ("laod", "1", "--set laod: no axis or key is called `laod`; did you mean `load`?"),
+        ("load", "", "--set load: axis `load` has no values"),
         ("load", "0.6,lots", "x.toml:46: `load` is the text \"lots\""),
         ("scheme", "tpc", "x.toml:42: no scheme is called `tpc`; did you mean `tcp`?"),
-        ("seed", "1.5", "x.toml: axis `seed`"),
+        ("seed", "1.5", "--set seed: axis `seed`"),
     ] {
         let message = scenario.set(axis, values(list)).unwrap_err().to_string();
         assert!(message.starts_with(start), "{message}");

@@ -8,6 +8,7 @@ use super::{HostsSpec, LinkSpec, RateSpec, RunEnd, SchemeSpec, TrafficSpec, pack
 use crate::conditions::Conditions;
 use crate::document::{Item, Section, Source};
 use crate::error::Result;
+use crate::sets::Set;
 
 const KEYS: [&str; 8] = ["title", "source", "group", "packet", "link", "hosts", "scheme", "traffic"];
 
@@ -27,11 +28,18 @@ pub(crate) struct ConditionSpec {
 }
 
 impl ConditionSpec {
-    /// Reads the condition that `item` names, for a run in which flows start up to `duration`, and which ends at `end`.
-    pub(crate) fn read(item: &Item<'_>, conditions: &Conditions, duration: Duration, end: Duration) -> Result<Self> {
+    /// Reads the condition that `item` names, with the values of `sets`, for a run in which flows start up to `duration`,
+    /// and which ends at `end`.
+    pub(crate) fn read(
+        item: &Item<'_>,
+        conditions: &Conditions,
+        sets: &[Set],
+        duration: Duration,
+        end: Duration,
+    ) -> Result<Self> {
         let name = item.text()?;
-        let found = conditions.text(name).map_err(|wrong| item.error(wrong))?;
-        let source = Source::new(&found.file, &found.text);
+        let (file, edited) = conditions.edited(name, sets).map_err(|wrong| item.error(wrong))?;
+        let source = Source { sets: &edited.places, ..Source::new(&file, &edited.text) };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref()).called("a condition".into());
         section.keys(&KEYS)?;

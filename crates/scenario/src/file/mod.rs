@@ -15,6 +15,7 @@ use crate::Meters;
 use crate::conditions::Conditions;
 use crate::document::{Item, Place, Section, Source};
 use crate::error::Result;
+use crate::sets::Set;
 
 pub(crate) use condition::ConditionSpec;
 pub(crate) use island::IslandSpec;
@@ -23,7 +24,7 @@ pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
-const KEYS: [&str; 15] = [
+pub(crate) const KEYS: [&str; 15] = [
     "title",
     "source",
     "duration",
@@ -60,7 +61,8 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn read(source: Source<'_>, conditions: &Conditions) -> Result<Self> {
+    /// Reads a text; `sets` are values for keys of its condition.
+    pub(crate) fn read(source: Source<'_>, conditions: &Conditions, sets: &[Set]) -> Result<Self> {
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         file.keys(&KEYS)?;
@@ -84,7 +86,7 @@ impl File {
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
         let packet = file.or("packet", Bytes::new(1500), packet)?;
         let meters = file.or("meters", Meters::default(), |item| meters(item, duration))?;
-        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, duration, end.at);
+        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, sets, duration, end.at);
         let condition = file.optional("condition", read)?;
         if links.is_empty() && condition.is_none() {
             let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";

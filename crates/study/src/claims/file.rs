@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
+use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema, expanded};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
@@ -254,15 +254,18 @@ pub(crate) fn check(
     let axes: Vec<&str> = asked.axes().iter().map(|axis| axis.name.as_str()).collect();
     metric.check(schema, &axes, &links, &traffic)?;
     bound.check(&metric.by)?;
-    let mut all = whole.axes().to_vec();
-    for (axis, asked) in all.iter_mut().zip(asked.axes()) {
-        let set =
-            set.get(&axis.name).map_or(&[][..], |set| set.as_array().map_or(std::slice::from_ref(set), Vec::as_slice));
-        for value in asked.values.iter().chain(set) {
-            if !axis.values.contains(value) {
-                axis.values.push(value.clone());
+    let mut all = asked.axes().to_vec();
+    for axis in &mut all {
+        let in_file =
+            whole.axes().iter().filter(|known| known.name == axis.name).flat_map(|known| known.values.clone());
+        let set = set.get(&axis.name).cloned().map(listed).and_then(|set| expanded(set).ok()).unwrap_or_default();
+        let more = in_file.chain(std::mem::take(&mut axis.values)).chain(set);
+        axis.values = more.fold(Vec::new(), |mut values, value| {
+            if !values.contains(&value) {
+                values.push(value);
             }
-        }
+            values
+        });
     }
     for (axes, extent) in [(all.as_slice(), Extent::Complete), (asked.axes(), Extent::Part)] {
         metric.check_values(axes, extent)?;
@@ -271,15 +274,17 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// `scenario` with these values of its axes.
+/// `scenario` with these values of its axes and keys.
 pub(crate) fn set(mut scenario: Scenario, values: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
-    for (axis, values) in values {
-        let values = match values {
-            Value::Array(values) => values.clone(),
-            value => vec![value.clone()],
-        };
-        scenario.set(axis, values)?;
-    }
+    scenario.set_all(values.iter().map(|(axis, values)| (axis.clone(), listed(values.clone()))))?;
     scenario.check(registries)?;
     Ok(scenario)
+}
+
+/// The values of an axis, of which a file may give one without a list.
+fn listed(values: Value) -> Vec<Value> {
+    match values {
+        Value::Array(values) => values,
+        value => vec![value],
+    }
 }
