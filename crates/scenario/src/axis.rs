@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 use crate::document::{Item, NAME, Section, Source, is_name};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
 
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";
@@ -190,8 +191,8 @@ fn range(text: &str) -> Option<(i64, i64)> {
     Some((number(first.trim())?, number(last.trim())?))
 }
 
-pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>> {
-    let read = |item: Item<'_>| {
+pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>, errors: &mut Errors) -> Result<Vec<Axis>> {
+    let read = |item: &Item<'_>| {
         if !is_name(item.key) {
             return Err(item.error(format!("`{}` cannot be an axis's name; use {NAME}", item.key)));
         }
@@ -202,10 +203,17 @@ pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Ax
         Axis::new(item.key, values, item.line()).map_err(|wrong| item.error(wrong))
     };
     let section = file.optional("axes", |item| item.section("[axes]"))?;
-    let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut axes = Vec::new();
+    for item in section.iter().flat_map(Section::items) {
+        let axis = read(&item);
+        if axis.is_err() {
+            errors.lose(Some(item.key));
+        }
+        axes.extend(errors.keep(axis));
+    }
     let line = section.map_or(1, |section| section.line());
     let at_axes = |wrong: String| source.error(line, wrong);
-    if !axes.iter().any(|axis| axis.name == SEED) {
+    if !axes.iter().any(|axis: &Axis| axis.name == SEED) {
         axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(at_axes)?);
     }
     if let Some(item) = fixed_condition(file, &axes) {

@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use crate::error::{Result, ScenarioError};
+use crate::errors::Errors;
 use crate::sets::SetPlace;
 
 #[derive(Debug, Clone, Copy)]
@@ -166,12 +167,27 @@ impl<'a> Section<'a> {
     }
 
     /// The elements of the array of tables called `key`, each read by `read`.
-    pub(crate) fn tables<T>(&self, key: &str, read: impl Fn(Section<'a>) -> Result<T>) -> Result<Vec<T>> {
-        let Some(array) = self.get(key) else { return Ok(Vec::new()) };
-        if array.is_table() {
-            return Err(array.error(format!("`[{key}]` is a single table; write [[{key}]], also for a single one")));
+    pub(crate) fn tables<T>(&self, key: &str, errors: &mut Errors, read: impl Fn(Section<'a>) -> Result<T>) -> Vec<T> {
+        let Some(array) = self.get(key) else { return Vec::new() };
+        let list = if array.is_table() {
+            Err(array.error(format!("`[{key}]` is a single table; write [[{key}]], also for a single one")))
+        } else {
+            array.list()
+        };
+        let Some(list) = errors.keep(list) else {
+            errors.lose(None);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in list {
+            let read = item.section(&format!("[[{key}]]")).and_then(&read);
+            if read.is_err() {
+                let name = item.section("").ok().and_then(|section| section.get("name")?.as_text());
+                errors.lose(name.filter(|name| is_name(name)));
+            }
+            tables.extend(errors.keep(read));
         }
-        array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
+        tables
     }
 
     /// The places of the section and of its keys, for errors that are found after reading.

@@ -42,6 +42,25 @@ pub enum ScenarioError {
     },
 }
 
+impl ScenarioError {
+    /// The file with the error and the line in it, if they are known.
+    pub fn place(&self) -> (Option<String>, Option<usize>) {
+        match self {
+            Self::Wrong { file, line, .. } => (Some(file.clone()), Some(*line)),
+            Self::Unreadable { file, .. } | Self::Set { file, .. } => (Some(file.clone()), None),
+            Self::Key { .. } => (None, None),
+        }
+    }
+
+    /// The error and its remedy, without its place.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Wrong { problem, .. } | Self::Set { problem, .. } => problem.clone(),
+            Self::Unreadable { .. } | Self::Key { .. } => self.to_string(),
+        }
+    }
+}
+
 pub(crate) type Result<T, E = ScenarioError> = std::result::Result<T, E>;
 
 /// The message that no `kind` of thing is called `name`.

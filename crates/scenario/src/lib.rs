@@ -16,6 +16,7 @@ mod columns;
 mod conditions;
 mod document;
 mod error;
+mod errors;
 mod file;
 mod limits;
 mod outcome;

@@ -13,6 +13,7 @@ use crate::Point;
 use crate::axis::{Axis, CONDITION, fixed_condition, named};
 use crate::document::{Section, Source, texts};
 use crate::error::Result;
+use crate::errors::Errors;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Placeholder {
@@ -34,8 +35,8 @@ enum Factor {
 }
 
 impl Placeholder {
-    /// All placeholders of `file` outside `[axes]`, in the order of the text.
-    pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>> {
+    /// All placeholders of `file` outside `[axes]`, in the order of the text. Those of an axis that is lost are left out.
+    pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis], errors: &mut Errors) -> Vec<Self> {
         let mut found = Vec::new();
         file.items().filter(|item| item.key != "axes").for_each(|item| texts(item.value, &mut found));
         found.sort_by_key(|(_, range)| range.start);
@@ -45,12 +46,16 @@ impl Placeholder {
                 continue;
             }
             let line = source.line(range.start);
-            let read = |factor: &str| Factor::read(factor.trim(), axes).map_err(|wrong| source.error(line, wrong));
-            let factors = text.split('*').map(read).collect::<Result<Vec<_>>>()?;
-            if factors.len() > 2 {
-                return Err(source.error(line, format!("`\"{text}\"` has {} factors; write two", factors.len())));
+            match Self::factors(text, axes) {
+                Ok(factors) => placeholders.push(Self { range, factors, line }),
+                Err(wrong) => {
+                    let axis = text.split(['$', '.', '*']).nth(1).unwrap_or_default().trim();
+                    if !errors.is_lost(axis) {
+                        errors.add(source.error(line, wrong));
+                    }
+                    errors.unfilled(source.error(line, "").to_string());
+                }
             }
-            placeholders.push(Self { range, factors, line });
         }
         if let Some(item) = fixed_condition(file, axes) {
             let (range, line) = (item.value.span(), item.line());
@@ -58,7 +63,15 @@ impl Placeholder {
             let factors = vec![Factor::Axis { name: CONDITION.into(), field: None }];
             placeholders.insert(place, Self { range, factors, line });
         }
-        Ok(placeholders)
+        placeholders
+    }
+
+    fn factors(text: &str, axes: &[Axis]) -> Result<Vec<Factor>, String> {
+        let factors = text.split('*').map(|factor| Factor::read(factor.trim(), axes)).collect::<Result<Vec<_>, _>>()?;
+        if factors.len() > 2 {
+            return Err(format!("`\"{text}\"` has {} factors; write two", factors.len()));
+        }
+        Ok(factors)
     }
 
     /// Whether it names `axis`, or one of its fields.

@@ -16,6 +16,7 @@ use crate::beside::Beside;
 use crate::conditions::{Condition, Conditions, is_condition, is_file, network, one_flow};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
+use crate::errors::Errors;
 use crate::file::{File, KEYS, LinkSpec};
 use crate::placeholder::Placeholder;
 use crate::sets::{Edited, Set, parts};
@@ -67,16 +68,23 @@ impl Scenario {
         Self::read_file(path.as_ref(), network)
     }
 
-    /// Reads the file at `path`; `over` is the text of a scenario that uses the condition of a name.
     fn read_file(path: &Path, over: fn(&str) -> String) -> Result<Self> {
+        let mut errors = Errors::default();
+        let read = Self::open(path, over, &mut errors);
+        errors.or(read)
+    }
+
+    /// Reads the file at `path`; `over` is the text of a scenario that uses the condition of a name.
+    fn open(path: &Path, over: fn(&str) -> String, errors: &mut Errors) -> Result<Self> {
         let file = path.display().to_string();
+        let mut over = |name: &str| Self::read_text(&file, &over(name), Beside::file(""), true, errors);
         if Condition::named(path).is_some() {
-            return Self::built_in(&file, &over(&file));
+            return over(&file);
         }
         match std::fs::read_to_string(path) {
-            Ok(text) if is_condition(&text) && is_file(&file) => Self::built_in(&file, &over(&file)),
-            Ok(text) if is_condition(&text) => Self::built_in(&file, &over(&format!("./{file}"))),
-            Ok(text) => Self::parse_network(&file, &text),
+            Ok(text) if is_condition(&text) && is_file(&file) => over(&file),
+            Ok(text) if is_condition(&text) => over(&format!("./{file}")),
+            Ok(text) => Self::read_text(&file, &text, Beside::file(&file), false, errors),
             Err(error) if error.kind() == ErrorKind::NotFound && !is_file(&file) => {
                 Err(ScenarioError::Set { problem: Condition::unknown(&file), file })
             }
@@ -86,12 +94,8 @@ impl Scenario {
 
     /// The scenario of one flow over the condition `name`, of the library or in a file.
     pub(crate) fn over(name: &str) -> Result<Self> {
-        Self::built_in(name, &one_flow(name))
-    }
-
-    /// Reads a `text` of the program. The names of files in it are relative to the current directory, as in `--set`.
-    fn built_in(name: &str, text: &str) -> Result<Self> {
-        Self::parse_beside(name, text, Beside::file(""), true)
+        // The names of files in a text of the program are relative to the current directory, as in `--set`.
+        Self::parse_beside(name, &one_flow(name), Beside::file(""), true)
     }
 
     /// Reads `text`; `file` is its name in messages. Finds all errors that the file alone shows; names and settings of
@@ -130,20 +134,28 @@ impl Scenario {
     }
 
     fn parse_beside(file: &str, text: &str, beside: Beside, built_in: bool) -> Result<Self> {
+        let mut errors = Errors::default();
+        let read = Self::read_text(file, text, beside, built_in, &mut errors);
+        errors.or(read)
+    }
+
+    /// Reads a text. An error that is returned is one after which reading cannot go on.
+    fn read_text(file: &str, text: &str, beside: Beside, built_in: bool, errors: &mut Errors) -> Result<Self> {
         let shared_schemes = SharedSchemes::named_in(Source { built_in, ..Source::new(file, text) }, &beside)?;
         let text = &shared_schemes.as_ref().map_or_else(|| text.to_owned(), |schemes| schemes.append_to(text));
         let appended = shared_schemes.as_ref().map(SharedSchemes::place);
         let source = Source { file, text, appended, built_in, sets: &[] };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
-        let axes = read_axes(source, &section)?;
-        let placeholders = Placeholder::all(source, &section, &axes)?;
+        let axes = read_axes(source, &section, errors)?;
+        let placeholders = Placeholder::all(source, &section, &axes, errors);
         for axis in axes.iter().filter(|axis| axis.name != SEED) {
             let used =
                 |field: Option<&str>| placeholders.iter().any(|placeholder| placeholder.names(&axis.name, field));
             if let Some(name) = axis.unused(used) {
                 let advice = format!("write \"${name}\" where its value belongs, or remove it");
-                return Err(source.error(axis.line, format!("axis `{name}` changes nothing; {advice}")));
+                let wrong = format!("axis `{name}` changes nothing; {advice}");
+                errors.add(source.error(axis.line, wrong));
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
@@ -151,7 +163,7 @@ impl Scenario {
         let (traces, conditions) = (Traces::new(beside.clone()), Conditions::new(beside));
         let scenario =
             Self { file, text, built_in, shared_schemes, title, axes, placeholders, traces, conditions, used };
-        Ok(Self { used: scenario.check_values()?, ..scenario })
+        Ok(Self { used: scenario.check_values(errors), ..scenario })
     }
 
     /// The title of the scenario; the file's name if it has none.
@@ -186,7 +198,9 @@ impl Scenario {
             }
             check_size(&scenario.axes).map_err(refuse)?;
         }
-        scenario.used = scenario.check_values()?;
+        let mut errors = Errors::default();
+        scenario.used = scenario.check_values(&mut errors);
+        errors.or(Ok(()))?;
         *self = scenario;
         Ok(())
     }
@@ -210,7 +224,8 @@ impl Scenario {
         let Filled { text, .. } = self.with_keys(self.text.clone(), &self.first_point())?;
         let source = self.source(&text);
         let document = source.parse()?;
-        let left = Placeholder::all(source, &Section::root(source, document.get_ref()), &self.axes)?;
+        let file = Section::root(source, document.get_ref());
+        let left = Placeholder::all(source, &file, &self.axes, &mut Errors::default());
         let is_used = |axis: &Axis| left.iter().any(|placeholder| placeholder.is_of(&axis.name));
         let replaced = self.axes.iter().find(|axis| !axis.is_key && axis.name != SEED && !is_used(axis));
         Ok(replaced.map(|axis| axis.name.as_str()))
@@ -237,7 +252,25 @@ impl Scenario {
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
     /// first run.
     pub fn check(&self, registries: &Registries) -> Result<()> {
-        self.each_value(|point| self.plan(point, registries).map(drop))
+        self.each_value().try_for_each(|point| self.plan(&point, registries).map(drop))
+    }
+
+    /// Every error of the scenario or condition at `path`, as far as one reading finds them, in the order of the lines.
+    pub fn problems(path: impl AsRef<Path>, registries: &Registries) -> Vec<ScenarioError> {
+        let mut errors = Errors::default();
+        let scenario = Self::open(path.as_ref(), one_flow, &mut errors);
+        if let Some(scenario) = errors.keep(scenario) {
+            for point in scenario.each_value() {
+                let file = scenario.read_at(&point, &mut errors);
+                let Some(file) = errors.keep(file) else { continue };
+                crate::planner::check(&file, registries, &scenario.traces, &mut errors);
+                if errors.is_empty() {
+                    errors.keep(crate::planner::plan(&file, &point, registries, &scenario.traces));
+                }
+            }
+            errors.keep(scenario.with_traffic());
+        }
+        errors.into_sorted()
     }
 
     /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
@@ -258,7 +291,7 @@ impl Scenario {
         }
         let names_no_files = self.used.traces.is_empty() && self.used.conditions.is_empty();
         // Reading the file again only finds traces and conditions.
-        let used = if names_no_files { Used::default() } else { self.used_at(point)? };
+        let used = if names_no_files { Used::default() } else { Self::used_by(self.file_at(point)?) };
         if !used.traces.is_empty() {
             let hashes = self.traces.hashes(&used.traces).map(|(name, hash)| (name, Value::String(hash)));
             content.insert("traces".into(), Value::Table(hashes.collect()));
@@ -298,22 +331,22 @@ impl Scenario {
     }
 
     /// Reads the file with every value of every axis. Returns what they use.
-    fn check_values(&self) -> Result<Used> {
+    fn check_values(&self, errors: &mut Errors) -> Used {
         let mut used = Used::default();
-        self.each_value(|point| {
-            let Used { mut traces, mut conditions } = self.used_at(point)?;
+        for point in self.each_value() {
+            let file = self.read_at(&point, errors);
+            let Some(file) = errors.keep(file) else { continue };
+            let Used { mut traces, mut conditions } = Self::used_by(file);
             used.traces.append(&mut traces);
             used.conditions.append(&mut conditions);
-            Ok(())
-        })?;
-        Ok(used)
+        }
+        used
     }
 
-    fn used_at(&self, point: &Point) -> Result<Used> {
-        let file = self.file_at(point)?;
+    fn used_by(file: File) -> Used {
         let directions = file.links.iter().flat_map(LinkSpec::directions);
         let traces = directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect();
-        Ok(Used { traces, conditions: file.condition.into_iter().collect() })
+        Used { traces, conditions: file.condition.into_iter().collect() }
     }
 
     /// The texts of conditions by their names.
@@ -322,8 +355,15 @@ impl Scenario {
     }
 
     fn file_at(&self, point: &Point) -> Result<File> {
+        let mut errors = Errors::default();
+        let file = self.read_at(point, &mut errors);
+        errors.or(file)
+    }
+
+    /// Reads the file at a point. An error that is returned is one after which reading cannot go on.
+    fn read_at(&self, point: &Point, errors: &mut Errors) -> Result<File> {
         let Filled { text, of_condition } = self.filled_at(point)?;
-        File::read(self.source(&text), &self.conditions, &of_condition)
+        File::read(self.source(&text), &self.conditions, &of_condition, errors)
     }
 
     /// The text with the point's values in the place of placeholders and keys.
@@ -366,18 +406,19 @@ impl Scenario {
         Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect())
     }
 
-    fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {
+    /// The first point, and one more for every further value of every axis.
+    fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
         let first = self.first_point();
-        check(&first)?;
-        for (index, axis) in self.axes.iter().enumerate() {
-            // No seed is invalid.
-            let others = if axis.name == SEED { &[] } else { &axis.values[1..] };
-            for value in others {
+        let others = self.axes.iter().enumerate().filter(|(_, axis)| axis.name != SEED); // no seed is invalid
+        let others = others.flat_map(|(index, axis)| axis.values[1..].iter().map(move |value| (index, value)));
+        let with = {
+            let first = first.clone();
+            move |(index, value): (usize, &Value)| {
                 let mut point = first.clone();
                 point.0[index].1 = value.clone();
-                check(&point)?;
+                point
             }
-        }
-        Ok(())
+        };
+        std::iter::once(first).chain(others.map(with))
     }
 }

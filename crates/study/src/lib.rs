@@ -18,6 +18,7 @@ mod caught;
 pub mod claims;
 mod cluster;
 mod directory;
+mod entries;
 mod error;
 pub mod evaluation;
 mod journal;

@@ -1,11 +1,13 @@
 //! The commands that run scenarios and judge claims, simulated and emulated.
 
+mod check;
 mod claims;
 mod cluster;
 mod conditions;
 mod emulate;
 mod evaluate;
 mod interrupt;
+mod new;
 mod run;
 mod trace;
 mod wrap;
@@ -32,6 +34,10 @@ pub(crate) const EXAMPLES: &str =
 pub(crate) enum Command {
     /// Run all points of a scenario and print the results
     Run(run::Args),
+    /// Write a small scenario to begin with
+    New(new::Args),
+    /// Show all errors of scenarios, conditions, claims and questions, without running them
+    Check(check::Args),
     /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
@@ -51,7 +57,7 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::Conditions(_) | Command::Trace(_) => false,
+        Command::New(_) | Command::Check(_) | Command::Conditions(_) | Command::Trace(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -63,6 +69,8 @@ pub(crate) fn prepare(command: &Command) {
 pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::run(args, registries),
+        Command::New(args) => new::new(args),
+        Command::Check(args) => check::check(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Conditions(args) => conditions::conditions(args, registries),

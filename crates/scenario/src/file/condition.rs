@@ -8,6 +8,7 @@ use super::{HostsSpec, LinkSpec, RateSpec, RunEnd, SchemeSpec, TrafficSpec, pack
 use crate::conditions::Conditions;
 use crate::document::{Item, Section, Source};
 use crate::error::Result;
+use crate::errors::Errors;
 use crate::sets::Set;
 
 const KEYS: [&str; 8] = ["title", "source", "group", "packet", "link", "hosts", "scheme", "traffic"];
@@ -36,26 +37,29 @@ impl ConditionSpec {
         sets: &[Set],
         duration: Duration,
         end: Duration,
+        errors: &mut Errors,
     ) -> Result<Self> {
         let name = item.text()?;
         let (file, edited) = conditions.edited(name, sets).map_err(|wrong| item.error(wrong))?;
         let source = Source { sets: &edited.places, ..Source::new(&file, &edited.text) };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref()).called("a condition".into());
-        section.keys(&KEYS)?;
+        errors.keep(section.keys(&KEYS));
         for key in ["title", "source", "group"] {
-            section.optional(key, Item::text)?;
+            errors.keep(section.optional(key, Item::text));
         }
         let end = RunEnd { at: end, refuses_later: false };
         let mut condition = Self {
             name: name.to_owned(),
-            packet: section.optional("packet", packet)?,
-            links: section.tables("link", |section| LinkSpec::read(&section, end))?,
-            hosts: section.tables("hosts", |section| HostsSpec::read(&section))?,
-            schemes: SchemeSpec::read_all(&section)?,
-            traffic: section.tables("traffic", |section| TrafficSpec::read(&section, duration))?,
+            packet: errors.keep(section.optional("packet", packet)).flatten(),
+            links: section.tables("link", errors, |section| LinkSpec::read(&section, end)),
+            hosts: section.tables("hosts", errors, |section| HostsSpec::read(&section)),
+            schemes: SchemeSpec::read_all(&section, errors),
+            traffic: section.tables("traffic", errors, |section| TrafficSpec::read(&section, duration)),
         };
-        condition.check(&section)?;
+        if !errors.has_lost() {
+            condition.check(&section)?;
+        }
         condition.rename();
         Ok(condition)
     }

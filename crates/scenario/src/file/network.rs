@@ -10,6 +10,7 @@ use rampmeter_units::{Duration, Ecn, Random, Rate, Time};
 use super::{File, RateSpec, no_duplicates};
 use crate::document::{Item, Lines, Place, Section, Settings};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
 use crate::{Change, Stalls};
 
 /// The maximum number of hosts of one group.
@@ -395,25 +396,29 @@ fn delays(item: &Item<'_>) -> Result<(Duration, Duration)> {
 }
 
 impl File {
-    pub(super) fn check_network(&self) -> Result<()> {
-        no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name"))))?;
-        no_duplicates("groups of hosts", self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name"))))?;
+    pub(super) fn check_network(&self, errors: &mut Errors) {
+        errors.keep(no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name")))));
+        let names = self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name")));
+        errors.keep(no_duplicates("groups of hosts", names));
         for link in &self.links {
             if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
                 let advice = "a link joins two routers; hosts have their own access links, `at` a router";
                 let wrong = format!("link `{}` ends at the hosts `{end}`; {advice}", link.name);
-                return Err(link.lines.of("between").error(wrong));
+                errors.add(link.lines.of("between").error(wrong));
             }
         }
+        if errors.has_lost() {
+            return; // the routers of a link may be lost
+        }
         let routers = self.routers();
-        if let Some(hosts) = self.hosts.iter().find(|hosts| !routers.contains(hosts.at.as_str())) {
-            let wrong = unknown("router", &hosts.at, routers);
-            return Err(hosts.lines.of("at").error(format!("{wrong}; routers are the ends in `between` of links")));
+        for hosts in self.hosts.iter().filter(|hosts| !routers.contains(hosts.at.as_str())) {
+            let wrong = unknown("router", &hosts.at, routers.iter().copied());
+            let wrong = format!("{wrong}; routers are the ends in `between` of links");
+            errors.add(hosts.lines.of("at").error(wrong));
         }
         for (link, place, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
-            self.check_link(link, place)?;
+            errors.keep(self.check_link(link, place));
         }
-        Ok(())
     }
 
     pub(super) fn routers(&self) -> BTreeSet<&str> {

@@ -6,6 +6,7 @@ use rampmeter_units::Duration;
 use super::RouterSpec;
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
 use crate::error::Result;
+use crate::errors::Errors;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
@@ -42,15 +43,26 @@ impl SchemeSpec {
         matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
     }
 
-    pub(crate) fn read_all(file: &Section<'_>) -> Result<Vec<Self>> {
-        let Some(schemes) = file.get("scheme") else { return Ok(Vec::new()) };
-        let read = |item: Item<'_>| {
+    pub(crate) fn read_all(file: &Section<'_>, errors: &mut Errors) -> Vec<Self> {
+        let Some(schemes) = file.get("scheme") else { return Vec::new() };
+        let Some(schemes) = errors.keep(schemes.section("[scheme]")) else {
+            errors.lose(None);
+            return Vec::new();
+        };
+        let read = |item: &Item<'_>| {
             if !is_name(item.key) {
                 return Err(item.error(format!("`{}` cannot be a scheme's name; use {NAME}", item.key)));
             }
             Self::read(&item.section(&format!("scheme `{}`", item.key))?, item.key)
         };
-        schemes.section("[scheme]")?.items().map(read).collect()
+        let keep = |item: Item<'_>| {
+            let read = read(&item);
+            if read.is_err() {
+                errors.lose(Some(item.key));
+            }
+            errors.keep(read)
+        };
+        schemes.items().filter_map(keep).collect()
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {

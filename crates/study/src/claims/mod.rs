@@ -23,7 +23,7 @@ mod record;
 mod variants;
 
 pub use expect::Bound;
-pub use file::{Claim, Status, read};
+pub use file::{Claim, Status, problems, read};
 pub(crate) use file::{Quick, check, set};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
