@@ -12,6 +12,7 @@ use toml::{Spanned, Value};
 
 use crate::error::{Result, ScenarioError};
 use crate::errors::Errors;
+use crate::keys::{self, Key};
 use crate::sets::SetPlace;
 
 #[derive(Debug, Clone, Copy)]
@@ -124,8 +125,13 @@ impl<'a> Section<'a> {
         Self { what, ..self.clone() }
     }
 
+    /// Refuses every key that is not in these lists.
+    pub(crate) fn keys(&self, known: &[&'static [Key]]) -> Result<()> {
+        self.only(&keys::names(known))
+    }
+
     /// Refuses every key that is not among `known`.
-    pub(crate) fn keys(&self, known: &[&str]) -> Result<()> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
         match self.items().find(|item| !known.contains(&item.key)) {
             None => Ok(()),
             Some(item) => {

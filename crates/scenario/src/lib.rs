@@ -18,6 +18,8 @@ mod document;
 mod error;
 mod errors;
 mod file;
+mod json_schema;
+mod keys;
 mod limits;
 mod outcome;
 mod placeholder;
@@ -44,6 +46,7 @@ pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
+pub use json_schema::json_schema;
 pub use outcome::{
     Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, SenderState, Series,
 };

@@ -17,7 +17,8 @@ use crate::conditions::{Condition, Conditions, is_condition, is_file, network, o
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
 use crate::errors::Errors;
-use crate::file::{File, KEYS, LinkSpec};
+use crate::file::{File, LinkSpec};
+use crate::keys;
 use crate::placeholder::Placeholder;
 use crate::sets::{Edited, Set, parts};
 use crate::shared_schemes::SharedSchemes;
@@ -208,14 +209,12 @@ impl Scenario {
     /// Refuses what is neither an axis nor a key.
     fn check_key(&self, name: &str) -> Result<(), String> {
         const OTHERS: [&str; 2] = ["axes", "schemes"];
+        let known: Vec<&str> = keys::names(&[keys::SCENARIO]).into_iter().filter(|key| !OTHERS.contains(key)).collect();
         let parts = parts(name).unwrap_or_default();
         match (parts.first().map(String::as_str), parts.get(1)) {
             (Some("axes"), Some(axis)) => Err(format!("an axis is set by its name; write --set {axis}=...")),
-            (Some(first), _) if KEYS.contains(&first) && !OTHERS.contains(&first) => Ok(()),
-            _ => {
-                let keys = KEYS.into_iter().filter(|key| !OTHERS.contains(key));
-                Err(unknown("axis or key", name, self.axes.iter().map(|axis| axis.name.as_str()).chain(keys)))
-            }
+            (Some(first), _) if known.contains(&first) => Ok(()),
+            _ => Err(unknown("axis or key", name, self.axes.iter().map(|axis| axis.name.as_str()).chain(known))),
         }
     }
 

@@ -9,6 +9,7 @@ mod evaluate;
 mod interrupt;
 mod new;
 mod run;
+mod schema;
 mod trace;
 mod wrap;
 
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     New(new::Args),
     /// Show all errors of scenarios, conditions, claims and questions, without running them
     Check(check::Args),
+    /// Write the JSON Schema of scenarios or claims, for editors
+    Schema(schema::Args),
     /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
@@ -57,7 +60,7 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::New(_) | Command::Check(_) | Command::Conditions(_) | Command::Trace(_) => false,
+        Command::New(_) | Command::Check(_) | Command::Schema(_) | Command::Conditions(_) | Command::Trace(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -71,6 +74,7 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Run(args) => run::run(args, registries),
         Command::New(args) => new::new(args),
         Command::Check(args) => check::check(args, registries),
+        Command::Schema(args) => schema::schema(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Conditions(args) => conditions::conditions(args, registries),

@@ -9,9 +9,8 @@ use crate::conditions::Conditions;
 use crate::document::{Item, Section, Source};
 use crate::error::Result;
 use crate::errors::Errors;
+use crate::keys;
 use crate::sets::Set;
-
-const KEYS: [&str; 8] = ["title", "source", "group", "packet", "link", "hosts", "scheme", "traffic"];
 
 /// What precedes the names of a condition's hosts, schemes and traffic, so that they differ from the scenario's.
 const PREFIX: &str = "condition.";
@@ -44,7 +43,7 @@ impl ConditionSpec {
         let source = Source { sets: &edited.places, ..Source::new(&file, &edited.text) };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref()).called("a condition".into());
-        errors.keep(section.keys(&KEYS));
+        errors.keep(section.keys(&[keys::CONDITION]));
         for key in ["title", "source", "group"] {
             errors.keep(section.optional(key, Item::text));
         }

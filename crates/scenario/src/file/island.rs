@@ -4,6 +4,7 @@ use super::{File, RouterSpec, no_duplicates};
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
 use crate::errors::Errors;
+use crate::keys;
 
 #[derive(Debug, Clone)]
 pub(crate) struct IslandSpec {
@@ -22,7 +23,7 @@ pub(crate) struct IslandSpec {
 
 impl IslandSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self> {
-        section.keys(&["name", "borders", "router", "settings", "propagate_overload", "measure", "active"])?;
+        section.keys(&[keys::ISLAND])?;
         let name = section.need("name", "name = \"island\"")?.name()?.to_owned();
         let section = &section.called(format!("island `{name}`"));
         let item = section.need("borders", "borders = [\"left\", \"right\"]")?;

@@ -16,6 +16,7 @@ use crate::conditions::Conditions;
 use crate::document::{Item, Place, Section, Source};
 use crate::error::Result;
 use crate::errors::Errors;
+use crate::keys;
 use crate::sets::Set;
 
 pub(crate) use condition::ConditionSpec;
@@ -24,24 +25,6 @@ pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec, RunEnd}
 pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
-
-pub(crate) const KEYS: [&str; 15] = [
-    "title",
-    "source",
-    "duration",
-    "warmup",
-    "drain",
-    "packet",
-    "axes",
-    "condition",
-    "link",
-    "hosts",
-    "island",
-    "schemes",
-    "scheme",
-    "traffic",
-    "meters",
-];
 
 #[derive(Debug, Clone)]
 pub(crate) struct File {
@@ -66,7 +49,7 @@ impl File {
     pub(crate) fn read(source: Source<'_>, conditions: &Conditions, sets: &[Set], errors: &mut Errors) -> Result<Self> {
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
-        errors.keep(file.keys(&KEYS));
+        errors.keep(file.keys(&[keys::SCENARIO]));
         for key in ["title", "source"] {
             errors.keep(file.optional(key, Item::text));
         }
@@ -165,7 +148,7 @@ const MAX_SAMPLES: u64 = 1_000_000;
 
 fn meters(item: &Item<'_>, duration: Duration) -> Result<Meters> {
     let section = item.section("[meters]")?;
-    section.keys(&["series"])?;
+    section.keys(&[keys::METERS])?;
     let item = section.need("series", "series = \"100 ms\"")?;
     match item.positive::<Duration>()? {
         interval if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES => {

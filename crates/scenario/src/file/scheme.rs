@@ -7,6 +7,7 @@ use super::RouterSpec;
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
 use crate::error::Result;
 use crate::errors::Errors;
+use crate::keys;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
@@ -66,18 +67,7 @@ impl SchemeSpec {
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {
-        let of_ours = [
-            "settings",
-            "transport",
-            "macroflow",
-            "scheduler",
-            "half_life",
-            "sequenced",
-            "probe_interval",
-            "segregation",
-            "careful_resume",
-        ];
-        section.keys(&[&["controller", "kernel", "routers"][..], &of_ours].concat())?;
+        section.keys(&[keys::SCHEME, keys::SCHEME_OF_OURS])?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
                 let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
@@ -91,7 +81,7 @@ impl SchemeSpec {
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) = of_ours.into_iter().find_map(|key| section.get(key)) {
+                if let Some(item) = keys::names(&[keys::SCHEME_OF_OURS]).into_iter().find_map(|key| section.get(key)) {
                     let wrong = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(format!("{wrong}; remove it: the kernel takes no settings here")));
                 }

@@ -9,6 +9,7 @@ use crate::TrafficPlan;
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
 use crate::errors::Errors;
+use crate::keys;
 use crate::sizes::{self, Distribution};
 
 /// The maximum number of flows of one run; more are taken for a mistake.
@@ -78,8 +79,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self> {
-        let keys = ["name", "scheme", "from", "to", "pairs", "arrivals", "duration", "weight", "curve", "measure"];
-        section.keys(&[&keys[..], &["size", "datagrams", "encodings"], registry::TABLES].concat())?;
+        section.keys(&[keys::TRAFFIC, keys::WORKLOADS])?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
@@ -141,7 +141,7 @@ fn curve(item: &Item<'_>) -> Result<ServiceCurve> {
         return Err(item.error(format!("`curve` is not a table; {advice}")));
     }
     let section = item.section("`curve`")?;
-    section.keys(&["m1", "d", "m2"])?;
+    section.keys(&[keys::CURVE])?;
     let m2 = section.need("m2", "m2 = \"320 kb/s\"")?.positive()?;
     match (section.get("m1"), section.get("d")) {
         (Some(m1), Some(d)) => Ok(ServiceCurve { m1: m1.quantity()?, d: d.positive()?, m2 }),
@@ -159,15 +159,15 @@ fn size(item: &Item<'_>) -> Result<Size> {
     }
     let section = item.section("`size`")?;
     if let Some(packets) = section.get("packets") {
-        section.keys(&["packets"])?;
+        section.only(&["packets"])?;
         return Ok(Size::Packets(packets.count(1..=1_000_000_000)?));
     }
     if let Some(name) = section.get("distribution") {
-        section.keys(&["distribution"])?;
+        section.only(&["distribution"])?;
         let names = sizes::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ");
         return Ok(Size::Published(name.one_of(&sizes::ALL, &format!("use one of {names}"))?));
     }
-    section.keys(&["packets", "distribution", "mean", "pareto"])?;
+    section.keys(&[keys::SIZE])?;
     let mean = section.need("mean", "mean = \"250 kB\"")?.positive()?;
     Ok(Size::Pareto(mean, shape(&section.need("pareto", "pareto = 1.25")?)?))
 }
@@ -179,7 +179,7 @@ fn shape(item: &Item<'_>) -> Result<f64> {
 
 fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arrivals> {
     let section = item.section("`arrivals`")?;
-    section.keys(&["per_second", "load", "of", "gaps", "at", "until", "count", "spread", "every"])?;
+    section.keys(&[keys::ARRIVALS])?;
     let end = Time::ZERO + duration;
     let instant = |item: &Item<'_>| match item.quantity()? {
         at if at > duration => {
@@ -234,7 +234,7 @@ fn gaps(item: &Item<'_>) -> Result<Gaps> {
         return item.one_of(&[("poisson", Gaps::Poisson)], "use \"poisson\" or { pareto = 1.2 }");
     }
     let section = item.section("`gaps`")?;
-    section.keys(&["pareto"])?;
+    section.keys(&[keys::GAPS])?;
     Ok(Gaps::Pareto(shape(&section.need("pareto", "pareto = 1.2")?)?))
 }
 

@@ -92,7 +92,7 @@ impl Claim {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     #[serde(default, rename = "paper")]
     _paper: String,
     #[serde(default)]
@@ -102,7 +102,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(super) struct Entry {
     id: String,
     r#where: String,
     text: String,

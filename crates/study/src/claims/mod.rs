@@ -17,6 +17,7 @@
 
 mod expect;
 mod file;
+mod json_schema;
 mod judge;
 mod metric;
 mod record;
@@ -25,6 +26,7 @@ mod variants;
 pub use expect::Bound;
 pub use file::{Claim, Status, problems, read};
 pub(crate) use file::{Quick, check, set};
+pub use json_schema::json_schema;
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
 pub use record::{Record, Records, Standing, rounded};
