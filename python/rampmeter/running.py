@@ -162,6 +162,7 @@ def run(
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
+    `axes={"link.bottleneck.rate": ["10 Mb/s", "20 Mb/s"], "seed": "1..9"}` sets keys of the file, too, as `--set`.
 
     With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished
     points of an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points

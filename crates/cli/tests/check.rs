@@ -28,8 +28,8 @@ fn check_lists_all_errors_of_all_files() {
     for (line, expected) in [
         "small.toml: no errors",
         "wrong.toml:14: `rate`: `40M` is not a rate: write 40 Mb/s or 40 MB/s",
-        "wrong.toml:28: `at` is 7; it should be a text in quotes",
-        "wrong.toml:33: no controller is called `newrino`; did you mean `newreno`?",
+        "wrong.toml:29: `at` is 7; it should be a text in quotes",
+        "wrong.toml:34: no controller is called `newrino`; did you mean `newreno`?",
         "claims.toml:9: unknown field `statu`",
         "claims.toml:19: claim `c`: --set drian: no axis or key is called `drian`; did you mean `drain`",
         "questions.toml:4: unknown variant `mast`",

@@ -192,3 +192,13 @@ pub(crate) const ARRIVALS: &[Key] = &[
 ];
 
 pub(crate) const GAPS: &[Key] = &[("pareto", Number)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_that_is_a_table_is_a_key() {
+        assert_eq!(names(&[WORKLOADS]), rampmeter_workload::registry::TABLES);
+    }
+}

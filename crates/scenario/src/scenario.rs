@@ -254,10 +254,17 @@ impl Scenario {
         self.each_value().try_for_each(|point| self.plan(&point, registries).map(drop))
     }
 
-    /// Every error of the scenario or condition at `path`, as far as one reading finds them, in the order of the lines.
+    /// Every error of the scenario or condition at `path`, as far as one reading finds them, in the order of the lines. A
+    /// file of schemes is checked as far as it can be without a scenario. A scenario without traffic has no error.
     pub fn problems(path: impl AsRef<Path>, registries: &Registries) -> Vec<ScenarioError> {
         let mut errors = Errors::default();
-        let scenario = Self::open(path.as_ref(), one_flow, &mut errors);
+        let path = path.as_ref();
+        if let Some(schemes) = std::fs::read_to_string(path).ok().filter(|text| SharedSchemes::is_alone(text)) {
+            let read = SharedSchemes::read(Source::new(&path.display().to_string(), &schemes), &mut errors);
+            errors.keep(read);
+            return errors.into_sorted();
+        }
+        let scenario = Self::open(path, one_flow, &mut errors);
         if let Some(scenario) = errors.keep(scenario) {
             for point in scenario.each_value() {
                 let file = scenario.read_at(&point, &mut errors);
@@ -267,7 +274,6 @@ impl Scenario {
                     errors.keep(crate::planner::plan(&file, &point, registries, &scenario.traces));
                 }
             }
-            errors.keep(scenario.with_traffic());
         }
         errors.into_sorted()
     }

@@ -18,6 +18,7 @@ use toml::{Spanned, Table, Value};
 
 use crate::document::{Source, is_name};
 use crate::error::unknown;
+use crate::keys::{self, Kind};
 
 /// The key of the name of a table in an array.
 const NAME: &str = "name";
@@ -155,7 +156,7 @@ impl Edit {
             let more = &parts[next + 1..];
             let Some((key, found)) = table.get_key_value(part.as_str()) else {
                 // A table of an array, and a scheme, must be there: keys alone do not make one.
-                if next == 0 && is_list_of_tables(part) && !more.is_empty() {
+                if next == 0 && has_named_tables(part) && !more.is_empty() {
                     return Err(Refused::NoTable { kind: part.clone(), name: more[0].clone(), known: Vec::new() });
                 }
                 if next == 1 && parts[0] == "scheme" {
@@ -221,8 +222,13 @@ impl Holder {
     }
 }
 
-fn is_list_of_tables(key: &str) -> bool {
-    ["link", "hosts", "island", "traffic", "scheme"].contains(&key)
+/// Whether a key of the file has several tables, each with a name.
+fn has_named_tables(key: &str) -> bool {
+    let is_table = |kind: &Kind| matches!(kind, Kind::Table(_));
+    keys::SCENARIO.iter().any(|(name, kind)| match kind {
+        Kind::List(element) | Kind::Named(element) => *name == key && is_table(element),
+        _ => false,
+    })
 }
 
 /// The table called `name` of the array `kind`.

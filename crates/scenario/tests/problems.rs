@@ -102,3 +102,13 @@ fn a_condition_has_those_of_its_own_file() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found[0].starts_with("x.toml:5: `delay`: `5m`") && found[1].starts_with("x.toml:10: "), "{found:#?}");
 }
+
+#[test]
+fn a_file_of_schemes_and_a_scenario_without_traffic_are_checked() {
+    let schemes = "[scheme.a]\ncontroller = \"$controller\"\nmacroflow = \"$grouping\"\n[scheme.b]\nkernl = \"x\"\n";
+    let found = problems(schemes);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].starts_with("x.toml:5: scheme `b` has no key `kernl`"), "{found:#?}");
+    let (network, _) = common::SMALL.split_once("[[traffic]]").unwrap();
+    assert!(problems(network).is_empty());
+}
