@@ -14,7 +14,7 @@ use common::{RAMPMETER, SMALL, Workspace, text};
 fn invalid_input_gives_one_line_and_exit_code_2() {
     let workspace = Workspace::new("bad_input");
     std::fs::create_dir(workspace.0.join("empty")).unwrap();
-    let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
+    let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 mbps")];
     for (file, right, wrong) in wrong {
         std::fs::write(workspace.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
     }

@@ -2,6 +2,7 @@
 
 use rampmeter_transport::Config as Transport;
 use rampmeter_units::settings;
+use rampmeter_workload::registry::TABLES;
 use serde_json::{Map, Value, json};
 
 use crate::Registries;
@@ -41,6 +42,11 @@ fn value(kind: Kind, registries: &Registries) -> Value {
         Kind::List(element) => json!({ "type": "array", "items": value(*element, registries) }),
         Kind::Named(element) => json!({ "type": "object", "additionalProperties": value(*element, registries) }),
         Kind::Table(lists) => table(lists, registries),
+        Kind::Traffic => {
+            let mut traffic = table(&[keys::TRAFFIC], registries);
+            TABLES.iter().for_each(|workload| traffic["properties"][*workload] = json!({}));
+            traffic
+        }
         Kind::Either(kinds) => {
             return json!({ "anyOf": kinds.iter().map(|kind| value(*kind, registries)).collect::<Vec<_>>() });
         }

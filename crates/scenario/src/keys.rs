@@ -31,12 +31,15 @@ pub(crate) enum Kind {
     Router,
     /// The settings of the transport.
     Transport,
+    /// A table with the keys of traffic, and with those of workloads.
+    Traffic,
     /// Anything: workloads and models of capacity read their own settings.
     Any,
 }
 
 use Kind::{
-    Any, Controller, Controllers, Either, List, Named, Number, Router, Table, Text, Transport, Truth, Whole, Words,
+    Any, Controller, Controllers, Either, List, Named, Number, Router, Table, Text, Traffic, Transport, Truth, Whole,
+    Words,
 };
 
 /// The names of the keys in these lists.
@@ -58,7 +61,7 @@ pub(crate) const SCENARIO: &[Key] = &[
     ("island", List(&Table(&[ISLAND]))),
     ("schemes", Text),
     ("scheme", Named(&Table(&[SCHEME, SCHEME_OF_OURS]))),
-    ("traffic", List(&Table(&[TRAFFIC, WORKLOADS]))),
+    ("traffic", List(&Traffic)),
     ("meters", Table(&[METERS])),
 ];
 
@@ -70,7 +73,7 @@ pub(crate) const CONDITION: &[Key] = &[
     ("link", List(&Table(&[LINK, DIRECTION]))),
     ("hosts", List(&Table(&[HOSTS]))),
     ("scheme", Named(&Table(&[SCHEME, SCHEME_OF_OURS]))),
-    ("traffic", List(&Table(&[TRAFFIC, WORKLOADS]))),
+    ("traffic", List(&Traffic)),
 ];
 
 pub(crate) const METERS: &[Key] = &[("series", Text)];
@@ -168,9 +171,6 @@ pub(crate) const TRAFFIC: &[Key] = &[
     ("encodings", List(&Text)),
 ];
 
-/// The workloads that are tables of their name: [`rampmeter_workload::registry::TABLES`].
-pub(crate) const WORKLOADS: &[Key] = &[("video", Any), ("media", Any), ("web", Any)];
-
 pub(crate) const CURVE: &[Key] = &[("m1", Text), ("d", Text), ("m2", Text)];
 
 pub(crate) const SIZE: &[Key] =
@@ -192,13 +192,3 @@ pub(crate) const ARRIVALS: &[Key] = &[
 ];
 
 pub(crate) const GAPS: &[Key] = &[("pareto", Number)];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_workload_that_is_a_table_is_a_key() {
-        assert_eq!(names(&[WORKLOADS]), rampmeter_workload::registry::TABLES);
-    }
-}

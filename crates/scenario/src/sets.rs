@@ -224,7 +224,7 @@ impl Holder {
 
 /// Whether a key of the file has several tables, each with a name.
 fn has_named_tables(key: &str) -> bool {
-    let is_table = |kind: &Kind| matches!(kind, Kind::Table(_));
+    let is_table = |kind: &Kind| matches!(kind, Kind::Table(_) | Kind::Traffic);
     keys::SCENARIO.iter().any(|(name, kind)| match kind {
         Kind::List(element) | Kind::Named(element) => *name == key && is_table(element),
         _ => false,

@@ -79,7 +79,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self> {
-        section.keys(&[keys::TRAFFIC, keys::WORKLOADS])?;
+        section.only(&[&keys::names(&[keys::TRAFFIC])[..], registry::TABLES].concat())?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
