@@ -18,16 +18,16 @@ pub fn json_schema(registries: &Registries) -> Value {
 
 fn table(lists: &[&[Key]], registries: &Registries) -> Value {
     let keys = lists.iter().copied().flatten();
-    object(keys.map(|(name, kind)| ((*name).to_owned(), value(*kind, registries))).collect())
+    object(&keys.map(|(name, kind)| ((*name).to_owned(), value(*kind, registries))).collect())
 }
 
-fn object(properties: Map<String, Value>) -> Value {
+fn object(properties: &Map<String, Value>) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
 /// An object whose keys have any value.
 fn settings<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
-    object(names.into_iter().map(|name| (name.to_owned(), json!({}))).collect())
+    object(&names.into_iter().map(|name| (name.to_owned(), json!({}))).collect())
 }
 
 fn value(kind: Kind, registries: &Registries) -> Value {
@@ -44,7 +44,9 @@ fn value(kind: Kind, registries: &Registries) -> Value {
         Kind::Table(lists) => table(lists, registries),
         Kind::Traffic => {
             let mut traffic = table(&[keys::TRAFFIC], registries);
-            TABLES.iter().for_each(|workload| traffic["properties"][*workload] = json!({}));
+            for workload in TABLES {
+                traffic["properties"][*workload] = json!({});
+            }
             traffic
         }
         Kind::Either(kinds) => {
@@ -55,14 +57,14 @@ fn value(kind: Kind, registries: &Registries) -> Value {
         Kind::Router => {
             let mut router = settings(registries.routers.settings());
             let names: Vec<&str> = registries.routers.list().map(|(name, _)| name).collect();
-            router["properties"]["kind"] = or_placeholder(json!({ "enum": names }));
+            router["properties"]["kind"] = or_placeholder(&json!({ "enum": names }));
             router
         }
     };
-    or_placeholder(exact)
+    or_placeholder(&exact)
 }
 
 /// `exact`, or a text that stands for the value of an axis.
-fn or_placeholder(exact: Value) -> Value {
+fn or_placeholder(exact: &Value) -> Value {
     json!({ "anyOf": [exact, { "type": "string", "pattern": "^\\$" }] })
 }

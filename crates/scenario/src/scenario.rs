@@ -214,7 +214,11 @@ impl Scenario {
         match (parts.first().map(String::as_str), parts.get(1)) {
             (Some("axes"), Some(axis)) => Err(format!("an axis is set by its name; write --set {axis}=...")),
             (Some(first), _) if known.contains(&first) => Ok(()),
-            _ => Err(unknown("axis or key", name, self.axes.iter().map(|axis| axis.name.as_str()).chain(known))),
+            (first, _) => {
+                let axes = self.axes.iter().map(|axis| axis.name.as_str());
+                let keys = known.into_iter().filter(|key| !axes.clone().any(|axis| axis == *key));
+                Err(unknown("axis or key", first.unwrap_or(name), axes.clone().chain(keys)))
+            }
         }
     }
 

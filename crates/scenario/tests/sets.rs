@@ -101,6 +101,12 @@ fn mistakes_name_the_key_that_was_set() {
             "--set hosts.source: `hosts.source` is a table; set one of its keys: hosts.source.at, hosts.source.count",
         ),
         ("durtion", "1 s", "--set durtion: no axis or key is called `durtion`; did you mean `duration`?"),
+        (
+            "lnk.bottleneck.rate",
+            "1 Mb/s",
+            "--set lnk.bottleneck.rate: no axis or key is called `lnk`; did you mean `link`?",
+        ),
+        ("skeme", "1", "--set skeme: no axis or key is called `skeme`; did you mean `scheme`?"),
         ("schemes", "x.toml", "--set schemes: no axis or key is called `schemes`"),
         ("axes.load", "0.3", "--set axes.load: an axis is set by its name; write --set load=..."),
         ("duration", "1 s", "x.toml:3: `warmup` is 1 s of a duration of 1 s"),
