@@ -45,6 +45,7 @@ impl Cluster for Worker {
 #[test]
 fn a_worker_sets_the_keys_of_a_point() {
     let mut scenario = Scenario::parse("six.toml", TEXT).unwrap();
+    scenario.set("load", vec![0.2.into()]).unwrap();
     scenario.set("drain", vec!["3 s".into(), "4 s".into()]).unwrap();
     let point = |n: usize| serde_json::to_string(&scenario.points()[n]).unwrap();
     let portable = serde_json::to_string(&scenario.portable()).unwrap();
