@@ -175,6 +175,7 @@ def run(
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
+    `axes={"link.bottleneck.rate": ["10 Mb/s", "20 Mb/s"], "seed": "1..9"}` sets keys of the file, too, as `--set`.
 
     With `out` the run directory is kept there. A later run keeps the points that are finished there, also those of
     other versions of the scenario, unless it is `fresh`. Points of another build of this package are never kept. A

@@ -111,6 +111,7 @@ def test_the_interval_of_a_mean_is_that_of_a_worked_example() -> None:
         (["1 s", "500 ms"], [1000, 500], "buffer (ms)"),
         (["100ms", "5ms", "20ms"], [100, 5, 20], "buffer (ms, logarithmic)"),  # names of tables
         (["500 kb/s", "2 Mb/s", "40 Mb/s"], [500, 2000, 40000], "buffer (kb/s, logarithmic)"),
+        (["500kbit/s", "2Mbit/s"], [500, 2000], "buffer (kbit/s)"),
         ([0.01, 1, 10], [0.01, 1, 10], "buffer (logarithmic)"),
         ([1, 50, 100], [1, 50, 100], "buffer"),
         ([0, 10, 1000], [0, 10, 1000], "buffer"),

@@ -35,7 +35,7 @@ def test_threads_change_nothing(quick_start: Path) -> None:
 
 def test_errors_are_one_line(quick_start: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
-    broken.write_text(quick_start.read_text().replace('rate = "40 Mb/s"', 'rate = "40 Mbps"'))
+    broken.write_text(quick_start.read_text().replace('rate = "40 Mb/s"', 'rate = "40 mbps"'))
     for path, axes, words in [
         (tmp_path / "none.toml", {}, "cannot be read"),
         (broken, {}, "broken.toml:15"),

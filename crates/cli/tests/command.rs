@@ -14,7 +14,7 @@ use common::{RAMPMETER, SMALL, Workspace, text};
 fn invalid_input_gives_one_line_and_exit_code_2() {
     let workspace = Workspace::new("bad_input");
     std::fs::create_dir(workspace.0.join("empty")).unwrap();
-    let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
+    let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 mbps")];
     for (file, right, wrong) in wrong {
         std::fs::write(workspace.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
     }
@@ -28,7 +28,7 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["run", "missing.toml"], "missing.toml: cannot be read"),
         (&["run", "small.toml", "--set", "scheme"], "--set load=0.3,0.6"),
         (&["run", "small.toml", "--set", "scheme=tpc"], "did you mean `tcp`"),
-        (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
+        (&["run", "small.toml", "--set", "lode=1"], "--set lode: no axis or key is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
         (&["capacity", "bucket.toml"], "link `bottleneck` is a token bucket, whose capacity depends on what was sent"),

@@ -4,6 +4,7 @@
 //! in boxes: some have seventy times as much state as others, and hosts with thousands of flows should fit into caches.
 //! The `External` variant holds a controller of another crate; [`Registry::add`] gives it a name.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use delegate::delegate;
@@ -60,6 +61,11 @@ impl Registry {
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.list()
+    }
+
+    /// The names of the settings of all controllers.
+    pub fn settings(&self) -> BTreeSet<&'static str> {
+        self.0.settings()
     }
 }
 

@@ -114,9 +114,8 @@ fn run(
 
 fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registries: &Registries) -> Result<Scenario, StudyError> {
     let mut scenario = Scenario::read(path)?;
-    for (axis, values) in axes {
-        scenario.set(&axis, values.into_iter().map(Into::into).collect())?;
-    }
+    let values = |values: Vec<AxisValue>| values.into_iter().map(Into::into).collect();
+    scenario.set_all(axes.into_iter().map(|(axis, of_axis)| (axis, values(of_axis))))?;
     scenario.check(registries)?;
     Ok(scenario)
 }

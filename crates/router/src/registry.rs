@@ -28,6 +28,11 @@ impl Registry {
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.list()
     }
+
+    /// The names of the settings of all routers.
+    pub fn settings(&self) -> std::collections::BTreeSet<&'static str> {
+        self.0.settings()
+    }
 }
 
 /// Generates the enums, the built-in content of the registry and the dispatch from one list with a line per router.

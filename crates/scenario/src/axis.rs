@@ -4,6 +4,7 @@
 //!   load = [0.3, 0.6]                                          "$load"
 //!   path = [{ name = "near", rate = "40 Mb/s", delay = "2 ms" },
 //!           { name = "far", rate = "5 Mb/s", delay = "90 ms" }]  "$path.rate", "$path.delay"; "$path" is the name
+//!   seed = "1..20"                                             the whole numbers from 1 to 20
 //! ```
 
 use rampmeter_units::Known;
@@ -11,6 +12,7 @@ use toml::{Table, Value};
 
 use crate::document::{Item, NAME, Section, Source, is_name};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
 
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";
@@ -34,6 +36,8 @@ pub struct Axis {
     /// Every record of the file, also those that are not among the values; empty if values are plain.
     records: Vec<Table>,
     pub(crate) line: usize,
+    /// Whether it is a key of the file, whose value it replaces.
+    pub(crate) is_key: bool,
 }
 
 impl Axis {
@@ -42,16 +46,23 @@ impl Axis {
             let records = listed.into_iter().map(|value| record(name, value)).collect::<Result<Vec<_>, _>>()?;
             (records.iter().map(|record| record[RECORD_NAME].clone()).collect(), records)
         } else {
-            (listed, Vec::new())
+            (expanded(listed)?, Vec::new())
         };
-        let axis = Self { name: name.to_owned(), values, records, line };
+        let axis = Self { name: name.to_owned(), values, records, line, is_key: false };
+        axis.check()?;
+        Ok(axis)
+    }
+
+    /// The axis of the values that are set for a key of the file.
+    pub(crate) fn of_key(key: &str, values: Vec<Value>) -> Result<Self, String> {
+        let axis = Self { name: key.to_owned(), values: expanded(values)?, records: Vec::new(), line: 0, is_key: true };
         axis.check()?;
         Ok(axis)
     }
 
     /// The axis with other values; these must be records of the file if the axis has records.
     pub(crate) fn with(&self, values: Vec<Value>) -> Result<Self, String> {
-        let axis = Self { values, ..self.clone() };
+        let axis = Self { values: expanded(values)?, ..self.clone() };
         axis.check()?;
         match axis.values.iter().find(|value| !axis.records.is_empty() && axis.record(value).is_none()) {
             None => Ok(axis),
@@ -156,19 +167,53 @@ pub fn values(list: &str) -> Vec<Value> {
     list.split(',').map(str::trim).filter(|text| !text.is_empty()).map(value).collect()
 }
 
-pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>> {
-    let read = |item: Item<'_>| {
+/// The values of a list, in which a text like `1..20` stands for whole numbers, the first and the last included.
+pub fn expanded(listed: Vec<Value>) -> Result<Vec<Value>, String> {
+    let mut values = Vec::with_capacity(listed.len());
+    for value in listed {
+        let Some((first, last)) = value.as_str().and_then(range) else {
+            values.push(value);
+            continue;
+        };
+        if last < first || last - first >= MAX_POINTS as i64 {
+            let advice = format!("write the smaller number first, and at most {MAX_POINTS} numbers: \"1..20\"");
+            return Err(format!("the range {value} cannot be used; {advice}"));
+        }
+        values.extend((first..=last).map(Value::Integer));
+    }
+    Ok(values)
+}
+
+/// The ends of a range of whole numbers.
+fn range(text: &str) -> Option<(i64, i64)> {
+    let (first, last) = text.split_once("..")?;
+    let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    Some((number(first.trim())?, number(last.trim())?))
+}
+
+pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>, errors: &mut Errors) -> Result<Vec<Axis>> {
+    let read = |item: &Item<'_>| {
         if !is_name(item.key) {
             return Err(item.error(format!("`{}` cannot be an axis's name; use {NAME}", item.key)));
         }
-        let values = item.list()?.iter().map(Item::value).collect::<Result<Vec<_>, _>>()?;
+        let values = match item.as_text().and_then(range) {
+            Some(_) => vec![item.value()?],
+            None => item.list()?.iter().map(Item::value).collect::<Result<_, _>>()?,
+        };
         Axis::new(item.key, values, item.line()).map_err(|wrong| item.error(wrong))
     };
     let section = file.optional("axes", |item| item.section("[axes]"))?;
-    let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
-    let line = section.map_or(1, |section| section.line);
+    let mut axes = Vec::new();
+    for item in section.iter().flat_map(Section::items) {
+        let axis = read(&item);
+        if axis.is_err() {
+            errors.lose(Some(item.key));
+        }
+        axes.extend(errors.keep(axis));
+    }
+    let line = section.map_or(1, |section| section.line());
     let at_axes = |wrong: String| source.error(line, wrong);
-    if !axes.iter().any(|axis| axis.name == SEED) {
+    if !axes.iter().any(|axis: &Axis| axis.name == SEED) {
         axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(at_axes)?);
     }
     if let Some(item) = fixed_condition(file, &axes) {

@@ -11,6 +11,9 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use crate::error::{Result, ScenarioError};
+use crate::errors::Errors;
+use crate::keys::{self, Key};
+use crate::sets::SetPlace;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
@@ -20,12 +23,14 @@ pub(crate) struct Source<'a> {
     pub(crate) appended: Option<(&'a str, usize)>,
     /// Whether the text is part of the program, so that its lines mean nothing to users.
     pub(crate) built_in: bool,
+    /// The parts of the text that are not of the file, but were set from outside.
+    pub(crate) sets: &'a [SetPlace],
 }
 
 impl<'a> Source<'a> {
     /// The text of a file.
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, appended: None, built_in: false }
+        Self { file, text, appended: None, built_in: false, sets: &[] }
     }
 
     pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>> {
@@ -44,12 +49,23 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// The line of the file that has this `offset` in the text.
     pub(crate) fn line(self, offset: usize) -> usize {
-        1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..offset.min(self.text.len())]).count()
+        let lines = 1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..offset.min(self.text.len())]).count();
+        let before = self.sets.iter().filter(|set| set.range.end <= offset);
+        lines.saturating_add_signed(-before.map(|set| set.lines).sum::<isize>())
     }
 
     pub(crate) fn error(self, line: usize, problem: impl Display) -> ScenarioError {
         self.place(line).error(problem)
+    }
+
+    /// The place of this `offset` in the text.
+    pub(crate) fn at(self, offset: usize) -> Place {
+        match self.sets.iter().find(|set| set.range.contains(&offset)) {
+            Some(set) => Place { set: Some(set.key.clone()), ..Place::default() },
+            None => self.place(self.line(offset)),
+        }
     }
 
     fn place(self, line: usize) -> Place {
@@ -57,7 +73,7 @@ impl<'a> Source<'a> {
             Some((schemes, before)) if line > before => (schemes, line - before),
             _ => (self.file, if self.built_in { 0 } else { line }),
         };
-        Place { file: file.into(), line }
+        Place { file: file.into(), line, set: None }
     }
 }
 
@@ -67,11 +83,16 @@ pub(crate) struct Place {
     file: Arc<str>,
     /// The line, from 1; 0 if the text is part of the program.
     line: usize,
+    /// The key, if its value was set from outside.
+    set: Option<Arc<str>>,
 }
 
 impl Place {
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
         let (file, problem) = (self.file.to_string(), problem.to_string());
+        if let Some(key) = &self.set {
+            return ScenarioError::Key { key: key.to_string(), problem };
+        }
         match self.line {
             0 => ScenarioError::Set { file, problem },
             line => ScenarioError::Wrong { file, line, problem },
@@ -85,13 +106,18 @@ pub(crate) struct Section<'a> {
     pub(crate) source: Source<'a>,
     /// Its description in messages: "link `bottleneck`".
     pub(crate) what: String,
-    pub(crate) line: usize,
+    at: usize,
     table: &'a DeTable<'a>,
 }
 
 impl<'a> Section<'a> {
     pub(crate) fn root(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
-        Self { source, what: "a scenario".into(), line: 1, table }
+        // Keys that were set from outside may precede the text of the file.
+        let mut at = 0;
+        while let Some(set) = source.sets.iter().find(|set| set.range.contains(&at)) {
+            at = set.range.end;
+        }
+        Self { source, what: "a scenario".into(), at, table }
     }
 
     /// The same section with another description.
@@ -99,8 +125,13 @@ impl<'a> Section<'a> {
         Self { what, ..self.clone() }
     }
 
+    /// Refuses every key that is not in these lists.
+    pub(crate) fn keys(&self, known: &[&'static [Key]]) -> Result<()> {
+        self.only(&keys::names(known))
+    }
+
     /// Refuses every key that is not among `known`.
-    pub(crate) fn keys(&self, known: &[&str]) -> Result<()> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
         match self.items().find(|item| !known.contains(&item.key)) {
             None => Ok(()),
             Some(item) => {
@@ -142,22 +173,41 @@ impl<'a> Section<'a> {
     }
 
     /// The elements of the array of tables called `key`, each read by `read`.
-    pub(crate) fn tables<T>(&self, key: &str, read: impl Fn(Section<'a>) -> Result<T>) -> Result<Vec<T>> {
-        let Some(array) = self.get(key) else { return Ok(Vec::new()) };
-        if array.is_table() {
-            return Err(array.error(format!("`[{key}]` is a single table; write [[{key}]], also for a single one")));
+    pub(crate) fn tables<T>(&self, key: &str, errors: &mut Errors, read: impl Fn(Section<'a>) -> Result<T>) -> Vec<T> {
+        let Some(array) = self.get(key) else { return Vec::new() };
+        let list = if array.is_table() {
+            Err(array.error(format!("`[{key}]` is a single table; write [[{key}]], also for a single one")))
+        } else {
+            array.list()
+        };
+        let Some(list) = errors.keep(list) else {
+            errors.lose(None);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in list {
+            let read = item.section(&format!("[[{key}]]")).and_then(&read);
+            if read.is_err() {
+                let name = item.section("").ok().and_then(|section| section.get("name")?.as_text());
+                errors.lose(name.filter(|name| is_name(name)));
+            }
+            tables.extend(errors.keep(read));
         }
-        array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
+        tables
     }
 
     /// The places of the section and of its keys, for errors that are found after reading.
     pub(crate) fn lines(&self) -> Lines {
         let keys = self.items().map(|item| (item.key.to_owned(), item.place())).collect();
-        Lines { head: self.source.place(self.line), keys }
+        Lines { head: self.source.at(self.at), keys }
+    }
+
+    pub(crate) fn line(&self) -> usize {
+        self.source.line(self.at)
     }
 
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
-        self.source.error(self.line, problem)
+        self.source.at(self.at).error(problem)
     }
 }
 
@@ -195,11 +245,11 @@ impl<'a> Item<'a> {
     }
 
     pub(crate) fn place(&self) -> Place {
-        self.source.place(self.line())
+        self.source.at(self.at)
     }
 
     pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
-        self.source.error(self.line(), problem)
+        self.place().error(problem)
     }
 
     fn wrong(&self, expected: impl Display) -> ScenarioError {
@@ -284,7 +334,7 @@ impl<'a> Item<'a> {
 
     pub(crate) fn section(&self, what: &str) -> Result<Section<'a>> {
         let table = self.value.get_ref().as_table().ok_or_else(|| self.wrong("a table in braces"))?;
-        Ok(Section { source: self.source, what: what.to_owned(), line: self.line(), table })
+        Ok(Section { source: self.source, what: what.to_owned(), at: self.at, table })
     }
 
     /// The value without line numbers.

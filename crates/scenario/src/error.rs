@@ -24,7 +24,15 @@ pub enum ScenarioError {
         /// The error and its remedy.
         problem: String,
     },
-    /// Values set from outside, for example on the command line, are invalid for an axis.
+    /// A value that was set from outside, for example on the command line, is wrong.
+    #[error("--set {key}: {problem}")]
+    Key {
+        /// The axis or the key of the file.
+        key: String,
+        /// The error and its remedy.
+        problem: String,
+    },
+    /// What was asked for from outside is wrong; or an error in a text that is part of the program.
     #[error("{file}: {problem}")]
     Set {
         /// The file's name.
@@ -32,6 +40,25 @@ pub enum ScenarioError {
         /// The error and its remedy.
         problem: String,
     },
+}
+
+impl ScenarioError {
+    /// The file with the error and the line in it, if they are known.
+    pub fn place(&self) -> (Option<String>, Option<usize>) {
+        match self {
+            Self::Wrong { file, line, .. } => (Some(file.clone()), Some(*line)),
+            Self::Unreadable { file, .. } | Self::Set { file, .. } => (Some(file.clone()), None),
+            Self::Key { .. } => (None, None),
+        }
+    }
+
+    /// The error and its remedy, without its place.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Wrong { problem, .. } | Self::Set { problem, .. } => problem.clone(),
+            Self::Unreadable { .. } | Self::Key { .. } => self.to_string(),
+        }
+    }
 }
 
 pub(crate) type Result<T, E = ScenarioError> = std::result::Result<T, E>;

@@ -16,7 +16,10 @@ mod columns;
 mod conditions;
 mod document;
 mod error;
+mod errors;
 mod file;
+mod json_schema;
+mod keys;
 mod limits;
 mod outcome;
 mod placeholder;
@@ -28,6 +31,7 @@ mod registries;
 mod routes;
 mod scenario;
 mod schema;
+mod sets;
 mod shared_schemes;
 mod sizes;
 mod slowdown;
@@ -37,12 +41,13 @@ mod summary;
 mod traces;
 mod world;
 
-pub use axis::{Axis, values};
+pub use axis::{Axis, expanded, values};
 pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};
 pub use error::ScenarioError;
 pub use file::MetricText;
+pub use json_schema::json_schema;
 pub use outcome::{
     Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, SenderState, Series,
 };

@@ -11,13 +11,16 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::axis::{Axis, SEED, check_size, read_axes};
+use crate::axis::{Axis, CONDITION, SEED, check_size, read_axes};
 use crate::beside::Beside;
 use crate::conditions::{Condition, Conditions, is_condition, is_file, network, one_flow};
 use crate::document::{Section, Source};
 use crate::error::{Result, ScenarioError, unknown};
+use crate::errors::Errors;
 use crate::file::{File, LinkSpec, MetricText};
+use crate::keys;
 use crate::placeholder::Placeholder;
+use crate::sets::{Edited, Set, parts};
 use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
 use crate::{Plan, Point, Portable, Registries};
@@ -40,6 +43,14 @@ pub struct Scenario {
     used: Used,
 }
 
+/// The text of a scenario at one of its points.
+#[derive(Debug, Default)]
+struct Filled {
+    text: Edited,
+    /// The values for keys of its condition.
+    of_condition: Vec<Set>,
+}
+
 /// The names of the traces and of the conditions that a scenario uses.
 #[derive(Debug, Clone, Default)]
 struct Used {
@@ -58,16 +69,23 @@ impl Scenario {
         Self::read_file(path.as_ref(), network)
     }
 
-    /// Reads the file at `path`; `over` is the text of a scenario that uses the condition of a name.
     fn read_file(path: &Path, over: fn(&str) -> String) -> Result<Self> {
+        let mut errors = Errors::default();
+        let read = Self::open(path, over, &mut errors);
+        errors.or(read)
+    }
+
+    /// Reads the file at `path`; `over` is the text of a scenario that uses the condition of a name.
+    fn open(path: &Path, over: fn(&str) -> String, errors: &mut Errors) -> Result<Self> {
         let file = path.display().to_string();
+        let mut over = |name: &str| Self::read_text(&file, &over(name), Beside::file(""), true, errors);
         if Condition::named(path).is_some() {
-            return Self::built_in(&file, &over(&file));
+            return over(&file);
         }
         match std::fs::read_to_string(path) {
-            Ok(text) if is_condition(&text) && is_file(&file) => Self::built_in(&file, &over(&file)),
-            Ok(text) if is_condition(&text) => Self::built_in(&file, &over(&format!("./{file}"))),
-            Ok(text) => Self::parse_network(&file, &text),
+            Ok(text) if is_condition(&text) && is_file(&file) => over(&file),
+            Ok(text) if is_condition(&text) => over(&format!("./{file}")),
+            Ok(text) => Self::read_text(&file, &text, Beside::file(&file), false, errors),
             Err(error) if error.kind() == ErrorKind::NotFound && !is_file(&file) => {
                 Err(ScenarioError::Set { problem: Condition::unknown(&file), file })
             }
@@ -77,12 +95,8 @@ impl Scenario {
 
     /// The scenario of one flow over the condition `name`, of the library or in a file.
     pub(crate) fn over(name: &str) -> Result<Self> {
-        Self::built_in(name, &one_flow(name))
-    }
-
-    /// Reads a `text` of the program. The names of files in it are relative to the current directory, as in `--set`.
-    fn built_in(name: &str, text: &str) -> Result<Self> {
-        Self::parse_beside(name, text, Beside::file(""), true)
+        // The names of files in a text of the program are relative to the current directory, as in `--set`.
+        Self::parse_beside(name, &one_flow(name), Beside::file(""), true)
     }
 
     /// Reads `text`; `file` is its name in messages. Finds all errors that the file alone shows; names and settings of
@@ -121,20 +135,28 @@ impl Scenario {
     }
 
     fn parse_beside(file: &str, text: &str, beside: Beside, built_in: bool) -> Result<Self> {
+        let mut errors = Errors::default();
+        let read = Self::read_text(file, text, beside, built_in, &mut errors);
+        errors.or(read)
+    }
+
+    /// Reads a text. An error that is returned is one after which reading cannot go on.
+    fn read_text(file: &str, text: &str, beside: Beside, built_in: bool, errors: &mut Errors) -> Result<Self> {
         let shared_schemes = SharedSchemes::named_in(Source { built_in, ..Source::new(file, text) }, &beside)?;
         let text = &shared_schemes.as_ref().map_or_else(|| text.to_owned(), |schemes| schemes.append_to(text));
         let appended = shared_schemes.as_ref().map(SharedSchemes::place);
-        let source = Source { file, text, appended, built_in };
+        let source = Source { file, text, appended, built_in, sets: &[] };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
-        let axes = read_axes(source, &section)?;
-        let placeholders = Placeholder::all(source, &section, &axes)?;
+        let axes = read_axes(source, &section, errors)?;
+        let placeholders = Placeholder::all(source, &section, &axes, errors);
         for axis in axes.iter().filter(|axis| axis.name != SEED) {
             let used =
                 |field: Option<&str>| placeholders.iter().any(|placeholder| placeholder.names(&axis.name, field));
             if let Some(name) = axis.unused(used) {
                 let advice = format!("write \"${name}\" where its value belongs, or remove it");
-                return Err(source.error(axis.line, format!("axis `{name}` changes nothing; {advice}")));
+                let wrong = format!("axis `{name}` changes nothing; {advice}");
+                errors.add(source.error(axis.line, wrong));
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
@@ -142,7 +164,7 @@ impl Scenario {
         let (traces, conditions) = (Traces::new(beside.clone()), Conditions::new(beside));
         let scenario =
             Self { file, text, built_in, shared_schemes, title, axes, placeholders, traces, conditions, used };
-        Ok(Self { used: scenario.check_values()?, ..scenario })
+        Ok(Self { used: scenario.check_values(errors), ..scenario })
     }
 
     /// The title of the scenario; the file's name if it has none.
@@ -155,25 +177,69 @@ impl Scenario {
         &self.axes
     }
 
-    /// Replaces the values of an axis.
-    pub fn set(&mut self, axis: &str, values: Vec<Value>) -> Result<()> {
-        let refuse = |problem| ScenarioError::Set { file: self.file.clone(), problem };
-        let Some(index) = self.axes.iter().position(|known| known.name == axis) else {
-            return Err(refuse(unknown("axis", axis, self.axes.iter().map(|axis| axis.name.as_str()))));
-        };
+    /// Replaces the values of the axis called `name`; or makes an axis of a key of the file: `link.bottleneck.rate`.
+    pub fn set(&mut self, name: &str, values: Vec<Value>) -> Result<()> {
+        self.set_all([(name.to_owned(), values)])
+    }
+
+    /// The same for several axes and keys, which need to be valid only together.
+    pub fn set_all(&mut self, sets: impl IntoIterator<Item = (String, Vec<Value>)>) -> Result<()> {
         let mut scenario = self.clone();
-        scenario.axes[index] = self.axes[index].with(values).map_err(refuse)?;
-        check_size(&scenario.axes).map_err(refuse)?;
-        scenario.used = scenario.check_values()?;
+        for (name, values) in sets {
+            let refuse = |problem| ScenarioError::Key { key: name.clone(), problem };
+            if let Some(index) = scenario.axes.iter().position(|known| known.name == name) {
+                scenario.axes[index] = scenario.axes[index].with(values).map_err(refuse)?;
+            } else {
+                scenario.check_key(&name).map_err(refuse)?;
+                let keys = scenario.axes.iter().filter(|axis| axis.is_key).count();
+                scenario.axes.insert(keys, Axis::of_key(&name, values).map_err(refuse)?);
+                if let Some(axis) = scenario.replaced_axis()? {
+                    return Err(refuse(format!("its value is that of the axis `{axis}`; set `{axis}` instead")));
+                }
+            }
+            check_size(&scenario.axes).map_err(refuse)?;
+        }
+        let mut errors = Errors::default();
+        scenario.used = scenario.check_values(&mut errors);
+        errors.or(Ok(()))?;
         *self = scenario;
         Ok(())
     }
 
     /// Its own metrics, in the order of the file.
     pub fn metrics(&self) -> Result<Vec<MetricText>> {
-        let source = self.source(&self.text);
+        let Filled { text, .. } = self.with_keys(self.text.clone(), &self.first_point())?;
+        let source = self.source(&text);
         let document = source.parse()?;
         Section::root(source, document.get_ref()).or("metrics", Vec::new(), MetricText::read_all)
+    }
+
+    /// Refuses what is neither an axis nor a key.
+    fn check_key(&self, name: &str) -> Result<(), String> {
+        const OTHERS: [&str; 2] = ["axes", "schemes"];
+        let known: Vec<&str> = keys::names(&[keys::SCENARIO]).into_iter().filter(|key| !OTHERS.contains(key)).collect();
+        let parts = parts(name).unwrap_or_default();
+        match (parts.first().map(String::as_str), parts.get(1)) {
+            (Some("axes"), Some(axis)) => Err(format!("an axis is set by its name; write --set {axis}=...")),
+            (Some(first), _) if known.contains(&first) => Ok(()),
+            (first, _) => {
+                let axes = self.axes.iter().map(|axis| axis.name.as_str());
+                let keys = known.into_iter().filter(|key| !axes.clone().any(|axis| axis == *key));
+                Err(unknown("axis or key", first.unwrap_or(name), axes.clone().chain(keys)))
+            }
+        }
+    }
+
+    /// An axis of the file that changes nothing any more, because keys that are set replace all that it sets.
+    fn replaced_axis(&self) -> Result<Option<&str>> {
+        let Filled { text, .. } = self.with_keys(self.text.clone(), &self.first_point())?;
+        let source = self.source(&text);
+        let document = source.parse()?;
+        let file = Section::root(source, document.get_ref());
+        let left = Placeholder::all(source, &file, &self.axes, &mut Errors::default());
+        let is_used = |axis: &Axis| left.iter().any(|placeholder| placeholder.is_of(&axis.name));
+        let replaced = self.axes.iter().find(|axis| !axis.is_key && axis.name != SEED && !is_used(axis));
+        Ok(replaced.map(|axis| axis.name.as_str()))
     }
 
     /// Every point of the sweep.
@@ -190,22 +256,45 @@ impl Scenario {
 
     /// The plan of one point, with controllers and routers from `registries`.
     pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
-        let text = self.text_at(point)?;
-        let file = File::read(self.source(&text), &self.conditions)?;
+        let file = self.file_at(point)?;
         crate::planner::plan(&file, point, registries, &self.traces)
     }
 
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
     /// first run.
     pub fn check(&self, registries: &Registries) -> Result<()> {
-        self.each_value(|point| self.plan(point, registries).map(drop))
+        self.each_value().try_for_each(|point| self.plan(&point, registries).map(drop))
+    }
+
+    /// Every error of the scenario or condition at `path`, as far as one reading finds them, in the order of the lines. A
+    /// file of schemes is checked as far as it can be without a scenario. A scenario without traffic has no error.
+    pub fn problems(path: impl AsRef<Path>, registries: &Registries) -> Vec<ScenarioError> {
+        let mut errors = Errors::default();
+        let path = path.as_ref();
+        if let Some(schemes) = std::fs::read_to_string(path).ok().filter(|text| SharedSchemes::is_alone(text)) {
+            let read = SharedSchemes::read(Source::new(&path.display().to_string(), &schemes), &mut errors);
+            errors.keep(read);
+            return errors.into_sorted();
+        }
+        let scenario = Self::open(path, one_flow, &mut errors);
+        if let Some(scenario) = errors.keep(scenario) {
+            for point in scenario.each_value() {
+                let file = scenario.read_at(&point, &mut errors);
+                let Some(file) = errors.keep(file) else { continue };
+                crate::planner::check(&file, registries, &scenario.traces, &mut errors);
+                if errors.is_empty() {
+                    errors.keep(crate::planner::plan(&file, &point, registries, &scenario.traces));
+                }
+            }
+        }
+        errors.into_sorted()
     }
 
     /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
     /// the list of axes, and schemes that no traffic uses there; the content of its condition; and hashes of the traces.
     pub fn content(&self, point: &Point) -> Result<Table> {
-        let text = self.text_at(point)?;
-        let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
+        let Filled { text, of_condition } = self.filled_at(point)?;
+        let mut content: Table = text.text.parse().map_err(|error: toml::de::Error| {
             let problem = error.message().replace('\n', "; ");
             self.source(&text).error(1, problem)
         })?;
@@ -219,13 +308,14 @@ impl Scenario {
         }
         let names_no_files = self.used.traces.is_empty() && self.used.conditions.is_empty();
         // Reading the file again only finds traces and conditions.
-        let used = if names_no_files { Used::default() } else { self.used_at(point)? };
+        let used = if names_no_files { Used::default() } else { Self::used_by(self.file_at(point)?) };
         if !used.traces.is_empty() {
             let hashes = self.traces.hashes(&used.traces).map(|(name, hash)| (name, Value::String(hash)));
             content.insert("traces".into(), Value::Table(hashes.collect()));
         }
-        for text in self.condition_texts(&used).into_values() {
-            let mut condition: Table = text.parse().unwrap_or_default();
+        for name in &used.conditions {
+            let Ok((_, edited)) = self.conditions.edited(name, &of_condition) else { continue };
+            let mut condition: Table = edited.text.parse().unwrap_or_default();
             for key in ["title", "source", "group"] {
                 condition.remove(key);
             }
@@ -247,7 +337,8 @@ impl Scenario {
     }
 
     fn with_traffic(self) -> Result<Self> {
-        let source = self.source(&self.text);
+        let text = Edited::new(self.text.clone());
+        let source = self.source(&text);
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         if file.get("traffic").is_none() {
@@ -257,23 +348,22 @@ impl Scenario {
     }
 
     /// Reads the file with every value of every axis. Returns what they use.
-    fn check_values(&self) -> Result<Used> {
+    fn check_values(&self, errors: &mut Errors) -> Used {
         let mut used = Used::default();
-        self.each_value(|point| {
-            let Used { mut traces, mut conditions } = self.used_at(point)?;
+        for point in self.each_value() {
+            let file = self.read_at(&point, errors);
+            let Some(file) = errors.keep(file) else { continue };
+            let Used { mut traces, mut conditions } = Self::used_by(file);
             used.traces.append(&mut traces);
             used.conditions.append(&mut conditions);
-            Ok(())
-        })?;
-        Ok(used)
+        }
+        used
     }
 
-    fn used_at(&self, point: &Point) -> Result<Used> {
-        let text = self.text_at(point)?;
-        let file = File::read(self.source(&text), &self.conditions)?;
+    fn used_by(file: File) -> Used {
         let directions = file.links.iter().flat_map(LinkSpec::directions);
         let traces = directions.filter_map(|(_, direction)| direction.rate.trace().map(str::to_owned)).collect();
-        Ok(Used { traces, conditions: file.condition.into_iter().collect() })
+        Used { traces, conditions: file.condition.into_iter().collect() }
     }
 
     /// The texts of conditions by their names.
@@ -281,28 +371,71 @@ impl Scenario {
         used.conditions.iter().filter_map(|name| Some((name.clone(), self.conditions.text(name).ok()?.text))).collect()
     }
 
-    /// The text with the point's values in index.
-    fn text_at(&self, point: &Point) -> Result<String> {
-        Placeholder::fill(&self.placeholders, self.source(&self.text), &self.axes, point)
+    fn file_at(&self, point: &Point) -> Result<File> {
+        let mut errors = Errors::default();
+        let file = self.read_at(point, &mut errors);
+        errors.or(file)
     }
 
-    fn source<'a>(&'a self, text: &'a str) -> Source<'a> {
+    /// Reads the file at a point. An error that is returned is one after which reading cannot go on.
+    fn read_at(&self, point: &Point, errors: &mut Errors) -> Result<File> {
+        let Filled { text, of_condition } = self.filled_at(point)?;
+        File::read(self.source(&text), &self.conditions, &of_condition, errors)
+    }
+
+    /// The text with the point's values in the place of placeholders and keys.
+    fn filled_at(&self, point: &Point) -> Result<Filled> {
+        let text = Edited::new(self.text.clone());
+        let text = Placeholder::fill(&self.placeholders, self.source(&text), &self.axes, point)?;
+        self.with_keys(text, point)
+    }
+
+    /// The text with the point's values in the place of keys.
+    fn with_keys(&self, text: String, point: &Point) -> Result<Filled> {
+        let mut filled = Filled { text: Edited::new(text), of_condition: Vec::new() };
+        for axis in self.axes.iter().filter(|axis| axis.is_key) {
+            let Some(value) = point.get(&axis.name) else { continue };
+            let set = Set { key: axis.name.clone(), value: value.clone() };
+            let Err(refused) = filled.text.set(&set) else { continue };
+            // A table that the file does not have may be the condition's.
+            let condition = point.get(CONDITION).and_then(Value::as_str).filter(|_| refused.is_no_table());
+            let condition = condition.and_then(|name| self.conditions.text(name).ok());
+            let wrong = match condition.map(|condition| Edited::new(condition.text).set(&set)) {
+                Some(Ok(())) => {
+                    filled.of_condition.push(set);
+                    continue;
+                }
+                Some(Err(in_condition)) => in_condition.problem(refused.known()),
+                None => refused.problem(&[]),
+            };
+            return Err(ScenarioError::Key { key: set.key, problem: wrong });
+        }
+        Ok(filled)
+    }
+
+    fn source<'a>(&'a self, text: &'a Edited) -> Source<'a> {
         let appended = self.shared_schemes.as_ref().map(SharedSchemes::place);
-        Source { file: &self.file, text, appended, built_in: self.built_in }
+        let Edited { text, places } = text;
+        Source { file: &self.file, text, appended, built_in: self.built_in, sets: places }
     }
 
-    fn each_value(&self, mut check: impl FnMut(&Point) -> Result<(), ScenarioError>) -> Result<()> {
-        let first = Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect());
-        check(&first)?;
-        for (index, axis) in self.axes.iter().enumerate() {
-            // No seed is invalid.
-            let others = if axis.name == SEED { &[] } else { &axis.values[1..] };
-            for value in others {
+    fn first_point(&self) -> Point {
+        Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect())
+    }
+
+    /// The first point, and one more for every further value of every axis.
+    fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
+        let first = self.first_point();
+        let others = self.axes.iter().enumerate().filter(|(_, axis)| axis.name != SEED); // no seed is invalid
+        let others = others.flat_map(|(index, axis)| axis.values[1..].iter().map(move |value| (index, value)));
+        let with = {
+            let first = first.clone();
+            move |(index, value): (usize, &Value)| {
                 let mut point = first.clone();
                 point.0[index].1 = value.clone();
-                check(&point)?;
+                point
             }
-        }
-        Ok(())
+        };
+        std::iter::once(first).chain(others.map(with))
     }
 }

@@ -4,8 +4,10 @@
 //! its placeholders are filled, as if the scenario had it; errors name its own lines.
 
 use crate::beside::Beside;
-use crate::document::{Item, Section, Source};
+use crate::document::{Item, Section, Source, texts};
 use crate::error::Result;
+use crate::errors::Errors;
+use crate::file::SchemeSpec;
 
 /// The maximum size of the file in bytes.
 const MAX_BYTES: u64 = 1_000_000;
@@ -38,6 +40,25 @@ impl SharedSchemes {
         let schemes = Self { name: name.to_owned(), text, file, lines };
         schemes.check()?;
         Ok(Some(schemes))
+    }
+
+    /// Whether `text` has schemes and nothing else.
+    pub(crate) fn is_alone(text: &str) -> bool {
+        let document = Source::new("", text).parse();
+        document.is_ok_and(|document| document.get_ref().keys().map(|key| key.get_ref().as_ref()).eq(["scheme"]))
+    }
+
+    /// Reads the schemes of a file that has nothing else. The axes of their placeholders are not known.
+    pub(crate) fn read(source: Source<'_>, errors: &mut Errors) -> Result<()> {
+        let document = source.parse()?;
+        let file = Section::root(source, document.get_ref());
+        let mut found = Vec::new();
+        file.items().for_each(|item| texts(item.value, &mut found));
+        for (_, range) in found.iter().filter(|(text, _)| text.starts_with('$')) {
+            errors.unfilled(source.at(range.start).error("").to_string());
+        }
+        SchemeSpec::read_all(&file, errors);
+        Ok(())
     }
 
     /// The text of a scenario, followed by the schemes.

@@ -13,12 +13,15 @@ pub(crate) struct Distribution {
     points: &'static [(f64, f64)],
 }
 
+/// The names of the distributions.
+pub(crate) const NAMES: &[&str] = &["google-rpc", "hadoop", "web-search", "data-mining"];
+
 /// The distributions by name.
 pub(crate) const ALL: [(&str, Distribution); 4] = [
-    ("google-rpc", Distribution { points: GOOGLE_RPC }),
-    ("hadoop", Distribution { points: HADOOP }),
-    ("web-search", Distribution { points: WEB_SEARCH }),
-    ("data-mining", Distribution { points: DATA_MINING }),
+    (NAMES[0], Distribution { points: GOOGLE_RPC }),
+    (NAMES[1], Distribution { points: HADOOP }),
+    (NAMES[2], Distribution { points: WEB_SEARCH }),
+    (NAMES[3], Distribution { points: DATA_MINING }),
 ];
 
 /// All applications of a Google data centre: W3 of Montazeri and others, "Homa", SIGCOMM 2018, Figure 1.

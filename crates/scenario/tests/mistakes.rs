@@ -116,7 +116,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("[\"left\", \"right\"]", "[\"left\"]", 13, "two ends"),
         ("[\"left\", \"right\"]", "[\"left\", \"left\"]", 13, "two different routers"),
         ("[\"left\", \"right\"]", "[\"left\", \"sink\"]", 13, "a link joins two routers"),
-        ("rate = \"40 Mb/s\"", "rate = \"40 Mbps\"", 14, "Mb/s"),
+        ("rate = \"40 Mb/s\"", "rate = \"40 mbps\"", 14, "write 40 Mb/s or 40 MB/s: it may mean either"),
         ("rate = \"40 Mb/s\"", "rate = \"4e7 b/s\"", 14, "a number, which cannot have an exponent, and one of"),
         ("rate = \"40 Mb/s\"", "rate = \"0 b/s\"", 14, "more than zero"),
         ("rate = \"40 Mb/s\"\n", "", 11, "link `bottleneck` needs `rate`"),
@@ -221,6 +221,17 @@ fn every_mistake_names_its_line_and_the_remedy() {
 }
 
 #[test]
+fn invalid_products_are_refused() {
+    for (product, advice) in [
+        ("$load * 2 * 2", "has 3 factors; write two"),
+        ("$load * $lod", "did you mean `load`?"),
+        ("$load * nan", "`nan` is not a factor"),
+    ] {
+        is_refused("\"$load\"", &format!("\"{product}\""), 46, advice);
+    }
+}
+
+#[test]
 fn settings_beyond_sense_name_their_range() {
     let newreno = "controller = \"newreno\"\nsettings = { initial_window = 1 }";
     for (controller, settings, advice) in [
@@ -283,11 +294,11 @@ fn missing_files_and_missing_tables_are_reported() {
 fn values_of_the_command_line_are_checked_like_the_files() {
     let mut scenario = Scenario::parse("x.toml", GOOD).unwrap();
     for (axis, list, start) in [
-        ("laod", "1", "x.toml: no axis is called `laod`; did you mean `load`?"),
-        ("load", "", "x.toml: axis `load` has no values"),
+        ("laod", "1", "--set laod: no axis or key is called `laod`; did you mean `load`?"),
+        ("load", "", "--set load: axis `load` has no values"),
         ("load", "0.6,lots", "x.toml:46: `load` is the text \"lots\""),
         ("scheme", "tpc", "x.toml:42: no scheme is called `tpc`; did you mean `tcp`?"),
-        ("seed", "1.5", "x.toml: axis `seed`"),
+        ("seed", "1.5", "--set seed: axis `seed`"),
     ] {
         let message = scenario.set(axis, values(list)).unwrap_err().to_string();
         assert!(message.starts_with(start), "{message}");

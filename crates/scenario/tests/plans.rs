@@ -35,6 +35,17 @@ fn a_record_is_named_and_sets_all_its_fields() {
 }
 
 #[test]
+fn products_of_two_factors_are_filled_in() {
+    let text =
+        SMALL.replacen("duration = \"100 s\"", "duration = \"$n * 7 s\"\naxes = { n = [3], step = [\"2 ms\"] }", 1);
+    let text = text.replacen("delay = \"10 ms\"", "delay = \"$n * $step\"", 1);
+    let text = text.replacen("packets = 10", "packets = \"$n * 4\"", 1);
+    let plan = plan(&format!("{text}arrivals = {{ count = \"$n*$n\" }}"));
+    assert_eq!((plan.duration, plan.flows.len()), (Duration::from_secs(21), 9));
+    assert_eq!((plan.links[0].config.delay, plan.links[0].room), (Duration::from_millis(6), Some(12)));
+}
+
+#[test]
 fn the_hosts_of_a_group_have_its_clock() {
     let mut scenario = study("pcp/clocks.toml");
     scenario.set("clock", values("slow")).unwrap();

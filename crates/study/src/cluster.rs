@@ -167,6 +167,12 @@ fn outcome(
 ) -> Result<Box<RawValue>, Problem> {
     let other = |error: &dyn ToString| Problem::Other(error.to_string());
     let values: toml::map::Map<String, Value> = serde_json::from_str(point).map_err(|error| other(&error))?;
+    // Keys that were set are axes of the sender's scenario only.
+    let mut scenario = scenario.clone();
+    let is_key = |key: &str| scenario.axes().iter().all(|axis| axis.name != key);
+    let keys: Vec<_> = values.iter().filter(|(key, _)| is_key(key)).collect();
+    let keys = keys.into_iter().map(|(key, value)| (key.clone(), vec![value.clone()]));
+    scenario.set_all(keys).map_err(|error| other(&error))?;
     let axes = scenario.axes().iter().filter_map(|axis| Some((axis.name.clone(), values.get(&axis.name)?.clone())));
     let plan = scenario.plan(&axes.collect(), registries).map_err(|error| other(&error))?;
     let reached = RunProgress::default();

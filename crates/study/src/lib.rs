@@ -20,6 +20,7 @@ pub mod claims;
 mod cluster;
 mod difference;
 mod directory;
+mod entries;
 mod error;
 pub mod evaluation;
 mod journal;

@@ -43,6 +43,21 @@ impl Cluster for Worker {
 }
 
 #[test]
+fn a_worker_sets_the_keys_of_a_point() {
+    let mut scenario = Scenario::parse("six.toml", TEXT).unwrap();
+    scenario.set("load", vec![0.2.into()]).unwrap();
+    scenario.set("drain", vec!["3 s".into(), "4 s".into()]).unwrap();
+    let point = |n: usize| serde_json::to_string(&scenario.points()[n]).unwrap();
+    let portable = serde_json::to_string(&scenario.portable()).unwrap();
+    let replies =
+        run_points(&portable, &[point(0), point(scenario.points().len() - 1)], &Panics, &Registries::default());
+    assert!(replies.iter().all(|reply| reply.starts_with("{\"outcome\":{\"Ok\"")), "{replies:?}");
+    let wrong = point(0).replacen("drain", "drian", 1);
+    let replies = run_points(&portable, &[wrong], &Panics, &Registries::default());
+    assert!(replies[0].contains("no axis or key is called `drian`"), "{replies:?}");
+}
+
+#[test]
 fn points_that_panic_fail_here_and_on_workers() {
     let scenario = Scenario::parse("six.toml", TEXT).unwrap();
     let points: Vec<_> = scenario.points();

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// A quantity that cannot be parsed, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not {}: write {} and one of {}, for example \"{}\"", form.what, number(text), form.names, form.example)]
+#[error("`{text}` is not {}: {}", form.what, form.advice(text))]
 pub struct BadQuantity {
     text: String,
     form: &'static Form,
@@ -25,6 +25,12 @@ fn number(text: &str) -> &'static str {
     }
 }
 
+/// The number at the beginning of `text`, and the unit behind it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
 /// How a quantity is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Form {
@@ -32,6 +38,10 @@ pub(crate) struct Form {
     pub(crate) what: &'static str,
     /// The units, the largest first, and the multiplier of each.
     pub(crate) units: [(&'static str, u64); 4],
+    /// Other spellings of units that mean one thing, and the multiplier of each.
+    pub(crate) others: &'static [(&'static str, u64)],
+    /// Spellings that may mean one unit or another.
+    pub(crate) ambiguous: &'static [(&'static str, [&'static str; 2])],
     /// The units, for errors.
     pub(crate) names: &'static str,
     pub(crate) example: &'static str,
@@ -49,12 +59,22 @@ impl Form {
     }
 
     fn value(&self, text: &str) -> Option<u64> {
-        let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(text.len());
-        let number: f64 = text[..split].replace('_', "").parse().ok()?;
-        let suffix = text[split..].trim();
-        let (_, scale) = self.units.iter().find(|(name, _)| *name == suffix)?;
+        let (number, suffix) = split(text);
+        let number: f64 = number.replace('_', "").parse().ok()?;
+        let (_, scale) = self.units.iter().chain(self.others).find(|(name, _)| *name == suffix)?;
         let value = number * *scale as f64;
         (value.is_finite() && value < 9.0e18).then_some(value.round() as u64)
+    }
+
+    /// What to write instead of `text`.
+    fn advice(&self, text: &str) -> String {
+        let (value, suffix) = split(text.trim());
+        match self.ambiguous.iter().find(|(unit, _)| *unit == suffix && !value.is_empty()) {
+            Some((_, [one, other])) => format!("write {value} {one} or {value} {other}: it may mean either"),
+            None => {
+                format!("write {} and one of {}, for example \"{}\"", number(text), self.names, self.example)
+            }
+        }
     }
 
     /// Writes `value` in the largest unit that does not exceed it.

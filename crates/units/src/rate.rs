@@ -66,6 +66,44 @@ quantity!(
     Form {
         what: "a rate",
         units: [("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000), ("b/s", 1)],
+        others: &[
+            ("bit/s", 1),
+            ("kbit/s", 1_000),
+            ("Kbit/s", 1_000),
+            ("Mbit/s", 1_000_000),
+            ("Gbit/s", 1_000_000_000),
+            // As in `tc` and `iperf3`.
+            ("bit", 1),
+            ("kbit", 1_000),
+            ("Kbit", 1_000),
+            ("mbit", 1_000_000),
+            ("Mbit", 1_000_000),
+            ("gbit", 1_000_000_000),
+            ("Gbit", 1_000_000_000),
+            ("Kb/s", 1_000),
+            ("bps", 1),
+            ("kbps", 1_000),
+            ("Kbps", 1_000),
+            ("Mbps", 1_000_000),
+            ("Gbps", 1_000_000_000),
+            ("B/s", 8),
+            ("kB/s", 8_000),
+            ("MB/s", 8_000_000),
+            ("GB/s", 8_000_000_000),
+        ],
+        ambiguous: &[
+            // Megabytes to `tc`, megabits to others.
+            ("mbps", ["Mb/s", "MB/s"]),
+            ("gbps", ["Gb/s", "GB/s"]),
+            ("mb/s", ["Mb/s", "MB/s"]),
+            ("gb/s", ["Gb/s", "GB/s"]),
+            ("k", ["kb/s", "kB/s"]),
+            ("K", ["kb/s", "kB/s"]),
+            ("m", ["Mb/s", "MB/s"]),
+            ("M", ["Mb/s", "MB/s"]),
+            ("g", ["Gb/s", "GB/s"]),
+            ("G", ["Gb/s", "GB/s"]),
+        ],
         names: "b/s, kb/s, Mb/s, Gb/s",
         example: "40 Mb/s",
         max: Some("unlimited"),
@@ -103,6 +141,30 @@ mod tests {
             let rate: Rate = text.parse().unwrap();
             assert_eq!(rate.to_string(), text);
         }
-        assert!("40 MB/s".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn rates_may_have_the_spellings_of_other_tools() {
+        for (text, rate) in [
+            ("20Mbit/s", "20 Mb/s"),
+            ("10mbit", "10 Mb/s"),
+            ("5Mbps", "5 Mb/s"),
+            ("1Gbps", "1 Gb/s"),
+            ("512 kbit", "512 kb/s"),
+            ("1.5Gbit", "1500 Mb/s"),
+            ("5 MB/s", "40 Mb/s"),
+        ] {
+            assert_eq!(text.parse::<Rate>(), rate.parse(), "{text}");
+        }
+        for (text, advice) in [
+            ("5M", "`5M` is not a rate: write 5 Mb/s or 5 MB/s: it may mean either"),
+            ("10mbps", "write 10 Mb/s or 10 MB/s"),
+            ("10 mb/s", "write 10 Mb/s or 10 MB/s"),
+            ("Mb", "write a number and one of b/s, kb/s"),
+            ("20 MiB/s", "write a number and one of b/s, kb/s"),
+        ] {
+            let message = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(message.contains(advice), "{text}: {message}");
+        }
     }
 }

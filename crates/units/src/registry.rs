@@ -1,6 +1,6 @@
 //! What the registries of controllers, routers and workloads share: names, the trait of settings, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ pub struct Registry<T, F = ()> {
 struct Entry<T, F> {
     about: String,
     facts: F,
+    settings: &'static [&'static str],
     make: Make<T>,
 }
 
@@ -50,7 +51,8 @@ impl<T, F> Registry<T, F> {
         make: impl Fn(C) -> T + Send + Sync + 'static,
     ) -> Self {
         let make = Arc::new(move |table: &Table| settings::checked(table).map(&make));
-        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), facts, make });
+        let settings = settings::names::<C>().unwrap_or_default();
+        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), facts, settings, make });
         self
     }
 
@@ -65,6 +67,11 @@ impl<T, F> Registry<T, F> {
     /// The facts about `name`.
     pub fn facts(&self, name: &str) -> Option<&F> {
         self.entries.get(name).map(|entry| &entry.facts)
+    }
+
+    /// The names of the settings of every entry, without repetitions.
+    pub fn settings(&self) -> BTreeSet<&'static str> {
+        self.entries.values().flat_map(|entry| entry.settings.iter().copied()).collect()
     }
 
     /// Every name with its description, in alphabetical order.

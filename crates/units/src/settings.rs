@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, Error, Visitor, value};
+use serde::forward_to_deserialize_any;
 use toml::{Table, Value};
 
 use crate::{Known, Settings};
@@ -40,6 +41,39 @@ pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
         };
         table.iter().find_map(error_of_entry).unwrap_or_else(|| error.message().to_owned())
     })
+}
+
+/// The names of the settings of `T`, in the order of its fields; `None` if it is no struct.
+pub fn names<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+    let mut names = None;
+    let _ = T::deserialize(Names(&mut names)); // fails, after it has asked for its fields
+    names
+}
+
+/// Keeps the names of the fields that a type asks for.
+struct Names<'a>(&'a mut Option<&'static [&'static str]>);
+
+impl<'de> Deserializer<'de> for Names<'_> {
+    type Error = value::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = Some(fields);
+        Err(Self::Error::custom(""))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::custom(""))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// Translates serde's message about one key. `about_text` is its message about a text in that place.
@@ -129,6 +163,13 @@ mod tests {
 
     fn error<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
         read::<T>(&text.parse().unwrap()).unwrap_err()
+    }
+
+    #[test]
+    fn settings_name_their_keys() {
+        assert_eq!(names::<Inner>(), Some(&["needed"][..]));
+        assert_eq!(names::<Two>(), Some(&["gain", "limit"][..]));
+        assert_eq!(names::<Kind>(), None);
     }
 
     #[test]

@@ -119,6 +119,14 @@ quantity!(
     Form {
         what: "a length of time",
         units: [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)],
+        others: &[
+            ("\u{b5}s", 1_000), // the micro sign, and the Greek letter
+            ("\u{3bc}s", 1_000),
+            ("sec", 1_000_000_000),
+            ("min", 60_000_000_000),
+            ("h", 3_600_000_000_000),
+        ],
+        ambiguous: &[("m", ["min", "ms"])],
         names: "ns, us, ms, s",
         example: "12.5 ms",
         max: None,
@@ -131,7 +139,13 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for (text, nanos) in [("12.5 ms", 12_500_000), ("3s", 3_000_000_000), ("250 us", 250_000), ("7 ns", 7)] {
+        for (text, nanos) in [
+            ("12.5 ms", 12_500_000),
+            ("3s", 3_000_000_000),
+            ("250 us", 250_000),
+            ("7 ns", 7),
+            ("2 min", 120_000_000_000),
+        ] {
             let span: Duration = text.parse().unwrap();
             assert_eq!(span.as_nanos(), nanos);
             assert_eq!(span.to_string().parse::<Duration>().unwrap(), span);
@@ -142,6 +156,8 @@ mod tests {
     fn an_invalid_length_is_refused_with_the_remedy() {
         let error = "12 parsecs".parse::<Duration>().unwrap_err().to_string();
         assert!(error.contains("12 parsecs") && error.contains("ms"), "{error}");
+        let error = "5m".parse::<Duration>().unwrap_err().to_string();
+        assert!(error.ends_with("write 5 min or 5 ms: it may mean either"), "{error}");
         assert!("-3 ms".parse::<Duration>().is_err());
         assert!("ms".parse::<Duration>().is_err());
     }

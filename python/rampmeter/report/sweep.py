@@ -18,13 +18,15 @@ import pyarrow as pa
 from rampmeter.running import Run, Value
 from rampmeter.tables import Row
 
+_PREFIXES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+
 UNITS: list[dict[str, float]] = [
     {"": 1},
     {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
-    {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9},
-    {"b/s": 1, "kb/s": 1e3, "Mb/s": 1e6, "Gb/s": 1e9},
+    {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    {f"{prefix}{bits}": factor for bits in ("b/s", "bit/s", "bit", "bps") for prefix, factor in _PREFIXES.items()},
 ]
-"""The units of each kind of quantity in a scenario."""
+"""The units of each kind of quantity in a scenario, as people write them."""
 
 
 class UnknownNameError(ValueError):

@@ -38,8 +38,8 @@ pub(crate) struct Args {
     /// The file to write, instead of a drawing
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// A value of an axis instead of its first one; may be repeated
-    #[arg(long = "set", value_name = "AXIS=VALUE")]
+    /// A value of an axis, or of a key such as link.bottleneck.rate, instead of its first one; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]

@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// The two hosts, as in the scenario [default: the first ones of its first two groups]
     #[arg(long, value_name = "LEFT,RIGHT", value_delimiter = ',')]
     between: Vec<String>,
-    /// A value of an axis instead of its first one; may be repeated
-    #[arg(long = "set", value_name = "AXIS=VALUE")]
+    /// A value of an axis, or of a key such as link.bottleneck.rate, instead of its first one; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 

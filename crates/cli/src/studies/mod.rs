@@ -1,6 +1,7 @@
 //! The commands that run scenarios and judge claims, simulated and emulated.
 
 mod capacity;
+mod check;
 mod claims;
 mod cluster;
 mod conditions;
@@ -9,7 +10,9 @@ mod evaluate;
 mod interrupt;
 mod invocation;
 mod kept;
+mod new;
 mod run;
+mod schema;
 mod wrap;
 
 use std::process::ExitCode;
@@ -40,6 +43,12 @@ pub(crate) enum Command {
     Diff(kept::DiffArgs),
     /// Run the scenario of a run directory again, and compare the tables
     Repeat(kept::RepeatArgs),
+    /// Write a small scenario to begin with
+    New(new::Args),
+    /// Show all errors of scenarios, conditions, claims and questions, without running them
+    Check(check::Args),
+    /// Write the JSON Schema of scenarios or claims, for editors
+    Schema(schema::Args),
     /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
     /// Run the scenarios of the papers' claims and report which claims hold
@@ -59,7 +68,8 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) | Command::Repeat(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::Show(_) | Command::Diff(_) | Command::Conditions(_) | Command::Capacity(_) => false,
+        Command::New(_) | Command::Check(_) | Command::Schema(_) | Command::Show(_) | Command::Diff(_) => false,
+        Command::Conditions(_) | Command::Capacity(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {
@@ -74,6 +84,9 @@ pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<Exit
         Command::Show(args) => kept::show(args, registries),
         Command::Diff(args) => kept::diff(args, registries),
         Command::Repeat(args) => kept::repeat(args, registries),
+        Command::New(args) => new::new(args),
+        Command::Check(args) => check::check(args, registries),
+        Command::Schema(args) => schema::schema(args, registries),
         Command::Emulate(args) => emulate::emulate(args, registries),
         Command::Claims(args) => claims::claims(args, registries),
         Command::Conditions(args) => conditions::conditions(args, registries),

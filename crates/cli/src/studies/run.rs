@@ -32,7 +32,8 @@ const MAX_NAMED: usize = 3;
 #[command(
     after_help = format!("A condition runs with one flow from left to right: `--set scheme=cubic,bbr` names its \
     controllers.\n\n{EXIT_CODES} 1 also where no run has a result.\n\nExamples:\n  rampmeter run \
-    studies/pcp/quick_start.toml\n  rampmeter run lte-walking --set scheme=cubic,bbr,pcp")
+    studies/pcp/quick_start.toml --set duration=20s --set link.bottleneck.rate=10Mb/s,20Mb/s --set seed=1..20\n  \
+    rampmeter run lte-walking --set scheme=cubic,bbr,pcp")
 )]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format), or a condition (rampmeter conditions)
@@ -40,8 +41,8 @@ pub(crate) struct Args {
     /// simulated, or emulated: real packets in network namespaces of this machine
     #[arg(long, default_value = "simulated")]
     world: String,
-    /// Values of an axis instead of those in the scenario; may be repeated
-    #[arg(long = "set", value_name = "AXIS=V1,V2")]
+    /// Values of an axis, or of a key such as link.bottleneck.rate, instead of those in the scenario; may be repeated
+    #[arg(long = "set", value_name = "KEY=V1,V2")]
     set: Vec<String>,
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]
@@ -184,20 +185,20 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     Ok(code)
 }
 
-/// Sets axes to the values of `--set AXIS=V1,V2`.
+/// Sets axes and keys to the values of `--set KEY=V1,V2`.
 pub(crate) fn set_axes(scenario: &mut Scenario, sets: &[String]) -> Result<(), Failure> {
-    for set in sets {
-        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
-        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
-            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
-            return Err(Failure::input(what));
-        };
-        scenario.set(axis, list)?;
-    }
-    Ok(())
+    let read = |set: &String| {
+        let pair = set.split_once('=').map(|(key, list)| (key.trim().to_owned(), values(list)));
+        pair.filter(|(key, list)| !key.is_empty() && !list.is_empty()).ok_or_else(|| {
+            let what = "give an axis or a key and its values, for example --set load=0.3,0.6 or --set duration=10s";
+            Failure::input(format!("--set {set}: {what}"))
+        })
+    };
+    let sets = sets.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    Ok(scenario.set_all(sets)?)
 }
 
-/// Sets axes to the values of `--set AXIS=VALUE`, for a command that takes one point.
+/// Sets axes and keys to the values of `--set KEY=VALUE`, for a command that takes one point.
 pub(crate) fn set_point(scenario: &mut Scenario, sets: &[String]) -> Result<(), Failure> {
     set_axes(scenario, sets)?;
     for set in sets {

@@ -39,11 +39,11 @@ fn an_error_in_own_questions_names_the_file_of_the_user() {
             "questions.toml",
             "quick = true",
             "set = { sed = 1 }",
-            "mine/questions.toml:8: question `completion`: mine/small.toml: no axis is called `sed`; did you mean \
-             `seed`?",
+            "mine/questions.toml:8: question `completion`: --set sed: no axis or key is called `sed`; did you \
+             mean `seed`?",
         ),
         ("questions.toml", "small.toml", "smal.toml", "mine/smal.toml: cannot be read"),
-        ("small.toml", "40 Mb/s", "40 MB/s", "mine/small.toml:17: "),
+        ("small.toml", "40 Mb/s", "40 XB/s", "mine/small.toml:17: "),
         ("small.toml", "[\"tcp\"]", "\"tcp\"", "mine/small.toml:12: "),
         ("schemes.toml", "controller", "= controller", "mine/schemes.toml:2: "),
         ("schemes.toml", "\"newreno\"", "\"newreno\"\nsettings = { bta = 1 }", "mine/schemes.toml:1: "),

@@ -17,6 +17,7 @@ use rampmeter_units::Known;
 
 use crate::beside::Beside;
 use crate::document::{Section, Source};
+use crate::sets::{Edited, Set};
 
 pub use facts::ConditionFacts;
 
@@ -207,6 +208,16 @@ impl Conditions {
         }
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.entry(name.to_owned()).or_insert_with(|| self.open(name)).clone()
+    }
+
+    /// The name of the file of the condition `name`, and its text with the values of `sets`.
+    pub(crate) fn edited(&self, name: &str, sets: &[Set]) -> Result<(String, Edited), String> {
+        let ConditionText { file, text } = self.text(name)?;
+        let mut edited = Edited::new(text);
+        for set in sets {
+            edited.set(set).map_err(|refused| format!("{}: {}", set.key, refused.problem(&[])))?;
+        }
+        Ok((file, edited))
     }
 
     fn open(&self, name: &str) -> Result<ConditionText, String> {

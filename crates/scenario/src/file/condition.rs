@@ -8,8 +8,9 @@ use super::{HostsSpec, LinkSpec, RateSpec, RunEnd, SchemeSpec, TrafficSpec, pack
 use crate::conditions::Conditions;
 use crate::document::{Item, Section, Source};
 use crate::error::Result;
-
-const KEYS: [&str; 8] = ["title", "source", "group", "packet", "link", "hosts", "scheme", "traffic"];
+use crate::errors::Errors;
+use crate::keys;
+use crate::sets::Set;
 
 /// What precedes the names of a condition's hosts, schemes and traffic, so that they differ from the scenario's.
 const PREFIX: &str = "condition.";
@@ -27,27 +28,37 @@ pub(crate) struct ConditionSpec {
 }
 
 impl ConditionSpec {
-    /// Reads the condition that `item` names, for a run in which flows start up to `duration`, and which ends at `end`.
-    pub(crate) fn read(item: &Item<'_>, conditions: &Conditions, duration: Duration, end: Duration) -> Result<Self> {
+    /// Reads the condition that `item` names, with the values of `sets`, for a run in which flows start up to `duration`,
+    /// and which ends at `end`.
+    pub(crate) fn read(
+        item: &Item<'_>,
+        conditions: &Conditions,
+        sets: &[Set],
+        duration: Duration,
+        end: Duration,
+        errors: &mut Errors,
+    ) -> Result<Self> {
         let name = item.text()?;
-        let found = conditions.text(name).map_err(|wrong| item.error(wrong))?;
-        let source = Source::new(&found.file, &found.text);
+        let (file, edited) = conditions.edited(name, sets).map_err(|wrong| item.error(wrong))?;
+        let source = Source { sets: &edited.places, ..Source::new(&file, &edited.text) };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref()).called("a condition".into());
-        section.keys(&KEYS)?;
+        errors.keep(section.keys(&[keys::CONDITION]));
         for key in ["title", "source", "group"] {
-            section.optional(key, Item::text)?;
+            errors.keep(section.optional(key, Item::text));
         }
         let end = RunEnd { at: end, refuses_later: false };
         let mut condition = Self {
             name: name.to_owned(),
-            packet: section.optional("packet", packet)?,
-            links: section.tables("link", |section| LinkSpec::read(&section, end))?,
-            hosts: section.tables("hosts", |section| HostsSpec::read(&section))?,
-            schemes: SchemeSpec::read_all(&section)?,
-            traffic: section.tables("traffic", |section| TrafficSpec::read(&section, duration))?,
+            packet: errors.keep(section.optional("packet", packet)).flatten(),
+            links: section.tables("link", errors, |section| LinkSpec::read(&section, end)),
+            hosts: section.tables("hosts", errors, |section| HostsSpec::read(&section)),
+            schemes: SchemeSpec::read_all(&section, errors),
+            traffic: section.tables("traffic", errors, |section| TrafficSpec::read(&section, duration)),
         };
-        condition.check(&section)?;
+        if !errors.has_lost() {
+            condition.check(&section)?;
+        }
         condition.rename();
         Ok(condition)
     }

@@ -3,6 +3,8 @@
 use super::{File, RouterSpec, no_duplicates};
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
+use crate::keys;
 
 #[derive(Debug, Clone)]
 pub(crate) struct IslandSpec {
@@ -21,7 +23,7 @@ pub(crate) struct IslandSpec {
 
 impl IslandSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self> {
-        section.keys(&["name", "borders", "router", "settings", "propagate_overload", "measure", "active"])?;
+        section.keys(&[keys::ISLAND])?;
         let name = section.need("name", "name = \"island\"")?.name()?.to_owned();
         let section = &section.called(format!("island `{name}`"));
         let item = section.need("borders", "borders = [\"left\", \"right\"]")?;
@@ -46,15 +48,17 @@ impl IslandSpec {
 }
 
 impl File {
-    pub(super) fn check_islands<'f>(&'f self) -> Result<()> {
-        no_duplicates("islands", self.islands.iter().map(|island| (&island.name, island.lines.of("name"))))?;
+    pub(super) fn check_islands<'f>(&'f self, errors: &mut Errors) {
+        let names = self.islands.iter().map(|island| (&island.name, island.lines.of("name")));
+        errors.keep(no_duplicates("islands", names));
         let named = |island: &'f IslandSpec| island.borders.iter().map(|name| (name, island.lines.of("borders")));
         let borders = || self.islands.iter().flat_map(named);
-        no_duplicates("borders", borders())?;
+        errors.keep(no_duplicates("borders", borders()));
         let routers = self.routers();
-        match borders().find(|(border, _)| !routers.contains(border.as_str())) {
-            Some((border, place)) => Err(place.error(unknown("router", border, routers))),
-            None => Ok(()),
+        for (border, place) in borders().filter(|(border, _)| !routers.contains(border.as_str())) {
+            if !errors.has_lost() {
+                errors.add(place.error(unknown("router", border, routers.iter().copied())));
+            }
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::Meters;
 use crate::conditions::Conditions;
 use crate::document::{Item, Place, Section, Source};
 use crate::error::Result;
+use crate::errors::Errors;
+use crate::keys;
+use crate::sets::Set;
 
 pub(crate) use condition::ConditionSpec;
 pub(crate) use island::IslandSpec;
@@ -24,25 +27,6 @@ pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec, RunEnd}
 pub(crate) use rate::RateSpec;
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
-
-const KEYS: [&str; 16] = [
-    "title",
-    "source",
-    "duration",
-    "warmup",
-    "drain",
-    "packet",
-    "axes",
-    "condition",
-    "link",
-    "hosts",
-    "island",
-    "schemes",
-    "scheme",
-    "traffic",
-    "meters",
-    "metrics",
-];
 
 #[derive(Debug, Clone)]
 pub(crate) struct File {
@@ -63,36 +47,46 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn read(source: Source<'_>, conditions: &Conditions) -> Result<Self> {
+    /// Reads a text; `sets` are values for keys of its condition. What has errors is left out.
+    pub(crate) fn read(source: Source<'_>, conditions: &Conditions, sets: &[Set], errors: &mut Errors) -> Result<Self> {
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
-        file.keys(&KEYS)?;
+        errors.keep(file.keys(&[keys::SCENARIO]));
         for key in ["title", "source"] {
-            file.optional(key, Item::text)?;
+            errors.keep(file.optional(key, Item::text));
         }
-        file.optional("metrics", |item| MetricText::read_all(item))?;
-        let duration: Duration = file.need("duration", "duration = \"60 s\"")?.positive()?;
+        errors.keep(file.optional("metrics", MetricText::read_all));
+        let duration = file.need("duration", "duration = \"60 s\"").and_then(|item| item.positive());
+        let duration = errors.keep(duration).unwrap_or(UNKNOWN_DURATION);
         let warmup = file.or("warmup", Duration::ZERO, |item| match item.quantity()? {
             warmup if warmup >= duration => {
                 let wrong = format!("`warmup` is {warmup} of a duration of {duration}: no flow would be measured");
                 Err(item.error(format!("{wrong}; make it shorter")))
             }
             warmup => Ok(warmup),
-        })?;
-        let drain = file.or("drain", Duration::ZERO, Item::quantity)?;
+        });
+        let warmup = errors.keep(warmup).unwrap_or_default();
+        let drain = errors.keep(file.or("drain", Duration::ZERO, Item::quantity)).unwrap_or_default();
         let end = RunEnd { at: duration + drain, refuses_later: true };
-        let links = file.tables("link", |section| LinkSpec::read(&section, end))?;
-        let hosts = file.tables("hosts", |section| HostsSpec::read(&section))?;
-        let islands = file.tables("island", |section| IslandSpec::read(&section))?;
-        let schemes = SchemeSpec::read_all(&file)?;
-        let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
-        let packet = file.or("packet", Bytes::new(1500), packet)?;
-        let meters = file.or("meters", Meters::default(), |item| meters(item, duration))?;
-        let read = |item: &Item<'_>| ConditionSpec::read(item, conditions, duration, end.at);
-        let condition = file.optional("condition", read)?;
-        if links.is_empty() && condition.is_none() {
+        let links = file.tables("link", errors, |section| LinkSpec::read(&section, end));
+        let hosts = file.tables("hosts", errors, |section| HostsSpec::read(&section));
+        let islands = file.tables("island", errors, |section| IslandSpec::read(&section));
+        let schemes = SchemeSpec::read_all(&file, errors);
+        let traffic = file.tables("traffic", errors, |section| TrafficSpec::read(&section, duration));
+        let packet = errors.keep(file.or("packet", Bytes::new(1500), packet)).unwrap_or(Bytes::new(1500));
+        let meters = file.or("meters", Meters::default(), |item| meters(item, duration));
+        let meters = errors.keep(meters).unwrap_or_default();
+        let condition = file.get("condition").and_then(|item| {
+            let read = ConditionSpec::read(&item, conditions, sets, duration, end.at, errors);
+            if read.is_err() {
+                errors.lose(None);
+            }
+            errors.keep(read)
+        });
+        if file.get("link").is_none() && file.get("condition").is_none() {
             let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
-            return Err(file.missing("[[link]]", &format!("{example}, or condition = \"cable-100\"")));
+            errors.add(file.missing("[[link]]", &format!("{example}, or condition = \"cable-100\"")));
+            errors.lose(None);
         }
         let mut file = Self {
             duration,
@@ -111,9 +105,9 @@ impl File {
         if let Some(condition) = condition {
             file.add(condition);
         }
-        file.check_network()?;
-        file.check_islands()?;
-        file.check_traffic()?;
+        file.check_network(errors);
+        file.check_islands(errors);
+        file.check_traffic(errors);
         Ok(file)
     }
 
@@ -129,6 +123,9 @@ impl File {
         self.traffic.extend(traffic);
     }
 }
+
+/// A duration for the checks of a file without a valid one: long enough for most of what it may have.
+const UNKNOWN_DURATION: Duration = Duration::from_secs(3600);
 
 /// Refuses duplicates among names, which are given with their places.
 fn no_duplicates<'n>(kind: &str, names: impl IntoIterator<Item = (&'n String, &'n Place)>) -> Result<()> {
@@ -154,7 +151,7 @@ const MAX_SAMPLES: u64 = 1_000_000;
 
 fn meters(item: &Item<'_>, duration: Duration) -> Result<Meters> {
     let section = item.section("[meters]")?;
-    section.keys(&["series"])?;
+    section.keys(&[keys::METERS])?;
     let item = section.need("series", "series = \"100 ms\"")?;
     match item.positive::<Duration>()? {
         interval if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES => {

@@ -10,6 +10,8 @@ use rampmeter_units::{Duration, Ecn, Random, Rate, Time};
 use super::{File, RateSpec, no_duplicates};
 use crate::document::{Item, Lines, Place, Section, Settings};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
+use crate::keys;
 use crate::{Change, Stalls};
 
 /// The maximum number of hosts of one group.
@@ -90,7 +92,7 @@ pub(crate) struct RunEnd {
 impl LinkSpec {
     /// Reads a link of a run with this `end`.
     pub(crate) fn read(section: &Section<'_>, end: RunEnd) -> Result<Self> {
-        section.keys(&[&["name", "between", "one_way", "reverse"][..], &DirectionSpec::KEYS].concat())?;
+        section.keys(&[keys::LINK, keys::DIRECTION])?;
         let name = section.need("name", "name = \"bottleneck\"")?.name()?.to_owned();
         let section = &section.called(format!("link `{name}`"));
         let between = section.need("between", "between = [\"left\", \"right\"]")?;
@@ -114,7 +116,7 @@ impl LinkSpec {
             }
             Some(item) => {
                 let section = item.section(&format!("`reverse` of link `{name}`"))?;
-                section.keys(&DirectionSpec::KEYS)?;
+                section.keys(&[keys::DIRECTION])?;
                 Some(DirectionSpec::read(&section, end, forward.clone())?)
             }
         };
@@ -149,9 +151,6 @@ impl Default for DirectionSpec {
 }
 
 impl DirectionSpec {
-    const KEYS: [&str; 10] =
-        ["rate", "delay", "router", "loss", "jitter", "reordering", "duplication", "ecn", "changes", "measure"];
-
     /// Reads one direction of a link. Values that are omitted are taken from `other`, except `measure`.
     fn read(section: &Section<'_>, end: RunEnd, other: Self) -> Result<Self> {
         let direction = Self {
@@ -182,7 +181,7 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
         return Err(item.error("`loss` is not a table; write { per_packet = 0.01 } or { per_bit = 1e-6 }"));
     }
     let section = item.section("`loss`")?;
-    section.keys(&["every", "per_packet", "per_bit", "burst"])?;
+    section.keys(&[keys::LOSS])?;
     let every = section.or("every", 0, |item| match item.count(0..=u64::from(u32::MAX))? {
         1 => Err(item.error("`every` is 1, which loses all packets; write 2 or more, or 0 for none")),
         every => Ok(every),
@@ -198,7 +197,7 @@ fn loss(item: &Item<'_>) -> Result<Loss> {
 
 fn burst(item: &Item<'_>) -> Result<Burst> {
     let section = item.section("`burst`")?;
-    section.keys(&["share", "length", "bad", "good"])?;
+    section.keys(&[keys::BURST])?;
     let share = share(&section.need("share", "share = 0.02")?)?;
     let length = section.need("length", "length = 8 in packets, or length = \"20 ms\"")?;
     let length = if length.as_text().is_some() {
@@ -228,7 +227,7 @@ fn jitter(item: &Item<'_>) -> Result<Jitter> {
         return Err(item.error("`jitter` is not a table; write { max = \"5 ms\" }"));
     }
     let section = item.section("`jitter`")?;
-    section.keys(&["max", "in_order"])?;
+    section.keys(&[keys::JITTER])?;
     let max = delay(&section.need("max", "max = \"5 ms\"")?)?;
     Ok(Jitter { max, in_order: section.or("in_order", false, Item::boolean)? })
 }
@@ -238,7 +237,7 @@ fn reordering(item: &Item<'_>) -> Result<Reordering> {
         return Err(item.error("`reordering` is not a table; write { share = 0.01, delay = \"5 ms\" }"));
     }
     let section = item.section("`reordering`")?;
-    section.keys(&["share", "delay"])?;
+    section.keys(&[keys::REORDERING])?;
     let delay = delay(&section.need("delay", "delay = \"5 ms\"")?)?;
     Ok(Reordering { share: share(&section.need("share", "share = 0.01")?)?, delay })
 }
@@ -262,7 +261,7 @@ fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
 fn changes(item: &Item<'_>, end: RunEnd) -> Result<Vec<Change>> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
-        section.keys(&["at", "every", "rate", "delay", "ecn"])?;
+        section.keys(&[keys::CHANGE])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
         let every = section.optional("every", |item| match item.positive::<Duration>()? {
             every if (end.at.as_nanos() / every.as_nanos()) > MAX_CHANGES => {
@@ -312,7 +311,7 @@ impl RouterSpec {
 
 impl HostsSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self> {
-        section.keys(&["name", "count", "at", "rate", "delay", "router", "clock", "stalls"])?;
+        section.keys(&[keys::HOSTS])?;
         let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
         let section = &section.called(format!("hosts `{name}`"));
         Ok(Self {
@@ -338,7 +337,7 @@ impl HostsSpec {
 impl ClockSpec {
     fn read(item: &Item<'_>) -> Result<Self> {
         let section = item.section("`clock`")?;
-        section.keys(&["offset", "drift_ppm", "jitter"])?;
+        section.keys(&[keys::CLOCK])?;
         let expected = "parts per million, up to 100000; negative is slow";
         let drift_ppm = section.or("drift_ppm", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
         let jitter = section.or("jitter", Duration::ZERO, Item::quantity)?;
@@ -346,7 +345,7 @@ impl ClockSpec {
             None => (Duration::ZERO, Duration::ZERO),
             Some(item) if item.is_table() => {
                 let section = item.section("`offset`")?;
-                section.keys(&["max"])?;
+                section.keys(&[keys::OFFSET])?;
                 (Duration::ZERO, section.need("max", "max = \"10 s\"")?.quantity()?)
             }
             Some(item) => (item.quantity()?, Duration::ZERO),
@@ -362,7 +361,7 @@ impl ClockSpec {
 
 fn stalls(item: &Item<'_>) -> Result<Stalls> {
     let section = item.section("`stalls`")?;
-    section.keys(&["every", "duration"])?;
+    section.keys(&[keys::STALLS])?;
     let span = |key, example| {
         let item = section.need(key, example)?;
         match item.positive()? {
@@ -385,7 +384,7 @@ fn delays(item: &Item<'_>) -> Result<(Duration, Duration)> {
         return delay(item).map(|delay| (delay, delay));
     }
     let section = item.section("`delay`")?;
-    section.keys(&["from", "to"])?;
+    section.keys(&[keys::DELAYS])?;
     let from = delay(&section.need("from", "from = \"4 ms\"")?)?;
     let to = delay(&section.need("to", "to = \"14 ms\"")?)?;
     if from > to {
@@ -395,25 +394,29 @@ fn delays(item: &Item<'_>) -> Result<(Duration, Duration)> {
 }
 
 impl File {
-    pub(super) fn check_network(&self) -> Result<()> {
-        no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name"))))?;
-        no_duplicates("groups of hosts", self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name"))))?;
+    pub(super) fn check_network(&self, errors: &mut Errors) {
+        errors.keep(no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name")))));
+        let names = self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name")));
+        errors.keep(no_duplicates("groups of hosts", names));
         for link in &self.links {
             if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
                 let advice = "a link joins two routers; hosts have their own access links, `at` a router";
                 let wrong = format!("link `{}` ends at the hosts `{end}`; {advice}", link.name);
-                return Err(link.lines.of("between").error(wrong));
+                errors.add(link.lines.of("between").error(wrong));
             }
         }
+        if errors.has_lost() {
+            return; // the routers of a link may be lost
+        }
         let routers = self.routers();
-        if let Some(hosts) = self.hosts.iter().find(|hosts| !routers.contains(hosts.at.as_str())) {
-            let wrong = unknown("router", &hosts.at, routers);
-            return Err(hosts.lines.of("at").error(format!("{wrong}; routers are the ends in `between` of links")));
+        for hosts in self.hosts.iter().filter(|hosts| !routers.contains(hosts.at.as_str())) {
+            let wrong = unknown("router", &hosts.at, routers.iter().copied());
+            let wrong = format!("{wrong}; routers are the ends in `between` of links");
+            errors.add(hosts.lines.of("at").error(wrong));
         }
         for (link, place, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
-            self.check_link(link, place)?;
+            errors.keep(self.check_link(link, place));
         }
-        Ok(())
     }
 
     pub(super) fn routers(&self) -> BTreeSet<&str> {

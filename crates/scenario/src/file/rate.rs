@@ -5,6 +5,7 @@ use rampmeter_units::{Rate, RegistryError};
 
 use crate::document::{Item, Place, Section, Settings};
 use crate::error::Result;
+use crate::keys;
 
 /// A link's rate.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ impl RateSpec {
         if section.get("model").is_some() {
             return Err(item.error("`rate` has a `trace` and a `model`; give one of the two"));
         }
-        section.keys(&["trace"])?;
+        section.keys(&[keys::TRACE])?;
         match trace.text()? {
             "" => Err(trace.error("`trace` is empty; write the name of a file of mahimahi's format")),
             name => Ok(Self::Trace { name: name.to_owned(), place: trace.place() }),

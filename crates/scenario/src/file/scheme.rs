@@ -6,6 +6,8 @@ use rampmeter_units::Duration;
 use super::RouterSpec;
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
 use crate::error::Result;
+use crate::errors::Errors;
+use crate::keys;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
@@ -42,30 +44,30 @@ impl SchemeSpec {
         matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
     }
 
-    pub(crate) fn read_all(file: &Section<'_>) -> Result<Vec<Self>> {
-        let Some(schemes) = file.get("scheme") else { return Ok(Vec::new()) };
-        let read = |item: Item<'_>| {
+    pub(crate) fn read_all(file: &Section<'_>, errors: &mut Errors) -> Vec<Self> {
+        let Some(schemes) = file.get("scheme") else { return Vec::new() };
+        let Some(schemes) = errors.keep(schemes.section("[scheme]")) else {
+            errors.lose(None);
+            return Vec::new();
+        };
+        let read = |item: &Item<'_>| {
             if !is_name(item.key) {
                 return Err(item.error(format!("`{}` cannot be a scheme's name; use {NAME}", item.key)));
             }
             Self::read(&item.section(&format!("scheme `{}`", item.key))?, item.key)
         };
-        schemes.section("[scheme]")?.items().map(read).collect()
+        let keep = |item: Item<'_>| {
+            let read = read(&item);
+            if read.is_err() {
+                errors.lose(Some(item.key));
+            }
+            errors.keep(read)
+        };
+        schemes.items().filter_map(keep).collect()
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {
-        let of_ours = [
-            "settings",
-            "transport",
-            "macroflow",
-            "scheduler",
-            "half_life",
-            "sequenced",
-            "probe_interval",
-            "segregation",
-            "careful_resume",
-        ];
-        section.keys(&[&["controller", "kernel", "routers"][..], &of_ours].concat())?;
+        section.keys(&[keys::SCHEME, keys::SCHEME_OF_OURS])?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
                 let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
@@ -79,7 +81,7 @@ impl SchemeSpec {
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) = of_ours.into_iter().find_map(|key| section.get(key)) {
+                if let Some(item) = keys::names(&[keys::SCHEME_OF_OURS]).into_iter().find_map(|key| section.get(key)) {
                     let wrong = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(format!("{wrong}; remove it: the kernel takes no settings here")));
                 }

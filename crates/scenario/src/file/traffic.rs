@@ -8,6 +8,8 @@ use super::{File, SchemeSpec, no_duplicates};
 use crate::TrafficPlan;
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
+use crate::errors::Errors;
+use crate::keys;
 use crate::sizes::{self, Distribution};
 
 /// The maximum number of flows of one run; more are taken for a mistake.
@@ -77,8 +79,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self> {
-        let keys = ["name", "scheme", "from", "to", "pairs", "arrivals", "duration", "weight", "curve", "measure"];
-        section.keys(&[&keys[..], &["size", "datagrams", "encodings"], registry::TABLES].concat())?;
+        section.only(&[&keys::names(&[keys::TRAFFIC])[..], registry::TABLES].concat())?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
@@ -140,7 +141,7 @@ fn curve(item: &Item<'_>) -> Result<ServiceCurve> {
         return Err(item.error(format!("`curve` is not a table; {advice}")));
     }
     let section = item.section("`curve`")?;
-    section.keys(&["m1", "d", "m2"])?;
+    section.keys(&[keys::CURVE])?;
     let m2 = section.need("m2", "m2 = \"320 kb/s\"")?.positive()?;
     match (section.get("m1"), section.get("d")) {
         (Some(m1), Some(d)) => Ok(ServiceCurve { m1: m1.quantity()?, d: d.positive()?, m2 }),
@@ -158,15 +159,15 @@ fn size(item: &Item<'_>) -> Result<Size> {
     }
     let section = item.section("`size`")?;
     if let Some(packets) = section.get("packets") {
-        section.keys(&["packets"])?;
+        section.only(&["packets"])?;
         return Ok(Size::Packets(packets.count(1..=1_000_000_000)?));
     }
     if let Some(name) = section.get("distribution") {
-        section.keys(&["distribution"])?;
+        section.only(&["distribution"])?;
         let names = sizes::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ");
         return Ok(Size::Published(name.one_of(&sizes::ALL, &format!("use one of {names}"))?));
     }
-    section.keys(&["packets", "distribution", "mean", "pareto"])?;
+    section.keys(&[keys::SIZE])?;
     let mean = section.need("mean", "mean = \"250 kB\"")?.positive()?;
     Ok(Size::Pareto(mean, shape(&section.need("pareto", "pareto = 1.25")?)?))
 }
@@ -178,7 +179,7 @@ fn shape(item: &Item<'_>) -> Result<f64> {
 
 fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arrivals> {
     let section = item.section("`arrivals`")?;
-    section.keys(&["per_second", "load", "of", "gaps", "at", "until", "count", "spread", "every"])?;
+    section.keys(&[keys::ARRIVALS])?;
     let end = Time::ZERO + duration;
     let instant = |item: &Item<'_>| match item.quantity()? {
         at if at > duration => {
@@ -233,19 +234,32 @@ fn gaps(item: &Item<'_>) -> Result<Gaps> {
         return item.one_of(&[("poisson", Gaps::Poisson)], "use \"poisson\" or { pareto = 1.2 }");
     }
     let section = item.section("`gaps`")?;
-    section.keys(&["pareto"])?;
+    section.keys(&[keys::GAPS])?;
     Ok(Gaps::Pareto(shape(&section.need("pareto", "pareto = 1.2")?)?))
 }
 
 impl File {
-    pub(super) fn check_traffic(&self) -> Result<()> {
+    pub(super) fn check_traffic(&self, errors: &mut Errors) {
         let names = self.traffic.iter().map(|traffic| (&traffic.plan.name, traffic.lines.of("name")));
-        no_duplicates("kinds of traffic", names)?;
-        self.traffic.iter().try_for_each(|traffic| self.check_kind(traffic))
+        errors.keep(no_duplicates("kinds of traffic", names));
+        for traffic in &self.traffic {
+            // Each is checked as far as what it names could be read.
+            if !errors.is_lost(&traffic.scheme) {
+                errors.keep(self.check_scheme(traffic, errors));
+            }
+            if ![&traffic.from, &traffic.to].into_iter().any(|hosts| errors.is_lost(hosts)) {
+                errors.keep(self.check_hosts(traffic));
+            }
+            if let Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } = &traffic.arrivals {
+                if !errors.is_lost(of.trim_end_matches(".reverse")) {
+                    errors.keep(self.check_link(of, traffic.lines.of("arrivals")));
+                }
+            }
+        }
     }
 
-    fn check_kind(&self, traffic: &TrafficSpec) -> Result<()> {
-        let TrafficSpec { lines, plan: TrafficPlan { name, workload, curve, .. }, from, to, pairs, .. } = traffic;
+    fn check_scheme(&self, traffic: &TrafficSpec, errors: &Errors) -> Result<()> {
+        let TrafficSpec { lines, plan: TrafficPlan { name, workload, curve, .. }, .. } = traffic;
         let refuse = |key, wrong: String| Err(lines.of(key).error(wrong));
         let Some(scheme) = self.schemes.iter().find(|scheme| scheme.name == traffic.scheme) else {
             let known = self.schemes.iter().map(|scheme| scheme.name.as_str());
@@ -255,6 +269,18 @@ impl File {
             let advice = "the kernel has no Congestion Manager: give it another scheme";
             return refuse("scheme", format!("traffic `{name}` {what} by a scheme of the kernel; {advice}"));
         }
+        // A curve needs one scheme with h-fsc in the file; other schemes of a comparison ignore it.
+        if curve.is_some() && !errors.has_lost() && !self.schemes.iter().any(SchemeSpec::guarantees) {
+            let settings = "macroflow = \"destination\" and scheduler = \"h-fsc\"";
+            let advice = format!("give [scheme.{}] {settings}, or remove it", traffic.scheme);
+            return refuse("curve", format!("traffic `{name}` has a `curve`, and no scheme uses it; {advice}"));
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self, traffic: &TrafficSpec) -> Result<()> {
+        let TrafficSpec { lines, plan: TrafficPlan { name, .. }, from, to, pairs, .. } = traffic;
+        let refuse = |key, wrong: String| Err(lines.of(key).error(wrong));
         let count = |key, name: &String| {
             let known = || self.hosts.iter().map(|hosts| hosts.name.as_str());
             let hosts = self.hosts.iter().find(|hosts| hosts.name == *name);
@@ -273,15 +299,6 @@ impl File {
             let wrong = format!("there are {senders} hosts `{from}` and {receivers} hosts `{to}` to pair");
             return refuse("to", format!("{wrong}; give both groups the same count, or use pairs = \"any\""));
         }
-        // A curve needs one scheme with h-fsc in the file; other schemes of a comparison ignore it.
-        if curve.is_some() && !self.schemes.iter().any(SchemeSpec::guarantees) {
-            let settings = "macroflow = \"destination\" and scheduler = \"h-fsc\"";
-            let advice = format!("give [scheme.{}] {settings}, or remove it", traffic.scheme);
-            return refuse("curve", format!("traffic `{name}` has a `curve`, and no scheme uses it; {advice}"));
-        }
-        match &traffic.arrivals {
-            Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } => self.check_link(of, lines.of("arrivals")),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -17,7 +17,8 @@ use toml::Value;
 
 use crate::document::Place;
 use crate::error::Result;
-use crate::file::{DirectionSpec, File, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
+use crate::errors::Errors;
+use crate::file::{DirectionSpec, File, LinkSpec, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
 use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
 
@@ -57,6 +58,20 @@ pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: 
         flows,
         meters: file.meters,
     })
+}
+
+/// Checks what the registries know about a file, scheme by scheme and queue by queue.
+pub(crate) fn check(file: &File, registries: &Registries, traces: &Traces, errors: &mut Errors) {
+    for spec in &file.schemes {
+        errors.keep(scheme(spec, file, &registries.controllers));
+    }
+    let queue = |router: &RouterSpec, rate| read_router(&registries.routers, router, rate, file.packet);
+    for (_, direction) in file.links.iter().flat_map(LinkSpec::directions) {
+        errors.keep(read_rate(&direction.rate, traces).and_then(|(rate, _)| queue(&direction.router, rate)));
+    }
+    for hosts in &file.hosts {
+        errors.keep(queue(&hosts.router, hosts.rate));
+    }
 }
 
 /// The path from one node to another, which the part of the file at `place` needs.

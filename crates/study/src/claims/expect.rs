@@ -13,7 +13,7 @@ use super::Measured;
 use super::metric::{Extent, has_values, number};
 
 /// The names of bounds for each value, and of shapes.
-const NAMES: [&str; 9] =
+pub(super) const NAMES: [&str; 9] =
     ["at_most", "at_least", "below", "above", "between", "flat_within", "increasing_in", "decreasing_in", "order"];
 
 /// An expectation, as in `expect = { at_most = 1.5 }`.

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError, Schema};
+use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError, Schema, expanded};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
@@ -13,6 +13,7 @@ use super::metric::Extent;
 use super::record::digest;
 use super::{Bound, Metric, Records, Standing, Variant};
 use crate::StudyError;
+use crate::entries::Text;
 
 /// The status that the file gives a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +92,7 @@ impl Claim {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     #[serde(default, rename = "paper")]
     _paper: String,
     #[serde(default)]
@@ -101,7 +102,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(super) struct Entry {
     id: String,
     r#where: String,
     text: String,
@@ -139,20 +140,43 @@ fn simulated() -> String {
 
 /// Reads the claims of `file`; if `quick`, only the quick ones, with their quick values.
 pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, StudyError> {
+    let mut errors = Vec::new();
+    let claims = read_all(file, quick, registries, schema, &mut errors)?;
+    errors.into_iter().next().map_or(Ok(claims), |first| Err(first.into()))
+}
+
+/// Every error of `file`, as far as one reading finds them.
+pub fn problems(file: &Path, registries: &Registries, schema: &Schema) -> Vec<StudyError> {
+    let mut errors = Vec::new();
+    let fatal = read_all(file, false, registries, schema, &mut errors).err();
+    fatal.into_iter().chain(errors.into_iter().map(StudyError::from)).collect()
+}
+
+/// Reads the claims that have no errors. An error that is returned is one after which reading cannot go on.
+fn read_all(
+    file: &Path,
+    quick: bool,
+    registries: &Registries,
+    schema: &Schema,
+    errors: &mut Vec<ScenarioError>,
+) -> Result<Vec<Claim>, StudyError> {
     let name = file.display().to_string();
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => return Err(ScenarioError::Unreadable { file: name, error }.into()),
     };
-    let wrong = |at: usize, problem: String| {
-        let line = 1 + text[..at.min(text.len())].matches('\n').count();
-        StudyError::from(ScenarioError::Wrong { file: name.clone(), line, problem })
-    };
+    let text = Text { file: &name, text: &text };
     let records = Records::read(&Records::path(file))?;
-    let parsed: File = toml::from_str(&text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        wrong(at, error.message().replace('\n', " "))
-    })?;
+    let parsed: File = match toml::from_str(text.text) {
+        Ok(parsed) => parsed,
+        Err(first) => {
+            let (variant, claim) = (text.entries("variant", errors), text.entries("claim", errors));
+            if errors.is_empty() {
+                return Err(text.unread(&first).into());
+            }
+            File { _paper: String::new(), variant, claim }
+        }
+    };
     let places: Vec<usize> = parsed.variant.iter().map(|variant| variant.span().start).collect();
     let variants: Arc<[Variant]> = parsed.variant.into_iter().map(Spanned::into_inner).collect();
     let mut scenarios = Scenarios { registries, read: BTreeMap::new(), checked: BTreeMap::new() };
@@ -160,52 +184,73 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
     for entry in parsed.claim {
         let at = entry.span().start;
         let entry = entry.into_inner();
+        if claims.iter().any(|claim| claim.id == entry.id) {
+            errors.push(text.wrong(at, format!("there are two claims called `{}`; rename one", entry.id)));
+            continue;
+        }
         let id = entry.id.clone();
-        if claims.iter().any(|claim| claim.id == id) {
-            return Err(wrong(at, format!("there are two claims called `{id}`; rename one")));
+        match entry.claim(file, quick, schema, &mut scenarios) {
+            Ok(Some(claim)) => claims.push(Claim { variants: variants.clone(), ..claim }),
+            Ok(None) => {}
+            Err(what) => errors.push(text.wrong(at, format!("claim `{id}`{what}"))),
         }
-        if entry.status == Status::Open && entry.note.is_none() {
-            let what = format!("claim `{id}` is open without a `note`; write the best value so far and the reason");
-            return Err(wrong(at, what));
+    }
+    for claim in &mut claims {
+        claim.recorded = records.standing(claim);
+    }
+    // What claims with errors are about is not known.
+    for (variant, at) in variants.iter().zip(places).filter(|_| !quick && errors.is_empty()) {
+        variant.check(&claims).map_err(|what| text.wrong(at, format!("variant `{}`: {what}", variant.name)))?;
+    }
+    Ok(claims)
+}
+
+impl Entry {
+    /// The claim; `None` if it is not asked for. An error continues "claim `id`".
+    fn claim(
+        self,
+        file: &Path,
+        quick: bool,
+        schema: &Schema,
+        scenarios: &mut Scenarios<'_>,
+    ) -> Result<Option<Claim>, String> {
+        if self.status == Status::Open && self.note.is_none() {
+            return Err(" is open without a `note`; write the best value so far and the reason".to_owned());
         }
-        let values = match &entry.quick {
-            Quick::Plain(false) if quick => continue,
+        let values = match &self.quick {
+            Quick::Plain(false) if quick => return Ok(None),
             Quick::With(values) if quick => values.clone(),
             Quick::Plain(_) | Quick::With(_) => Table::new(),
         };
-        let path = file.with_file_name(&entry.scenario);
-        let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
-        let scenario = scenarios.with(&path, &entry.set).map_err(|error| refuse(error.to_string()))?;
-        let quick_set = entry.set.clone().into_iter().chain(values).collect();
-        let quick_scenario = scenarios.with(&path, &quick_set).map_err(|error| refuse(error.to_string()))?;
-        let metric = entry.metric.in_world(&entry.world).map_err(refuse)?;
-        let whole = scenarios.whole(&path).map_err(|error| refuse(error.to_string()))?;
-        check(&metric, &entry.expect, [&whole, &quick_scenario], &entry.set, registries, schema).map_err(refuse)?;
-        let digest = digest(&scenario, &metric, &entry.world).map_err(|error| refuse(error.to_string()))?;
-        let mut claim = Claim {
-            id,
-            place: entry.r#where,
-            text: entry.text,
-            paper: entry.paper,
+        let path = file.with_file_name(&self.scenario);
+        let refuse = |what: String| format!(": {what}");
+        let invalid = |error: ScenarioError| refuse(error.to_string());
+        let scenario = scenarios.with(&path, &self.set).map_err(invalid)?;
+        let quick_set = self.set.clone().into_iter().chain(values).collect();
+        let quick_scenario = scenarios.with(&path, &quick_set).map_err(invalid)?;
+        let metric = self.metric.in_world(&self.world).map_err(refuse)?;
+        let whole = scenarios.whole(&path).map_err(invalid)?;
+        let both = [&whole, &quick_scenario];
+        check(&metric, &self.expect, both, &self.set, scenarios.registries, schema).map_err(refuse)?;
+        let digest = digest(&scenario, &metric, &self.world).map_err(invalid)?;
+        Ok(Some(Claim {
+            id: self.id,
+            place: self.r#where,
+            text: self.text,
+            paper: self.paper,
             metric,
-            bound: entry.expect,
-            status: entry.status,
-            note: entry.note,
-            world: entry.world,
+            bound: self.expect,
+            status: self.status,
+            note: self.note,
+            world: self.world,
             source: file.to_owned(),
             file: path,
             scenario: quick_scenario,
             digest,
             recorded: Standing::Missing,
-            variants: variants.clone(),
-        };
-        claim.recorded = records.standing(&claim);
-        claims.push(claim);
+            variants: Arc::default(),
+        }))
     }
-    for (variant, at) in variants.iter().zip(places).filter(|_| !quick) {
-        variant.check(&claims).map_err(|what| wrong(at, format!("variant `{}`: {what}", variant.name)))?;
-    }
-    Ok(claims)
 }
 
 /// The scenarios of a file of claims. Many claims are about the same runs, and checking a scenario plans it with every
@@ -252,15 +297,18 @@ pub(crate) fn check(
     let axes: Vec<&str> = asked.axes().iter().map(|axis| axis.name.as_str()).collect();
     metric.check(schema, &axes, &links, &traffic)?;
     bound.check(&metric.by)?;
-    let mut all = whole.axes().to_vec();
-    for (axis, asked) in all.iter_mut().zip(asked.axes()) {
-        let set =
-            set.get(&axis.name).map_or(&[][..], |set| set.as_array().map_or(std::slice::from_ref(set), Vec::as_slice));
-        for value in asked.values.iter().chain(set) {
-            if !axis.values.contains(value) {
-                axis.values.push(value.clone());
+    let mut all = asked.axes().to_vec();
+    for axis in &mut all {
+        let in_file =
+            whole.axes().iter().filter(|known| known.name == axis.name).flat_map(|known| known.values.clone());
+        let set = set.get(&axis.name).cloned().map(listed).and_then(|set| expanded(set).ok()).unwrap_or_default();
+        let more = in_file.chain(std::mem::take(&mut axis.values)).chain(set);
+        axis.values = more.fold(Vec::new(), |mut values, value| {
+            if !values.contains(&value) {
+                values.push(value);
             }
-        }
+            values
+        });
     }
     for (axes, extent) in [(all.as_slice(), Extent::Complete), (asked.axes(), Extent::Part)] {
         metric.check_values(axes, extent)?;
@@ -276,15 +324,17 @@ pub(crate) fn measured_names(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
     (links.collect(), measured.map(|traffic| traffic.name.as_str()).collect())
 }
 
-/// `scenario` with these values of its axes.
+/// `scenario` with these values of its axes and keys.
 pub(crate) fn set(mut scenario: Scenario, values: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
-    for (axis, values) in values {
-        let values = match values {
-            Value::Array(values) => values.clone(),
-            value => vec![value.clone()],
-        };
-        scenario.set(axis, values)?;
-    }
+    scenario.set_all(values.iter().map(|(axis, values)| (axis.clone(), listed(values.clone()))))?;
     scenario.check(registries)?;
     Ok(scenario)
+}
+
+/// The values of an axis, of which a file may give one without a list.
+fn listed(values: Value) -> Vec<Value> {
+    match values {
+        Value::Array(values) => values,
+        value => vec![value],
+    }
 }

@@ -17,14 +17,16 @@
 
 mod expect;
 mod file;
+mod json_schema;
 mod judge;
 mod metric;
 mod record;
 mod variants;
 
 pub use expect::Bound;
-pub use file::{Claim, Status, read};
+pub use file::{Claim, Status, problems, read};
 pub(crate) use file::{Quick, check, measured_names, set};
+pub use json_schema::json_schema;
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
 pub(crate) use metric::{Paths, value_at};

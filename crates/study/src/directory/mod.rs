@@ -102,7 +102,7 @@ impl Directory {
         };
         let beside: BTreeMap<String, String> = if path.join(BESIDE).exists() {
             let bad = |error| StudyError::file(&path.join(BESIDE), "read", &error);
-            serde_json::from_str(&text(BESIDE)?).map_err(|error| bad(error))?
+            serde_json::from_str(&text(BESIDE)?).map_err(bad)?
         } else {
             BTreeMap::new()
         };

@@ -35,6 +35,7 @@ use toml::{Spanned, Table, Value};
 
 use crate::StudyError;
 use crate::claims::{Bound, Metric, Quick};
+use crate::entries::Text;
 use crate::journal::short_hash;
 
 /// How the specification asks for the answers of a section.
@@ -165,35 +166,56 @@ struct File {
 impl Questionnaire {
     /// Reads the questions in `file`.
     pub fn read(file: &Path) -> Result<Self, StudyError> {
+        let mut errors = Vec::new();
+        let read = Self::read_all(file, &mut errors)?;
+        errors.into_iter().next().map_or(Ok(read), |first| Err(first.into()))
+    }
+
+    /// Every error of `file`, as far as one reading finds them. What its questions ask of scenarios is checked when they
+    /// are asked.
+    pub fn problems(file: &Path) -> Vec<StudyError> {
+        let mut errors = Vec::new();
+        let fatal = Self::read_all(file, &mut errors).err();
+        fatal.into_iter().chain(errors.into_iter().map(StudyError::from)).collect()
+    }
+
+    /// Reads the questions that have no errors. An error that is returned is one after which reading cannot go on.
+    fn read_all(file: &Path, errors: &mut Vec<ScenarioError>) -> Result<Self, StudyError> {
         let name = file.display().to_string();
         let text =
             std::fs::read_to_string(file).map_err(|error| ScenarioError::Unreadable { file: name.clone(), error })?;
-        let line_of = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
-        let wrong =
-            |line: usize, problem: String| StudyError::from(ScenarioError::Wrong { file: name.clone(), line, problem });
-        let parsed: File = toml::from_str(&text).map_err(|error| {
-            let line = line_of(error.span().map_or(0, |span| span.start));
-            wrong(line, error.message().replace('\n', " "))
-        })?;
+        let text = Text { file: &name, text: &text };
+        let parsed: File = match toml::from_str(text.text) {
+            Ok(parsed) => parsed,
+            Err(first) => {
+                let (section, question) = (text.entries("section", errors), text.entries("question", errors));
+                if errors.is_empty() {
+                    return Err(text.unread(&first).into());
+                }
+                File { title: own_title(), about: String::new(), section, question }
+            }
+        };
+        let is_whole = errors.is_empty();
         let mut questions: Vec<Question> = Vec::new();
         for question in parsed.question {
-            let line = line_of(question.span().start);
-            let question = Question { line, ..question.into_inner() };
-            if questions.iter().any(|other| other.id == question.id) {
-                return Err(wrong(line, format!("there are two questions called `{}`; rename one", question.id)));
+            let at = question.span().start;
+            let question = Question { line: text.line(at), ..question.into_inner() };
+            let id = &question.id;
+            if questions.iter().any(|other| other.id == *id) {
+                errors.push(text.wrong(at, format!("there are two questions called `{id}`; rename one")));
             }
-            if !parsed.section.iter().any(|section| section.get_ref().id == question.section) {
+            if is_whole && !parsed.section.iter().any(|section| section.get_ref().id == question.section) {
                 let advice = "add a [[section]] with this id";
-                let what = format!("question `{}`: there is no section {}; {advice}", question.id, question.section);
-                return Err(wrong(line, what));
+                let what = format!("question `{id}`: there is no section {}; {advice}", question.section);
+                errors.push(text.wrong(at, what));
             }
             questions.push(question);
         }
-        for section in &parsed.section {
+        for section in parsed.section.iter().filter(|_| is_whole) {
             let Section { id, not_run, .. } = section.get_ref();
             if not_run.is_some() == questions.iter().any(|question| question.section == *id) {
                 let advice = "a section has questions, or says in `not_run` why it has none";
-                return Err(wrong(line_of(section.span().start), format!("section {id}: {advice}")));
+                errors.push(text.wrong(section.span().start, format!("section {id}: {advice}")));
             }
         }
         let sections = parsed.section.into_iter().map(Spanned::into_inner).collect();

@@ -336,7 +336,7 @@ fn in_original(mut error: StudyError, copies: &Path, originals: &str, schemes: &
             return error;
         }
     }
-    let (Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }) = inner;
+    let (Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }) = inner else { return error };
     if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies) {
         if name != Path::new(SCHEMES) {
             *file = format!("{originals}/{}", name.display());
