@@ -1,5 +1,6 @@
 //! `rampmeter check`: all errors of scenarios, conditions, claims and questions, without running anything.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,11 +38,11 @@ struct Report {
 #[derive(Serialize)]
 struct Checked {
     file: String,
-    errors: Vec<Problem>,
+    errors: Vec<Wrong>,
 }
 
 #[derive(Serialize)]
-struct Problem {
+struct Wrong {
     /// The file with the error, which the checked one may name.
     file: Option<String>,
     line: Option<usize>,
@@ -52,7 +53,7 @@ struct Problem {
 
 pub(crate) fn check(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let checked = |file: &PathBuf| {
-        let errors = problems(file, registries).iter().map(Problem::of).collect();
+        let errors = problems(file, registries).iter().map(Wrong::of).collect();
         Checked { file: file.display().to_string(), errors }
     };
     let report = Report { files: args.files.iter().map(checked).collect() };
@@ -73,7 +74,7 @@ fn problems(file: &Path, registries: &Registries) -> Vec<StudyError> {
     }
 }
 
-impl Problem {
+impl Wrong {
     fn of(error: &StudyError) -> Self {
         let text = error.to_string();
         match error {
@@ -90,10 +91,10 @@ fn text(report: &Report) -> String {
     let mut lines = String::new();
     for Checked { file, errors } in &report.files {
         if errors.is_empty() {
-            lines += &format!("{file}: no errors\n");
+            let _ = writeln!(lines, "{file}: no errors");
         }
         for error in errors {
-            lines += &format!("{}\n", error.text);
+            let _ = writeln!(lines, "{}", error.text);
         }
     }
     lines
