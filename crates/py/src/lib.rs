@@ -83,7 +83,8 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
-    let traced = trace.as_ref().map(|directory| Traced::new(&*world, TraceOptions::all(directory)));
+    let fresh = fresh || trace.is_some();
+    let traced = trace.map(|directory| Traced::new(&*world, TraceOptions::all(&directory)));
     let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let schema = Schema::default();
     let cluster = cluster.map(Carrier);
@@ -95,8 +96,7 @@ fn run(
             let (scenario, sweep) = (&scenario, &sweep);
             let watch = move |progress| Python::attach(|python| report(python, &watch, progress));
             scope.spawn(move || {
-                let directory =
-                    || Directory::open(out, &path, scenario, world, Program::of(&program)?, fresh || traced.is_some());
+                let directory = || Directory::open(out, &path, scenario, world, Program::of(&program)?, fresh);
                 done.send(directory().and_then(|mut directory| directory.run(sweep, scenario, world, watch)))
             });
             loop {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args as ClapArgs;
 use rampmeter_scenario::{Registries, Scenario, Schema, Summary, World};
@@ -142,7 +143,7 @@ pub(crate) fn repeat(args: &RepeatArgs, registries: &Registries) -> Result<ExitC
 /// A run directory with its scenario, and the summaries of its points, if they are finished.
 fn read(path: &Path, registries: &Registries) -> Result<(Directory, Scenario, Vec<Option<Summary>>), Failure> {
     let (directory, scenario) = Directory::read(path)?;
-    let world: Box<dyn World> = world(directory.world(), &Default::default())?;
+    let world: Box<dyn World> = world(directory.world(), &Arc::default())?;
     let kept = directory.kept(&scenario, &*world, registries, &Schema::default())?;
     if kept.iter().all(Option::is_none) {
         return Err(Failure::failed(format!("{}: no run is finished", path.display())));

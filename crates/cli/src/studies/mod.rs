@@ -68,8 +68,13 @@ pub(crate) fn prepare(command: &Command) {
     let may_emulate = match command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) | Command::Repeat(_) => true,
         Command::Run(args) => args.is_emulated(),
-        Command::New(_) | Command::Check(_) | Command::Schema(_) | Command::Show(_) | Command::Diff(_) => false,
-        Command::Conditions(_) | Command::Capacity(_) => false,
+        Command::New(_)
+        | Command::Check(_)
+        | Command::Schema(_)
+        | Command::Show(_)
+        | Command::Diff(_)
+        | Command::Conditions(_)
+        | Command::Capacity(_) => false,
         Command::Evaluate(args) => args.is_emulated(),
     };
     if may_emulate {

@@ -202,12 +202,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let evaluation = evaluation.map_err(|error| Failure::from(in_original(error)).if_interrupted(&kept))?;
     let comparison = baseline.map(|before| Comparison::of(&before, &evaluation).map_err(Failure::input)).transpose()?;
     write(&out, &evaluation)?;
-    if args.json {
-        println!("{}", serde_json::json!({ "evaluation": evaluation, "comparison": comparison }));
-    } else {
-        print!("{}", text::report(&evaluation, comparison.as_ref()));
-        println!("\npage: {}", out.join("index.html").display());
-    }
+    print(args, &evaluation, comparison.as_ref(), &out);
     for remark in traced.iter().flat_map(Traced::remarks) {
         eprintln!("rampmeter: trace {remark}");
     }
@@ -216,6 +211,15 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     }
     let is_worse = comparison.is_some_and(|comparison| comparison.is_worse());
     Ok(report_failed(&evaluation.failed, is_worse))
+}
+
+fn print(args: &Args, evaluation: &Evaluation, comparison: Option<&Comparison>, out: &Path) {
+    if args.json {
+        println!("{}", serde_json::json!({ "evaluation": evaluation, "comparison": comparison }));
+    } else {
+        print!("{}", text::report(evaluation, comparison));
+        println!("\npage: {}", out.join("index.html").display());
+    }
 }
 
 /// Parses a seed.
