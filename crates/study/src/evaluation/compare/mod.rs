@@ -67,6 +67,8 @@ pub struct Comparison {
     pub compared: usize,
     /// How many of these have too few seeds to tell a change from chance.
     pub with_few_seeds: usize,
+    /// Questions that passed before and fail now, by a difference that chance explains: their seeds differ.
+    pub uncertain: Vec<String>,
     /// The builds of Rampmeter before and now, if they differ.
     pub builds: Option<[String; 2]>,
 }
@@ -85,11 +87,14 @@ impl Comparison {
             );
         }
         let level = LEVEL / compared as f64;
-        let changes = questions.iter().flat_map(|question| question.changes(level)).collect();
+        let changes: Vec<Change> = questions.iter().flat_map(|question| question.changes(level)).collect();
+        let is_explained = |id: &str| changes.iter().any(|change| change.question == id && change.is_worse);
+        let turned = questions.iter().filter(|question| question.turns_to_fails && !is_explained(question.id));
+        let uncertain = turned.map(|question| question.id.to_owned()).collect();
         let with_few_seeds = pairs().filter(|pair| pair.has_few_seeds()).count();
         let builds = [&before.build, &now.build];
         let builds = (builds[0] != builds[1]).then(|| builds.map(Clone::clone));
-        Ok(Self { changes, compared, with_few_seeds, builds })
+        Ok(Self { changes, compared, with_few_seeds, uncertain, builds })
     }
 
     /// Whether something became worse.
@@ -97,7 +102,8 @@ impl Comparison {
         self.changes.iter().any(|change| change.is_worse)
     }
 
-    /// What to know before one trusts it: values with too few seeds, and a baseline of another build.
+    /// What to know before one trusts it: values with too few seeds, questions that chance may have turned, and a baseline
+    /// of another build.
     pub fn warnings(&self) -> Vec<String> {
         let few_seeds = (self.with_few_seeds > 0).then(|| {
             format!(
@@ -114,7 +120,14 @@ impl Comparison {
                  one of the simulator or of a rival"
             )
         });
-        few_seeds.into_iter().chain(other_build).collect()
+        let uncertain = (!self.uncertain.is_empty()).then(|| {
+            format!(
+                "passes turned to fails, but the seeds differ so much that it may be chance: {}; ask again with more \
+                 seeds",
+                self.uncertain.join(", ")
+            )
+        });
+        few_seeds.into_iter().chain(uncertain).chain(other_build).collect()
     }
 }
 

@@ -73,6 +73,17 @@ fn a_verdict_that_chance_turns_has_not_changed() {
 }
 
 #[test]
+fn a_verdict_that_chance_may_have_turned_is_named() {
+    let of = |verdict: &str, seeds: &[f64]| evaluation(&[question("asked", &at_most(0.1), verdict, seeds)]);
+    let before = of("passes", &[0.07, 0.12, 0.09, 0.104]);
+    let turned = Comparison::of(&before, &of("fails", &[0.07, 0.2, 0.09, 0.3])).unwrap();
+    assert_eq!((turned.is_worse(), &turned.uncertain[..]), (false, &["asked".to_owned()][..]));
+    assert!(turned.warnings().iter().any(|warning| warning.contains("may be chance: asked")), "{turned:?}");
+    let worse = Comparison::of(&before, &of("fails", &[0.4, 0.41, 0.39, 0.4])).unwrap();
+    assert!(worse.is_worse() && worse.uncertain.is_empty(), "{worse:?}");
+}
+
+#[test]
 fn a_shape_that_is_lost_is_worse_unless_by_chance() {
     let shape = json!({});
     assert_eq!(changes(&shape, ("passes", &[1.0, 1.1, 0.9]), ("fails", &[3.0, 3.1, 2.9])), [TURNS]);
