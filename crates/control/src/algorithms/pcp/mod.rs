@@ -133,6 +133,7 @@ pub struct Pcp {
     jump: Jump,
     rise: Rise,
     host_jitter: HostJitter,
+    trains: train::Counts,
     path_history: PathHistory,
     pacer: Pacer,
     /// The time whose packets leave together.
@@ -181,6 +182,7 @@ impl Algorithm for Pcp {
             jump: Jump::default(),
             rise: Rise::default(),
             host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
+            trains: train::Counts::default(),
             path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
             bunch: Duration::ZERO,
@@ -472,6 +474,7 @@ impl Controller for Pcp {
         out.add("base_rate_bps", self.base.as_bps_f64());
         out.add_known("test_rate_bps", self.phase.is_probing().then(|| self.probe.test.as_bps_f64()));
         out.add("queueing_delay_s", self.view.level.as_secs_f64());
+        self.trains.record(out);
     }
 
     fn state(&self) -> &'static str {

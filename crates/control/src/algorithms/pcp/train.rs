@@ -10,6 +10,21 @@ use super::growth::{self, Rise};
 use super::probe::{PairRate, Phase, ProbeResult};
 use super::queue::WaitCount;
 use super::start::GRANTED_SHARE;
+use crate::Record;
+
+/// How many trains were judged, and how: for traces.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    accepted: u32,
+    rejected: u32,
+}
+
+impl Counts {
+    pub(super) fn record(&self, out: &mut Record) {
+        out.add("accepted_trains", self.accepted.into());
+        out.add("rejected_trains", self.rejected.into());
+    }
+}
 
 impl Pcp {
     /// Starts a train whose time has come, and ends a train whose timeout has expired.
@@ -112,6 +127,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
+                self.trains.accepted += 1;
                 self.rise = Rise::new(now, self.base);
                 self.jump.on_accepted(now, self.base, more, self.min_probe());
                 // Section 3.1: direct jump.
@@ -123,6 +139,7 @@ impl Pcp {
                 self.path_history.on_probe_result(true, self.base);
             }
             ProbeResult::Rejected => {
+                self.trains.rejected += 1;
                 self.search.rejected(self.probe.test, self.min_test(), MAX_BACKOFF);
                 self.path_history.on_probe_result(false, self.base);
             }
