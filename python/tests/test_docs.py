@@ -17,6 +17,7 @@ BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding
 FILES = [block for block in BLOCKS if ":7267/" in block]
 SERVERS = [block for block in BLOCKS if block.startswith("# server.py")]
 CLIENTS = [block for block in BLOCKS if block.startswith("# client.py")]
+RUNS = [block for block in BLOCKS if "rampmeter.run(" in block]
 ERRORS = [block for block in BLOCKS if "WRONG" in block]
 
 
@@ -41,8 +42,16 @@ def running(server: str) -> Iterator[str]:
 
 
 def test_each_example_is_run() -> None:
-    assert (len(FILES), len(SERVERS), len(CLIENTS), len(ERRORS)) == (2, 2, 2, 1)
-    assert len(BLOCKS) == 7
+    assert (len(RUNS), len(FILES), len(SERVERS), len(CLIENTS), len(ERRORS)) == (1, 2, 2, 2, 1)
+    assert len(BLOCKS) == 8
+
+
+def test_the_example_of_a_run(quick_start: Path, tmp_path: Path) -> None:
+    (block,) = RUNS
+    text = run(block.replace("studies/pcp/quick_start.toml", str(quick_start)), tmp_path)
+    assert re.search(r"scheme +.*FCT", text), text
+    assert "fct_mean_s" in text
+    assert (tmp_path / "runs/mine/run.json").is_file()
 
 
 def test_the_examples_of_files(rampmeter_command: Path, tmp_path: Path, keys: Path) -> None:

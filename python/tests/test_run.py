@@ -101,8 +101,8 @@ def test_a_text_or_a_mapping_is_a_scenario(quick_start: Path, tmp_path: Path) ->
     by_mapping = rampmeter.run(tomllib.loads(text), scheme="tcp")
     assert by_text.runs == by_mapping.runs
     assert by_text.about["title"] == tomllib.loads(text)["title"]
-    with pytest.raises(rampmeter.ScenarioError, match=r"scenario.toml:1: .*needs `duration`"):
-        rampmeter.run({"link": []})
+    with pytest.raises(rampmeter.ScenarioError, match=r"scenario.toml:1: `duration` = 5: write a number and one of"):
+        rampmeter.run({"duration": 5, "traffic": []})
 
 
 def test_a_crate_that_is_none_is_one_message(quick_start: Path, tmp_path: Path) -> None:

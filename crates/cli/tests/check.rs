@@ -27,9 +27,9 @@ fn check_lists_all_errors_of_all_files() {
     let lines: Vec<&str> = found.lines().collect();
     for (line, expected) in [
         "small.toml: no errors",
-        "wrong.toml:14: `rate`: `40M` is not a rate: write 40 Mb/s or 40 MB/s",
-        "wrong.toml:29: `at` is 7; it should be a text in quotes",
-        "wrong.toml:34: no controller is called `newrino`; did you mean `newreno`?",
+        "wrong.toml:8: `at` is 7; it should be a text in quotes",
+        "wrong.toml:16: `rate`: `40M` is not a rate: write 40 Mb/s or 40 MB/s",
+        "wrong.toml:21: no controller is called `newrino`; did you mean `newreno`?",
         "claims.toml:9: unknown field `statu`",
         "claims.toml:19: claim `c`: --set drian: no axis or key is called `drian`; did you mean `drain`",
         "questions.toml:4: unknown variant `mast`",
@@ -45,7 +45,7 @@ fn check_lists_all_errors_of_all_files() {
     let output = workspace.rampmeter(&["check", "--json", "wrong.toml", "missing.toml", "lte-walking"]);
     assert_eq!(output.status.code(), Some(2));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["files"][0]["errors"][0]["line"], 14);
+    assert_eq!(json["files"][0]["errors"][0]["line"], 8);
     assert_eq!(json["files"][0]["errors"][0]["file"], "wrong.toml");
     assert_eq!(json["files"][1]["errors"][0]["line"], serde_json::Value::Null);
     assert_eq!(json["files"][2]["errors"].as_array().map(Vec::len), Some(0));

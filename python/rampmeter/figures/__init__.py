@@ -51,7 +51,7 @@ def draw(
     for scenario, axes in figure.sweeps(quick=quick, whole=whole, seeds=seeds):
         path = (directory or studies()) / scenario
         kept = out / "runs" / f"{path.parent.name}-{path.stem}-{_short_hash(path, figure.world, axes)}"
-        results.append(run(path, figure.world, axes=axes, out=kept, resume=True, jobs=jobs))
+        results.append(run(path, figure.world, axes=axes, out=kept, jobs=jobs))
     paths = style.save(figure.draw(*results), out, name)
     if figure.text is not None:
         paths.append(out / f"{name}.txt")
