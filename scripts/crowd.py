@@ -49,6 +49,8 @@ def crowd(arguments: argparse.Namespace, home: Path, network: Namespace) -> dict
         address = addresses[number % len(addresses)] if addresses else "127.0.0.1"
         url = f"{address}:{server.port}/large?key={server.key}"
         command = network.command(program, "get", url, "--json", "--out", home / f"{number}.bin")
+        # Clients have machines of their own elsewhere: here they must not take the processor from the server.
+        command = ["nice", "-n", "10", *command]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True))
     memory = complete = wrong = 0
     waits: list[float] = []
