@@ -33,6 +33,6 @@ fuzz_target!(|input: Input| {
     assert!(again.write(address) <= again.0.len());
     assert_eq!(again.read(), Some(address));
     let (mut control, ecn) = (Control::default(), Ecn::from_bits(ecn));
-    let length = control.write(address, ecn, segment, None);
+    let length = control.write(address.into(), ecn, segment);
     assert_eq!(control.read_first(length).ecn, ecn);
 });

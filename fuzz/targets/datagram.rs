@@ -11,9 +11,6 @@ use rampmeter_units::{Bytes, Ecn, Rate};
 use rampmeter_wire::RouterFeedback;
 
 #[allow(dead_code)]
-#[path = "../../crates/linux/src/checksum.rs"]
-mod checksum;
-#[allow(dead_code)]
 #[path = "../../crates/linux/src/datagram.rs"]
 mod datagram;
 
