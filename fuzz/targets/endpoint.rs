@@ -27,7 +27,7 @@ type Factory = Arc<dyn Fn(Random) -> AnyController + Send + Sync>;
 static CONTROLLERS: LazyLock<Vec<Factory>> = LazyLock::new(|| {
     let registry = Registry::default();
     let make_own = registry.factory("fair-share", &toml::Table::new()).expect("it is in the registry");
-    let mut policy = ControllerPolicy::new("fair-share", make_own, &registry, Random::from_seed(1));
+    let policy = ControllerPolicy::new("fair-share", make_own, &registry, Random::from_seed(1));
     let names = registry.list().filter(|(name, _)| policy.select(name).is_ok()).map(|(name, _)| name);
     names.map(|name| registry.factory(name, &toml::Table::new()).expect("it is in the registry")).collect()
 });

@@ -1,6 +1,7 @@
 //! `--trace` of commands that use a real network.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use clap::Args;
 use rampmeter_trace::HostTrace;
@@ -11,7 +12,8 @@ use crate::failure::Failure;
 /// Arguments of the trace.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// Write what each connection did, and why, to a qlog file in DIR (docs/traces.md)
+    /// Write what each connection did, and why, to a qlog file, in a directory in DIR that is named after the time
+    /// (docs/traces.md)
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     /// The maximum size of all files of the trace, after which they are cut
@@ -23,7 +25,9 @@ impl TraceArgs {
     /// The trace, if there is to be one.
     pub(crate) fn open(&self) -> Result<Option<HostTrace>, Failure> {
         let open = |path: &PathBuf| {
-            let opened = HostTrace::new(path, self.trace_limit);
+            // A server that is started again, or the next transfer, must not replace the files of the last one.
+            let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string().replace(':', "-");
+            let opened = HostTrace::new(&path.join(now), self.trace_limit);
             opened.map_err(|error| Failure::input(format!("--trace {}: {error}", path.display())))
         };
         self.trace.as_ref().map(open).transpose()

@@ -50,6 +50,13 @@ fn check_lists_all_errors_of_all_files() {
     assert_eq!(json["files"][1]["errors"][0]["line"], serde_json::Value::Null);
     assert_eq!(json["files"][2]["errors"].as_array().map(Vec::len), Some(0));
 
+    write(
+        "metrics.toml",
+        &format!("{SMALL}\n[metrics]\na = \"flows.fct_mean_s\"\nb = \"flows.nope\"\nc = \"1 / (\"\n"),
+    );
+    let wrong = text(&workspace.rampmeter(&["check", "metrics.toml"]).stdout);
+    assert!(wrong.contains("the metric `b`: no value") && wrong.contains("the metric `c`: a value is"), "{wrong}");
+
     let output = workspace.rampmeter(&["check", "small.toml"]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "small.toml: no errors\n"));
 }

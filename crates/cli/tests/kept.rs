@@ -28,6 +28,8 @@ fn only_what_is_new_runs() {
     fs::write(workspace.0.join("small.toml"), format!("# A comment\n{SMALL}")).unwrap();
     let (_, message) = run(&["--set", "seed=2,3"]);
     assert!(message.contains("1 of 2 runs were already finished"), "{message}");
+    let (_, message) = run(&["--set", "seed=2"]);
+    assert!(message.contains("have 1 points now and had 2"), "{message}");
     let (_, message) = run(&["--fresh"]);
     assert_eq!(message, "");
     assert_eq!(fs::read_dir(workspace.0.join("runs")).unwrap().count(), 1);
@@ -85,6 +87,9 @@ fn repeat_gives_equal_tables() {
     fs::remove_file(workspace.0.join("small.toml")).unwrap();
     let repeated = succeeds(&workspace.rampmeter(&["repeat", "kept"]));
     assert_eq!(repeated, "the tables of kept and kept-repeated are equal\n");
+    let output = workspace.rampmeter(&["repeat", "kept", "--out", "kept"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    succeeds(&workspace.rampmeter(&["show", "kept"]));
 }
 
 #[test]

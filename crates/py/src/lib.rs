@@ -54,9 +54,9 @@ impl From<AxisValue> for toml::Value {
 
 /// Runs every point of the scenario at `path` and leaves the results in the directory `out`. Points that are finished
 /// there are kept unless the run is `fresh`. `program` is the file of this module: points of another build of it are not
-/// kept. Runs are traced in the directory `trace`, if there is one. `watch` is called from another thread with the number of finished runs, the number of all runs, and the seconds
-/// left if they are known. `cluster`, if there is one, is called with a job and a function for replies, and runs the
-/// points elsewhere.
+/// kept. Runs are traced in the directory `trace`, if there is one. `watch` is called from another thread with the number
+/// of finished runs, the number of all runs, and the seconds left if they are known. `cluster`, if there is one, is
+/// called with a job and a function for replies, and runs the points elsewhere.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(

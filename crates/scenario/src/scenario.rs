@@ -216,7 +216,7 @@ impl Scenario {
 
     /// Refuses what is neither an axis nor a key.
     fn check_key(&self, name: &str) -> Result<(), String> {
-        const OTHERS: [&str; 2] = ["axes", "schemes"];
+        const OTHERS: [&str; 5] = ["axes", "schemes", "title", "source", "metrics"];
         let known: Vec<&str> = keys::names(&[keys::SCENARIO]).into_iter().filter(|key| !OTHERS.contains(key)).collect();
         let parts = parts(name).unwrap_or_default();
         match (parts.first().map(String::as_str), parts.get(1)) {

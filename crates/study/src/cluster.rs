@@ -96,7 +96,7 @@ pub(crate) fn run(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Carried, StudyError> {
     let keys = tasks.iter().map(Task::key).collect::<Result<Vec<_>, _>>()?;
-    let is_missing = |(own, task): &(usize, &Task<'_>)| task.journal.load(&keys[*own]).is_none();
+    let is_missing = |(own, task): &(usize, &Task<'_>)| task.fresh || task.journal.load(&keys[*own]).is_none();
     let missing: Vec<(usize, &Task<'_>)> = tasks.iter().enumerate().filter(is_missing).collect();
     let kept = tasks.len() - missing.len();
     let mut hashes: Vec<String> = Vec::new();
@@ -167,12 +167,10 @@ fn outcome(
 ) -> Result<Box<RawValue>, Problem> {
     let other = |error: &dyn ToString| Problem::Other(error.to_string());
     let values: toml::map::Map<String, Value> = serde_json::from_str(point).map_err(|error| other(&error))?;
-    // Keys that were set are axes of the sender's scenario only.
+    // Keys that were set are axes of the sender's scenario only, and all values may be valid only together.
     let mut scenario = scenario.clone();
-    let is_key = |key: &str| scenario.axes().iter().all(|axis| axis.name != key);
-    let keys: Vec<_> = values.iter().filter(|(key, _)| is_key(key)).collect();
-    let keys = keys.into_iter().map(|(key, value)| (key.clone(), vec![value.clone()]));
-    scenario.set_all(keys).map_err(|error| other(&error))?;
+    let set = values.iter().map(|(axis, value)| (axis.clone(), vec![value.clone()]));
+    scenario.set_all(set).map_err(|error| other(&error))?;
     let axes = scenario.axes().iter().filter_map(|axis| Some((axis.name.clone(), values.get(&axis.name)?.clone())));
     let plan = scenario.plan(&axes.collect(), registries).map_err(|error| other(&error))?;
     let reached = RunProgress::default();

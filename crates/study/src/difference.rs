@@ -22,10 +22,10 @@ pub struct Difference {
     pub point: String,
     /// What has the value: `flows.fct_mean_s`, `links.bottleneck.utilization`.
     pub path: String,
-    /// The mean over the seeds in the first run.
-    pub before: f64,
+    /// The mean over the seeds in the first run; `None` if it does not apply there.
+    pub before: Option<f64>,
     /// The mean over the seeds in the second run.
-    pub now: f64,
+    pub now: Option<f64>,
     /// Whether there are too few seeds to tell it from chance.
     pub may_be_chance: bool,
 }
@@ -42,8 +42,8 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Compares the runs `before` and `now`.
-    pub fn of(before: &[Summary], now: &[Summary]) -> Self {
+    /// Compares the runs `before` and `now`: all values, or those whose paths are or begin with one of `paths`.
+    pub fn of(before: &[Summary], now: &[Summary], paths: &[String]) -> Self {
         let (first, second) = (points(before), points(now));
         let alone = |these: &[Runs<'_>], those: &[Runs<'_>]| {
             let these = these.iter().filter(|runs| of_point(those, runs.point).is_none());
@@ -53,15 +53,16 @@ impl Differences {
             .iter()
             .filter_map(|runs| Some((runs, of_point(&second, runs.point)?)))
             .flat_map(|(a, b)| compared(&a.runs, &b.runs).into_iter().map(|values| (a.point, values)))
+            .filter(|(_, values)| paths.is_empty() || paths.iter().any(|path| values.path.starts_with(path.as_str())))
             .collect();
         let level = LEVEL / values.len().max(1) as f64;
         let changes = values.iter().filter_map(|(point, Compared { path, before, now })| {
             let has_few_seeds = before.len().min(now.len()) < MIN_SEEDS;
-            let (a, b) = (mean(before), mean(now));
+            let [a, b] = [before, now].map(|values| (!values.is_empty()).then(|| mean(values)));
             let by_chance = if has_few_seeds { 0.0 } else { difference_by_chance(before, now, level) };
             let change =
                 Difference { point: text(point), path: path.clone(), before: a, now: b, may_be_chance: has_few_seeds };
-            ((a - b).abs() > by_chance).then_some(change)
+            a.zip(b).is_none_or(|(a, b)| (a - b).abs() > by_chance).then_some(change)
         });
         Self {
             changes: changes.collect(),
@@ -107,30 +108,30 @@ struct Compared {
     now: Vec<f64>,
 }
 
+impl Compared {
+    fn if_any(self) -> Option<Self> {
+        Some(self).filter(|values| !(values.before.is_empty() && values.now.is_empty()))
+    }
+}
+
 fn compared(before: &[&Summary], now: &[&Summary]) -> Vec<Compared> {
     let mut values: Vec<Compared> = Vec::new();
     for (part, row) in parts(before[0]) {
         for (column, _) in row.iter() {
             let path = if part.is_empty() { column.to_owned() } else { format!("{part}.{column}") };
             let of = |runs: &[&Summary]| runs.iter().filter_map(|run| value(run, &part, column)).collect::<Vec<_>>();
-            let both = Compared { path, before: of(before), now: of(now) };
-            if !both.before.is_empty() && !both.now.is_empty() {
-                values.push(both);
-            }
+            values.extend(Compared { path, before: of(before), now: of(now) }.if_any());
         }
     }
-    for (name, _) in metrics(before[0]) {
+    for (name, _) in &before[0].metrics {
         let of = |runs: &[&Summary]| {
             runs.iter()
                 .flat_map(|run| metrics(run))
-                .filter(|(other, _)| *other == name)
+                .filter(|(other, _)| other == name)
                 .map(|(_, value)| value)
                 .collect::<Vec<_>>()
         };
-        let both = Compared { path: format!("metrics.{name}"), before: of(before), now: of(now) };
-        if !both.now.is_empty() {
-            values.push(both);
-        }
+        values.extend(Compared { path: format!("metrics.{name}"), before: of(before), now: of(now) }.if_any());
     }
     values
 }
@@ -170,25 +171,43 @@ mod tests {
     #[test]
     fn only_what_chance_does_not_explain_has_changed() {
         let before = runs("pcp", &[1.0, 1.1, 0.9, 1.0]);
-        assert_eq!(Differences::of(&before, &runs("pcp", &[1.0, 1.2, 0.8, 1.1])).changes, []);
-        let slower = Differences::of(&before, &runs("pcp", &[2.0, 2.1, 1.9, 2.0]));
+        assert_eq!(Differences::of(&before, &runs("pcp", &[1.0, 1.2, 0.8, 1.1]), &[]).changes, []);
+        let slower = Differences::of(&before, &runs("pcp", &[2.0, 2.1, 1.9, 2.0]), &[]);
         assert_eq!(slower.compared, 1);
         let [change] = &slower.changes[..] else { panic!("{slower:?}") };
         assert_eq!((change.point.as_str(), change.path.as_str()), (r#"scheme = "pcp""#, "flows.fct_mean_s"));
-        assert!((change.before, change.now, change.may_be_chance) == (1.0, 2.0, false), "{change:?}");
+        assert_eq!((change.before, change.now, change.may_be_chance), (Some(1.0), Some(2.0), false));
+    }
+
+    #[test]
+    fn only_the_values_that_are_asked_for_are_compared() {
+        let (before, now) = (runs("pcp", &[1.0]), runs("pcp", &[2.0]));
+        assert_eq!(Differences::of(&before, &now, &["flows.fct".into()]).compared, 1);
+        assert_eq!(Differences::of(&before, &now, &["links".into()]).compared, 0);
+    }
+
+    #[test]
+    fn a_value_that_vanishes_has_changed() {
+        let before = runs("pcp", &[1.0, 1.1, 0.9]);
+        let mut now = before.clone();
+        for run in &mut now {
+            run.flows = Row::from([("fct_mean_s", Value::Null)]);
+        }
+        let [change] = &Differences::of(&before, &now, &[]).changes[..] else { panic!() };
+        assert!((change.before.unwrap() - 1.0).abs() < 1e-9 && change.now.is_none(), "{change:?}");
     }
 
     #[test]
     fn with_one_seed_every_difference_may_be_chance() {
-        let same = Differences::of(&runs("pcp", &[1.0]), &runs("pcp", &[1.0]));
+        let same = Differences::of(&runs("pcp", &[1.0]), &runs("pcp", &[1.0]), &[]);
         assert_eq!(same.changes, []);
-        let other = Differences::of(&runs("pcp", &[1.0]), &runs("pcp", &[1.01]));
+        let other = Differences::of(&runs("pcp", &[1.0]), &runs("pcp", &[1.01]), &[]);
         assert!(other.changes[0].may_be_chance);
     }
 
     #[test]
     fn points_of_one_run_are_listed() {
-        let both = Differences::of(&runs("pcp", &[1.0]), &runs("tcp", &[1.0]));
+        let both = Differences::of(&runs("pcp", &[1.0]), &runs("tcp", &[1.0]), &[]);
         assert_eq!(
             (both.compared, both.unmatched),
             (0, [vec![r#"scheme = "pcp""#.into()], vec![r#"scheme = "tcp""#.into()]])

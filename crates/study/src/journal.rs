@@ -6,6 +6,7 @@
 //! of another version of this format is not read.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
@@ -16,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::StudyError;
 
 /// The program that runs the points, identified by its size and its modification time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program(String);
 
 impl Program {
@@ -51,7 +52,7 @@ impl Key {
 /// A finished point. Numbers are exact: an outcome read back equals the one written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record<O> {
-    program: String,
+    program: Program,
     /// Duration of the run in seconds of real time.
     pub(crate) wall_s: f64,
     pub(crate) outcome: O,
@@ -61,8 +62,8 @@ pub(crate) struct Record<O> {
 #[derive(Debug, Clone)]
 pub struct Journal {
     directory: PathBuf,
-    /// The program whose points count; `None` for all.
-    program: Option<Program>,
+    /// The program whose points count.
+    program: Program,
 }
 
 impl Journal {
@@ -70,35 +71,30 @@ impl Journal {
     pub fn open(directory: impl Into<PathBuf>, program: Program) -> Result<Self, StudyError> {
         let directory = directory.into();
         fs::create_dir_all(&directory).map_err(|error| StudyError::file(&directory, "made", &error))?;
-        Ok(Self { directory, program: Some(program) })
+        Ok(Self { directory, program })
     }
 
-    /// The journal in `directory`, with the points of all programs, to read them.
-    pub(crate) fn of_any_program(directory: PathBuf) -> Self {
-        Self { directory, program: None }
+    /// The journal in `directory` with the points of that program, to read them.
+    pub(crate) fn of(directory: PathBuf, program: Program) -> Self {
+        Self { directory, program }
     }
 
-    /// Removes the record of a point, if there is one.
-    pub(crate) fn discard(&self, key: &Key) -> Result<(), StudyError> {
-        let path = self.path(key);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StudyError::file(&path, "removed", &error)),
-            _ => Ok(()),
-        }
+    /// The program whose points count.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The record of a point, if the program finished it.
     pub(crate) fn load(&self, key: &Key) -> Option<Record<Outcome>> {
         let text = fs::read(self.path(key)).ok()?;
         let record: Record<Outcome> = serde_json::from_slice(&text).ok()?;
-        self.program.as_ref().is_none_or(|program| record.program == program.0).then_some(record)
+        (record.program == self.program).then_some(record)
     }
 
     /// Stores the outcome of a run that took `wall_s` seconds.
     pub(crate) fn store(&self, key: &Key, outcome: &Outcome, wall_s: f64) -> Result<(), StudyError> {
         let path = self.path(key);
-        let program = self.program.as_ref().map(|program| program.0.clone()).unwrap_or_default();
-        let text = serde_json::to_vec(&Record { program, wall_s, outcome });
+        let text = serde_json::to_vec(&Record { program: self.program.clone(), wall_s, outcome });
         write_atomically(&path, &text.map_err(|error| StudyError::file(&path, "written", &error))?)
     }
 
@@ -109,7 +105,10 @@ impl Journal {
 
 /// Writes a file atomically: it is complete or absent.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), StudyError> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    // Two threads may finish points of the same content.
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
     let write = || {
         fs::write(&temporary, content)?;
         fs::rename(&temporary, path)

@@ -35,6 +35,7 @@ pub use difference::{Difference, Differences};
 pub use directory::{Directory, default_directory, tables_that_differ};
 pub use error::StudyError;
 pub use journal::{Journal, Program};
-pub use overview::overview;
+pub use metrics::check_metrics;
+pub use overview::{overview, significant};
 pub use sweep::{Finished, Progress, RunningPoints, Sweep, Task, Unfinished};
 pub use traced::{TraceOptions, Traced};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [metrics]
-//!   bbr_share = "traffic.bbr.goodput_bps / (traffic.bbr.goodput_bps + traffic.cubic.goodput_bps)"
+//!   bbr_share = "traffic.bbr.goodput_sum_bps / (traffic.bbr.goodput_sum_bps + traffic.cubic.goodput_sum_bps)"
 //! ```
 //!
 //! Values have the paths of claims' metrics (`docs/output.md`): `flows.fct_mean_s`, `links.LINK.utilization`,
@@ -14,6 +14,9 @@ use rampmeter_scenario::{MetricText, Registries, Run, Scenario, ScenarioError, S
 
 use crate::claims::{Paths, measured_names, value_at};
 
+/// The maximum length of a metric.
+const MAX_LENGTH: usize = 1000;
+
 /// The metrics of a scenario.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Metrics(Vec<(String, Expression)>);
@@ -21,18 +24,7 @@ pub(crate) struct Metrics(Vec<(String, Expression)>);
 impl Metrics {
     /// The metrics of `scenario`, checked: its runs have the values that they name.
     pub(crate) fn of(scenario: &Scenario, schema: &Schema, registries: &Registries) -> Result<Self, ScenarioError> {
-        let texts = scenario.metrics()?;
-        let Some(point) = scenario.points().into_iter().next().filter(|_| !texts.is_empty()) else {
-            return Ok(Self::default());
-        };
-        let plan = scenario.plan(&point, registries)?;
-        let (links, traffic) = measured_names(&plan);
-        let paths = Paths::new(schema, &links, &traffic);
-        let read = |metric: &MetricText| {
-            let expression = Expression::parse(&metric.text, &paths).map_err(|problem| metric.error(problem))?;
-            Ok((metric.name.clone(), expression))
-        };
-        texts.iter().map(read).collect::<Result<_, _>>().map(Self)
+        parsed(scenario, schema, registries)?.into_iter().collect::<Result<_, _>>().map(Self)
     }
 
     /// The summary of `run` with their values: null where a value that they name does not apply, or a divisor is zero.
@@ -44,6 +36,31 @@ impl Metrics {
         };
         Summary { metrics: self.0.iter().map(values).collect(), ..summary }
     }
+}
+
+/// What is wrong with the metrics of `scenario`.
+pub fn check_metrics(scenario: &Scenario, schema: &Schema, registries: &Registries) -> Vec<ScenarioError> {
+    match parsed(scenario, schema, registries) {
+        Ok(metrics) => metrics.into_iter().filter_map(Result::err).collect(),
+        Err(error) => vec![error],
+    }
+}
+
+type Parsed = Result<(String, Expression), ScenarioError>;
+
+fn parsed(scenario: &Scenario, schema: &Schema, registries: &Registries) -> Result<Vec<Parsed>, ScenarioError> {
+    let texts = scenario.metrics()?;
+    let Some(point) = scenario.points().into_iter().next().filter(|_| !texts.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let plan = scenario.plan(&point, registries)?;
+    let (links, traffic) = measured_names(&plan);
+    let paths = Paths::new(schema, &links, &traffic);
+    let parse = |metric: &MetricText| {
+        let expression = Expression::parse(&metric.text, &paths).map_err(|problem| metric.error(problem))?;
+        Ok((metric.name.clone(), expression))
+    };
+    Ok(texts.iter().map(parse).collect())
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +80,10 @@ enum Operator {
 
 impl Expression {
     fn parse(text: &str, paths: &Paths<'_>) -> Result<Self, String> {
+        // Its depth is that of the calls that read it.
+        if text.len() > MAX_LENGTH {
+            return Err(format!("it has more than {MAX_LENGTH} characters"));
+        }
         let spaced = ["(", ")", "*", "/", "+"]
             .iter()
             .fold(text.to_owned(), |text, sign| text.replace(sign, &format!(" {sign} ")));
@@ -103,7 +124,9 @@ impl Expression {
                 let sum = Self::sum(words, paths)?;
                 words.next_if_eq(&")").map(|_| sum).ok_or_else(|| "a `)` is missing".to_owned())
             }
-            Some(word) if word.parse::<f64>().is_ok() => Ok(Self::Number(word.parse().unwrap_or_default())),
+            Some(word) if word.parse::<f64>().is_ok_and(f64::is_finite) => {
+                Ok(Self::Number(word.parse().unwrap_or_default()))
+            }
             Some(word) if ["+", "-", "*", "/", ")"].contains(&word) => {
                 Err(format!("a value is missing before `{word}`"))
             }

@@ -106,11 +106,11 @@ fn cells(columns: &[(&'static str, Shown)], rows: &[&Row]) -> Vec<String> {
         let mut texts: Vec<String> = texts.collect();
         texts.dedup();
         let numbers: Vec<f64> = rows.iter().filter_map(|row| row.number(name)).collect();
-        let digits = |value: f64| format!("{:.*}", shown.digits, value * shown.scale);
+        let scaled = |value: f64| format!("{:.*}", shown.digits, value * shown.scale);
         match mean_and_half_interval(&numbers) {
             _ if numbers.is_empty() => texts.join(", "),
-            (mean, None) => digits(mean),
-            (mean, Some(half)) => format!("{} ± {}", digits(mean), digits(half)),
+            (mean, None) => scaled(mean),
+            (mean, Some(half)) => format!("{} ± {}", scaled(mean), scaled(half)),
         }
     };
     columns.iter().map(cell).collect()
@@ -123,12 +123,21 @@ fn number(value: &Value) -> Option<f64> {
 /// A metric of the scenario's own, with four significant digits.
 fn of_metric(values: &[f64]) -> String {
     let (mean, half) = mean_and_half_interval(values);
-    let digits = (3.0 - mean.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0) as usize;
     match half {
         _ if values.is_empty() => String::new(),
-        None => format!("{mean:.digits$}"),
-        Some(half) => format!("{mean:.digits$} ± {half:.digits$}"),
+        None => significant(mean),
+        Some(half) => format!("{} ± {half:.*}", significant(mean), digits(mean)),
     }
+}
+
+/// A number with four significant digits.
+pub fn significant(value: f64) -> String {
+    format!("{value:.*}", digits(value))
+}
+
+/// The digits after the point of a number with four significant ones.
+fn digits(value: f64) -> usize {
+    (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 12.0) as usize
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct Task<'a> {
     pub world: &'a dyn World,
     /// The journal that stores its outcome.
     pub journal: &'a Journal,
+    /// Whether it runs even if the journal has it.
+    pub fresh: bool,
 }
 
 /// The result of a point: the value that is kept of its run, if it has an outcome.
@@ -122,9 +124,11 @@ impl Sweep<'_> {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(index) else { break };
+                        // What a cluster has brought is in the journal.
+                        let fresh = task.fresh && self.cluster.is_none();
                         let result = match carried.failed.get(&index) {
                             Some(reason) => Ok((Err(task.failed(reason.clone())), false)),
-                            None => task.run(self.registries, worker, keep),
+                            None => task.run(self.registries, worker, fresh, keep),
                         };
                         if send.send((index, result)).is_err() {
                             break;
@@ -240,9 +244,10 @@ impl Task<'_> {
         &self,
         registries: &Registries,
         worker: &Worker,
+        fresh: bool,
         keep: impl Fn(Run) -> T,
     ) -> Result<(Finished<T>, bool), StudyError> {
-        if let Some(run) = self.kept(registries)? {
+        if let Some(run) = if fresh { None } else { self.kept(registries)? } {
             return Ok((Ok(keep(run)), true));
         }
         let (plan, world) = (self.scenario.plan(self.point, registries)?, self.world.name());

@@ -64,8 +64,10 @@ fn points_that_panic_fail_here_and_on_workers() {
     for cluster in [None, Some(&Worker as &dyn Cluster)] {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), Program::this().unwrap()).unwrap();
-        let tasks: Vec<_> =
-            points.iter().map(|point| Task { scenario: &scenario, point, world: &Panics, journal: &journal }).collect();
+        let tasks: Vec<_> = points
+            .iter()
+            .map(|point| Task { scenario: &scenario, point, world: &Panics, journal: &journal, fresh: false })
+            .collect();
         let (registries, schema, stop) = (Registries::default(), Schema::default(), AtomicBool::new(false));
         let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop, cluster };
         let results = sweep.run(&tasks, |run| run.plan.seed, |_| {}).unwrap();

@@ -130,6 +130,28 @@ fn the_scenario_of_a_directory_gives_the_same_tables() {
 }
 
 #[test]
+fn values_that_are_valid_together_are_read_again() {
+    let (directory, world) = (tempdir().unwrap(), Made::default());
+    let text = TEXT.replace("duration = \"10 s\"", "duration = \"10 s\"\nwarmup = \"8 s\"");
+    let mut scenario = Scenario::parse("six.toml", &text).unwrap();
+    let set = |key: &str, value: &str| (key.to_owned(), values(value));
+    scenario.set_all([set("duration", "5s"), set("warmup", "1s")]).unwrap();
+    Run::of(directory.path(), &scenario, &world).run().unwrap();
+    let (_, again) = Directory::read(directory.path()).unwrap();
+    assert_eq!(again.points(), scenario.points());
+}
+
+#[test]
+fn tables_of_series_go_with_the_series() {
+    let (directory, world) = (tempdir().unwrap(), Made::default());
+    Run::of(directory.path(), &scenario(), &world).run().unwrap();
+    assert!(directory.path().join("link_series.parquet").exists());
+    let without = Scenario::parse("six.toml", &TEXT.replace("[meters]\nseries = \"1 s\"\n", "")).unwrap();
+    Run::of(directory.path(), &without, &world).run().unwrap();
+    assert!(!directory.path().join("link_series.parquet").exists());
+}
+
+#[test]
 fn a_directory_of_another_run_is_not_changed() {
     let (directory, world) = (tempdir().unwrap(), Made::default());
     Run::of(directory.path(), &scenario(), &world).run().unwrap();

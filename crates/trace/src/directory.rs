@@ -75,6 +75,8 @@ pub struct Directory {
     bytes: u64,
     cut_at: Option<Time>,
     failure: Option<io::Error>,
+    /// Whether each flow is a connection, of which nothing is kept after its end. Else late packets of it count, too.
+    pub(crate) is_of_host: bool,
 }
 
 impl Directory {
@@ -90,6 +92,7 @@ impl Directory {
             bytes: 0,
             cut_at: None,
             failure: None,
+            is_of_host: false,
         })
     }
 
@@ -114,7 +117,7 @@ impl Directory {
         Ok(self.cut_at)
     }
 
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.failure.is_none() && self.cut_at.is_none()
     }
 
@@ -163,9 +166,12 @@ impl Sink for Directory {
     }
 
     fn on_flow_end(&mut self, at: Time, flow: u32, end: End) {
-        if let Some(file) = self.flows.get_mut(&(flow, end)) {
-            let result = file.flush().map(|()| 0);
-            self.keep(at, result);
+        let Some(file) = self.flows.get_mut(&(flow, end)) else { return };
+        let result = file.flush().map(|()| 0);
+        self.keep(at, result);
+        if self.is_of_host {
+            self.flows.remove(&(flow, end));
+            self.selection.flows[flow as usize] = None;
         }
     }
 

@@ -17,7 +17,9 @@ pub struct HostTrace(Arc<Mutex<Directory>>);
 impl HostTrace {
     /// A trace in the directory at `path`, which is created; its files have about `limit` at most, together.
     pub fn new(path: &Path, limit: Bytes) -> io::Result<Self> {
-        Ok(Self(Arc::new(Mutex::new(Directory::new(path, Selection::default(), limit)?))))
+        let mut directory = Directory::new(path, Selection::default(), limit)?;
+        directory.is_of_host = true;
+        Ok(Self(Arc::new(Mutex::new(directory))))
     }
 
     /// What hosts write to.
@@ -25,12 +27,16 @@ impl HostTrace {
         Trace::new(&self.0)
     }
 
-    /// A new connection, with the host of this name. Returns its index in the trace, with which its files begin.
-    pub fn add(&self, peer: &str, description: String) -> u32 {
+    /// A new connection, with the host of this name. Returns its index in the trace, with which its files begin; `None`
+    /// once the trace has ended.
+    pub fn add(&self, peer: &str, description: String) -> Option<u32> {
         let mut directory = self.directory();
+        if !directory.is_open() {
+            return None;
+        }
         let number = directory.flows();
         let name: String = peer.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '_' }).collect();
-        directory.add_flow(format!("{number}-{name}"), About { title: format!("{number}: {peer}"), description })
+        Some(directory.add_flow(format!("{number}-{name}"), About { title: format!("{number}: {peer}"), description }))
     }
 
     /// Ends all files. Returns when they were cut because the limit was reached.

@@ -84,9 +84,10 @@ def _column(file: str, table: pa.Table, name: str) -> str:
         for field in table.schema
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_boolean(field.type)
     ]
-    for column in numbers:
-        if column in [name, *(name + end for end in UNITS)]:
-            return column
+    for known in [name, f"metrics.{name}"]:
+        for column in numbers:
+            if column in [known, *(known + end for end in UNITS)]:
+                return column
     raise UnknownNameError(file, "column of numbers", name, numbers)
 
 

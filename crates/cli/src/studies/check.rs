@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use rampmeter_study::evaluation::Questionnaire;
-use rampmeter_study::{StudyError, claims};
+use rampmeter_study::{StudyError, check_metrics, claims};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -70,7 +70,11 @@ fn problems(file: &Path, registries: &Registries) -> Vec<StudyError> {
     } else if has("question") {
         Questionnaire::problems(file)
     } else {
-        Scenario::problems(file, registries).into_iter().map(StudyError::from).collect()
+        let mut problems = Scenario::problems(file, registries);
+        if let Some(scenario) = Scenario::read(file).ok().filter(|_| problems.is_empty()) {
+            problems = check_metrics(&scenario, &Schema::default(), registries);
+        }
+        problems.into_iter().map(StudyError::from).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args as ClapArgs;
 use rampmeter_scenario::{Registries, Scenario, Schema, Summary, World};
-use rampmeter_study::{Differences, Directory, Program, Sweep, overview, tables_that_differ};
+use rampmeter_study::{Differences, Directory, Program, Sweep, overview, significant, tables_that_differ};
 use serde_json::json;
 
 use super::interrupt::Interrupts;
@@ -40,6 +40,10 @@ pub(crate) struct DiffArgs {
     before: PathBuf,
     /// The directory of the second run
     after: PathBuf,
+    /// Compare these values only, by their paths or the beginning of these, such as metrics or flows.fct; fewer values show
+    /// smaller differences. May be repeated
+    #[arg(long, value_name = "PATH")]
+    value: Vec<String>,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
@@ -78,10 +82,11 @@ pub(crate) fn diff(args: &DiffArgs, registries: &Registries) -> Result<ExitCode,
     let summaries = |directory: &Path| {
         read(directory, registries).map(|(_, _, kept)| kept.into_iter().flatten().collect::<Vec<Summary>>())
     };
-    let differences = Differences::of(&summaries(&args.before)?, &summaries(&args.after)?);
+    let differences = Differences::of(&summaries(&args.before)?, &summaries(&args.after)?, &args.value);
     let code = if differences.changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if differences.compared == 0 {
-        return Err(Failure::input("the two runs have no point in common, seeds aside"));
+        let what = if args.value.is_empty() { "point" } else { "such value" };
+        return Err(Failure::input(format!("the two runs have no {what} in common, seeds aside")));
     }
     if args.json {
         println!("{}", json!(differences));
@@ -99,10 +104,11 @@ pub(crate) fn diff(args: &DiffArgs, registries: &Registries) -> Result<ExitCode,
     let head = ["point", "value", "before", "now", "change", ""].map(str::to_owned);
     let rows: Vec<Vec<String>> = (differences.changes.iter())
         .map(|change| {
-            let percent = 100.0 * (change.now / change.before - 1.0);
-            let percent = if percent.is_finite() { format!("{percent:+.1}%") } else { String::new() };
+            let percent = change.now.zip(change.before).map(|(now, before)| 100.0 * (now / before - 1.0));
+            let percent = percent.filter(|percent| percent.is_finite());
+            let percent = percent.map_or(String::new(), |percent| format!("{percent:+.1}%"));
             let remark = if change.may_be_chance { "may be chance: give at least 3 seeds" } else { "" };
-            let [before, now] = [change.before, change.now].map(|value| format!("{value:.6}"));
+            let [before, now] = [change.before, change.now].map(|value| value.map_or("none".to_owned(), significant));
             vec![change.point.clone(), change.path.clone(), before, now, percent, remark.to_owned()]
         })
         .collect();
@@ -120,6 +126,9 @@ pub(crate) fn repeat(args: &RepeatArgs, registries: &Registries) -> Result<ExitC
         let name = args.directory.file_name().unwrap_or_default().to_string_lossy();
         args.directory.with_file_name(format!("{name}-repeated"))
     });
+    if out.canonicalize().is_ok_and(|out| args.directory.canonicalize().is_ok_and(|old| old == out)) {
+        return Err(Failure::input("--out is the directory of the first run, which would be replaced; give another"));
+    }
     let mut new = Directory::open(&out, Path::new(old.scenario()), &scenario, &*world, Program::this()?, true)?;
     let advice = format!("finished runs are in {}", out.display());
     let mut bar = interrupts.bar(false, &advice);

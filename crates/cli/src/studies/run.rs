@@ -168,6 +168,14 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     for remark in traced.iter().flat_map(Traced::remarks) {
         eprintln!("rampmeter: trace {remark}");
     }
+    if let Some(before) = directory.had_more() {
+        eprintln!(
+            "rampmeter: the tables in {} have {} points now and had {before}; the command of then writes them again \
+             without running them",
+            directory.path().display(),
+            summaries.len()
+        );
+    }
     if args.json {
         let mut json = json!({ "runs": summaries });
         if !failed.is_empty() {

@@ -150,6 +150,9 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             |_, group| mean(&group.goodputs),
         )
         .shown("goodput Mb/s", 1e-6, 3),
+        Of::number("goodput_sum_bps", "the sum of the same goodputs", |_, group| {
+            (!group.goodputs.is_empty()).then(|| group.goodputs.iter().sum::<f64>())
+        }),
         Of::number(
             "goodput_jain",
             "Jain's index of the same goodputs, each divided by the `weight` of its flow: 1 if all are equal, 1/n if \

@@ -134,8 +134,9 @@ impl Member {
 /// Gives a connection a file in the trace, if there is one.
 fn trace_connection(host: &mut Host<AnyController>, settings: &Settings, id: ConnectionId, end: End) {
     let (Some(trace), Some(peer)) = (&settings.trace, host.peer(id)) else { return };
-    let flow = trace.add(&peer.to_string(), "a connection of rampmeter".to_owned());
-    host.trace_flow(id, flow, end);
+    if let Some(flow) = trace.add(&peer.to_string(), "a connection of rampmeter".to_owned()) {
+        host.trace_flow(id, flow, end);
+    }
 }
 
 pub(super) struct Engine {

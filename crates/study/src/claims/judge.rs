@@ -116,13 +116,10 @@ impl Judge<'_> {
             let of_world = || groups.iter().filter(|group| group.world.name() == world.name());
             let task = |group, point| {
                 let Group { claim, world, .. }: &Group<'_> = group;
-                Task { scenario: &claim.scenario, point, world: *world, journal: &journal }
+                Task { scenario: &claim.scenario, point, world: *world, journal: &journal, fresh: self.fresh }
             };
             let tasks: Vec<Task<'_>> =
                 of_world().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
-            for task in tasks.iter().filter(|_| self.fresh) {
-                journal.discard(&task.key()?)?;
-            }
             let mut kept = 0;
             let keep = |run| Summary::of(self.sweep.schema, &run);
             let results = self.sweep.run(&tasks, keep, |now| {
@@ -170,7 +167,11 @@ impl Judge<'_> {
 impl Group<'_> {
     /// Whether it has the runs of `claim` in `world`.
     fn is_of(&self, claim: &Claim, world: &str) -> bool {
-        self.claim.scenario.hash() == claim.scenario.hash() && self.world.name() == world
+        // Keys that are set are axes, too.
+        let axes = |claim: &Claim| claim.scenario.axes().iter().map(|axis| axis.name.clone()).collect::<Vec<_>>();
+        self.claim.scenario.hash() == claim.scenario.hash()
+            && self.world.name() == world
+            && axes(self.claim) == axes(claim)
     }
 }
 

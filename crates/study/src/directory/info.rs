@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::BUILD;
 use crate::journal::write_atomically;
-use crate::{Finished, StudyError, Unfinished};
+use crate::{Finished, Program, StudyError, Unfinished};
 
 /// The description of a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,8 +21,10 @@ pub(super) struct RunInfo {
     scenario_sha256: String,
     pub(super) world: String,
     version: String,
-    /// The sources of the program, as a hash.
+    /// The sources of the simulator, as a hash.
     pub(super) build: String,
+    /// The program whose points count.
+    pub(super) program: Program,
     /// When the last command began, in UTC: `2026-03-01T12:00:00Z`.
     date: String,
     machine: Machine,
@@ -68,14 +70,15 @@ struct DegradedFlows {
 
 impl RunInfo {
     /// The description of a run that begins.
-    pub(super) fn new(file: &Path, scenario: &Scenario, world: &dyn World) -> Self {
+    pub(super) fn new(file: &Path, scenario: &Scenario, world: &dyn World, program: Program) -> Self {
         Self {
             title: scenario.title().to_owned(),
-            scenario: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
+            scenario: name(file),
             scenario_sha256: scenario.hash(),
             world: world.name().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: BUILD.to_owned(),
+            program,
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             machine: Machine::this(),
             axes: axes(scenario),
@@ -127,16 +130,20 @@ impl RunInfo {
         serde_json::from_str(&text).map(Some).map_err(|_| taken("holds a run.json of another format"))
     }
 
-    /// The difference between the runs of `existing` and this one.
-    pub(super) fn differs(&self, existing: &Self) -> Option<String> {
-        if existing.scenario != self.scenario {
-            Some(format!("holds runs of another scenario (`{}`)", existing.scenario))
-        } else if existing.world != self.world {
-            Some(format!("holds runs in the {} world", existing.world))
+    /// Why runs of this file in this world do not belong there.
+    pub(super) fn differs(&self, file: &Path, world: &dyn World) -> Option<String> {
+        if self.scenario != name(file) {
+            Some(format!("holds runs of another scenario (`{}`)", self.scenario))
+        } else if self.world != world.name() {
+            Some(format!("holds runs in the {} world", self.world))
         } else {
             None
         }
     }
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn axes(scenario: &Scenario) -> Map<String, Value> {

@@ -52,6 +52,10 @@ pub struct Directory {
     path: PathBuf,
     info: RunInfo,
     journal: Journal,
+    /// The points that the tables had before.
+    points_before: usize,
+    /// Whether finished points run again.
+    fresh: bool,
 }
 
 /// The default directory of a run: `runs/`, the file's stem, and a hash of the file's place and of the world. So all
@@ -76,22 +80,21 @@ impl Directory {
         fresh: bool,
     ) -> Result<Self, StudyError> {
         let path = path.into();
-        let info = RunInfo::new(file, scenario, world);
-        if let Some(what) = RunInfo::read(&path)?.and_then(|existing| info.differs(&existing)) {
+        let existing = RunInfo::read(&path)?;
+        if let Some(what) = existing.as_ref().and_then(|existing| existing.differs(file, world)) {
             return Err(StudyError::Taken { directory: path, what });
         }
-        let directory = Self { journal: Journal::open(path.join(POINTS), program)?, path, info };
-        let points = scenario.points();
-        for task in directory.tasks(scenario, &points, world).iter().filter(|_| fresh) {
-            directory.journal.discard(&task.key()?)?;
-        }
+        let points_before = existing.map_or(0, |existing| existing.finished);
+        let journal = Journal::open(path.join(POINTS), program)?;
+        let info = RunInfo::new(file, scenario, world, journal.program().clone());
+        let directory = Self { path, info, journal, points_before, fresh };
         directory.write_scenario(scenario)?;
         directory.info.write(&directory.path)?;
         Ok(directory)
     }
 
-    /// Opens the directory at `path` to read it: with its scenario and the name of its world. Points of all programs
-    /// count.
+    /// Opens the directory at `path` to read it: with its scenario and the name of its world. Points of the
+    /// program of its last run count.
     pub fn read(path: impl Into<PathBuf>) -> Result<(Self, Scenario), StudyError> {
         let path = path.into();
         let info = if path.join("run.json").exists() { RunInfo::read(&path)? } else { None };
@@ -108,10 +111,15 @@ impl Directory {
         };
         let mut scenario =
             Scenario::from_portable(Portable { file: info.scenario.clone(), text: text(SCENARIO)?, beside })?;
-        for (axis, values) in info.axes() {
-            scenario.set(&axis, values)?;
-        }
-        Ok((Self { journal: Journal::of_any_program(path.join(POINTS)), path, info }, scenario))
+        scenario.set_all(info.axes())?;
+        let journal = Journal::of(path.join(POINTS), info.program.clone());
+        let points_before = info.finished;
+        Ok((Self { path, info, journal, points_before, fresh: false }, scenario))
+    }
+
+    /// How many finished points its tables had before, if they have fewer now.
+    pub fn had_more(&self) -> Option<usize> {
+        Some(self.points_before).filter(|before| *before > self.info.finished)
     }
 
     /// Its path.
@@ -181,7 +189,7 @@ impl Directory {
     }
 
     fn tasks<'a>(&'a self, scenario: &'a Scenario, points: &'a [Point], world: &'a dyn World) -> Vec<Task<'a>> {
-        points.iter().map(|point| Task { scenario, point, world, journal: &self.journal }).collect()
+        points.iter().map(|point| Task { scenario, point, world, journal: &self.journal, fresh: self.fresh }).collect()
     }
 
     /// Writes the description and the tables; `summaries` are those of the points that are finished.

@@ -6,6 +6,7 @@
 mod axes;
 mod parquet;
 
+use std::fs;
 use std::path::Path;
 
 use rampmeter_scenario::{Column, Kind, Registries, Row, Run, Scenario, Schema, Summary, Value, abouts};
@@ -49,6 +50,15 @@ pub(crate) fn write<'a>(
         if let Some((of_links, of_flows)) = &mut series {
             rows(of_links, &axes, &schema.link_series, &run, &run.outcome.series.links)?;
             rows(of_flows, &axes, &schema.flow_series, &run, &run.outcome.series.flows)?;
+        }
+    }
+    if series.is_none() {
+        // Those of an earlier version of the scenario.
+        for name in [link_series.0, flow_series.0] {
+            let path = file(name);
+            if path.exists() {
+                fs::remove_file(&path).map_err(|error| StudyError::file(&path, "removed", &error))?;
+            }
         }
     }
     let (of_links, of_flows) = series.unzip();

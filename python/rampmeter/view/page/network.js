@@ -125,6 +125,6 @@ export function makeNetwork(element, nameOf, report) {
       ask();
     },
     hide: () => void (element.hidden = true),
-    forget: () => void (source = null),
+    discard: () => void (source = null),
   };
 }

@@ -472,7 +472,7 @@ async function look() {
     const isOld = (known) => (known?.panels || known?.error) && !known.isLoading;
     const old = wanted(column).filter((index) => isOld(column.data.get(index)) && column.data.get(index).size !== sources[index].size);
     for (const index of old) Object.assign(column.data.get(index), { isOld: true, error: null });
-    if (old.some((index) => sources[index].isLink)) column.network.forget();
+    if (old.some((index) => sources[index].isLink)) column.network.discard();
     if (old.length) requestFrame();
     isBehind ||= wanted(column).some((index) => column.data.get(index)?.size !== sources[index].size);
   }
