@@ -97,10 +97,11 @@ def test_a_lost_scheduler_is_one_message_and_the_command_resumes(tmp_path: Path)
     )
     worker = None
     try:
-        while not (tmp_path / "scheduler.json").exists():
+        place_file = tmp_path / "scheduler.json"
+        while not (place_file.exists() and place_file.read_text()):  # it is empty at first
             assert scheduler.poll() is None
             time.sleep(0.02)
-        address = json.loads((tmp_path / "scheduler.json").read_text())["address"]
+        address = json.loads(place_file.read_text())["address"]
         worker = subprocess.Popen(
             [dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", tmp_path],
             stdout=subprocess.DEVNULL,

@@ -334,6 +334,7 @@ def is_browser_of(command: Path, directory: Path) -> bool:
         return False
 
 
+@pytest.mark.alone  # beside others the browser may need more than its minute
 def test_a_picture_has_the_panels_of_both_runs(browser: str, traces: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rampmeter.view", "--picture", str(tmp_path / "two.svg")]
     paths, here = map(str, sorted(traces.iterdir())), os.environ | {"TMPDIR": str(tmp_path)}
