@@ -10,6 +10,7 @@
 mod contact;
 mod end;
 mod liveness;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -17,79 +18,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rampmeter_control::AnyController;
-use rampmeter_net::monitor::Monitor;
-use rampmeter_net::{
-    ContactError, EndReason, Event, EventLoop, HistoryFile, Host, HostId, SessionEnd, set_min_timer_slack,
-};
+use rampmeter_net::{ContactError, EndReason, Event, EventLoop, Host, HostId, SessionEnd, set_min_timer_slack};
 use rampmeter_session::shares::Sharer;
 use rampmeter_session::{Goodbye, PublicKey, SessionId};
-use rampmeter_trace::{End, HostTrace};
-use rampmeter_transport::{Config, ConnectionId, State};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_trace::End;
+use rampmeter_transport::{ConnectionId, State};
+use rampmeter_units::{Duration, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub(super) use self::settings::{Settings, Sharers};
 use super::dial::{Connected, Dial};
-use super::entry::{Entry, Windows};
+use super::entry::Entry;
 use super::error::{StreamEnd, StreamError};
 use super::link::{Command, Link, MakeController};
 use super::pipe::Pipe;
 use super::session::{Degraded, Session};
 use super::stream::Stream;
 
-/// The interval of checks that no event causes, unless a shorter silence ends a session.
-const SWEEP: Duration = Duration::from_secs(1);
-
 /// The maximum time for the delivery of finished streams when the engine ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What an engine is made with.
-#[derive(Debug, Clone)]
-pub(super) struct Settings {
-    /// The settings of connections that this host opens.
-    pub(super) transport: Config,
-    /// The maximum number of streams of a session that the other host has opened.
-    pub(super) max_streams: usize,
-    /// Streams that are opened in advance, for each session that this host has opened.
-    pub(super) spare: usize,
-    /// All receive windows.
-    pub(super) windows: Arc<Windows>,
-    /// How the other hosts share them.
-    pub(super) sharers: Sharers,
-    /// The engine's number among those of its server.
-    pub(super) number: usize,
-    /// Where the engine puts its state once a second.
-    pub(super) monitor: Option<Monitor>,
-    /// The trace of its connections.
-    pub(super) trace: Option<HostTrace>,
-    /// Where it keeps what it has learnt of paths.
-    pub(super) history: Option<Arc<HistoryFile>>,
-    /// A session ends after this time without packets of the other host.
-    pub(super) max_silence: Duration,
-    /// A stream is reset after this time in which its peer takes nothing.
-    pub(super) max_stall: Duration,
-}
-
-impl Settings {
-    /// The first receive window of a stream.
-    pub(super) fn first_window(&self) -> Bytes {
-        self.transport.receive_window
-    }
-
-    fn sweep(&self) -> Duration {
-        SWEEP.min(self.max_silence / 4)
-    }
-}
-
-/// Who shares the receive windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sharers {
-    /// Nobody: there is one session.
-    One,
-    /// Networks, and the addresses in them.
-    Networks,
-    /// Keys: only listed ones are served.
-    Keys,
-}
 
 /// A session of the engine.
 struct Member {
