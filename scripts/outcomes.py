@@ -124,20 +124,20 @@ def scenarios(command: Path) -> Iterator[tuple[str, str]]:
         yield condition, text + '[scheme.it]\ncontroller = "$controller"\n' + BULK
 
 
-def values(result: Any) -> Iterator[Any]:
-    """Yield all leaves of a JSON value, but for times of the wall's clock."""
+def values(result: Any, without: set[str]) -> Iterator[Any]:
+    """Yield all leaves of a JSON value, but for the keys in `without`."""
     if isinstance(result, dict):
         for key, value in result.items():
-            if key not in ("wall_s", "point"):
-                yield from values(value)
+            if key not in without:
+                yield from values(value, without)
     elif isinstance(result, list):
         for value in result:
-            yield from values(value)
+            yield from values(value, without)
     else:
         yield result
 
 
-def points(command: Path, file: Path, home: Path) -> dict[str, Any] | str:
+def points(command: Path, file: Path, home: Path, new: list[str]) -> dict[str, Any] | str:
     """Run all points of a scenario: the values of each, or what the command says where it refuses the file."""
     with TemporaryDirectory(dir=home) as out:
         run = [str(command), "run", str(file), "--json", "--quiet", "--out", out]
@@ -145,7 +145,8 @@ def points(command: Path, file: Path, home: Path) -> dict[str, Any] | str:
     if not result.stdout:
         return result.stderr.replace(str(file), file.name)
     runs: list[dict[str, Any]] = json.loads(result.stdout)["runs"]
-    return {json.dumps(run["point"]): list(values(run)) for run in runs}
+    without = {"wall_s", "point", *new}
+    return {json.dumps(run["point"]): list(values(run, without)) for run in runs}
 
 
 def main() -> int:
@@ -153,6 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
+    parser.add_argument("--new", action="append", default=[], metavar="COLUMN", help="a column that only AFTER has")
     arguments = parser.parse_args()
     same = differ = 0
     refused: list[str] = []
@@ -160,7 +162,9 @@ def main() -> int:
         for name, text in scenarios(arguments.before):
             file = Path(home, f"{name}.toml")
             file.write_text(text)
-            before, after = (points(command, file, Path(home)) for command in (arguments.before, arguments.after))
+            before, after = (
+                points(command, file, Path(home), arguments.new) for command in (arguments.before, arguments.after)
+            )
             if isinstance(before, str) or isinstance(after, str):
                 refused.append(name)
                 if before != after:
