@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-from traces import OURS, lines, served, written
+from traces import OURS, lines, opened_page, served, written
 
 from rampmeter.view import find, hover
 
@@ -64,13 +63,7 @@ def test_each_event_of_a_panel_is_one_step_from_the_next(tmp_path: Path) -> None
 
 
 def test_arrow_keys_read_events_out_and_texts_have_contrast(browser: str, traces: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    with served(traces) as server, playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = opened.new_page(viewport={"width": 1300, "height": 900})
-        errors: list[str] = []
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
+    with served(traces) as server, opened_page(browser) as page:
         page.goto(server.url)
         page.wait_for_selector("body[data-ready=true]")
         said = page.locator("[aria-live=polite]#said")
@@ -107,5 +100,3 @@ def test_arrow_keys_read_events_out_and_texts_have_contrast(browser: str, traces
         texts = page.evaluate(CONTRAST)
         assert len(texts) > 50
         assert [text for text in texts if text[0] < 4.5] == []
-        assert errors == []
-        opened.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from traces import OURS, lines, link_capture, sent, written
+from traces import OURS, lines, link_capture, opened_page, sent, written
 
 from rampmeter.view import Server, sources
 from rampmeter.view.link import LinkReader
@@ -111,15 +111,9 @@ def test_a_run_that_starts_again_is_read_from_its_start(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_is_new_and_that_the_run_has_ended(browser: str, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     server = Server(Live([tmp_path / "traces"]))
     Thread(target=server.serve_forever, daemon=True).start()
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = opened.new_page(viewport={"width": 1300, "height": 900})
-        errors: list[str] = []
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
+    with opened_page(browser) as page:
         page.goto(server.url)
 
         def wait_for_state(state: str) -> None:
@@ -145,7 +139,5 @@ def test_the_page_shows_what_is_new_and_that_the_run_has_ended(browser: str, tmp
             after = page.evaluate("({ ...rampmeterView.view })")
             assert after["to"] - after["from"] == pytest.approx(before["to"] - before["from"])
         wait_for_state("the run has ended")
-        assert errors == []
-        opened.close()
     server.shutdown()
     server.server_close()

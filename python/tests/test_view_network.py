@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import block, event, header, interfaces, lines, read_link, sent, served, written
+from traces import block, event, header, interfaces, lines, opened_page, read_link, sent, served, written
 
 from rampmeter.view import network
 from rampmeter.view.network import Edge, Node, Opening
@@ -91,10 +91,7 @@ def test_a_link_says_its_rate_queue_and_drops_at_a_time(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_links_at_the_time_under_the_pointer(browser: str, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    with served(lot(tmp_path)) as server, playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = opened.new_page(viewport={"width": 1300, "height": 900})
+    with served(lot(tmp_path)) as server, opened_page(browser) as page:
         page.goto(server.url)
         graph = page.locator('section[aria-label="Network"] [role=img]')
 
@@ -111,6 +108,5 @@ def test_the_page_shows_links_at_the_time_under_the_pointer(browser: str, tmp_pa
         page.click("text=Network >> nth=0")
         page.wait_for_timeout(300)
         assert not graph.is_visible()
-        opened.close()
     with served(tmp_path) as server, urllib.request.urlopen(f"{server.url}network?source=0") as answer:
         assert len(json.load(answer)["nodes"]) == 6

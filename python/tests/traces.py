@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
+
 from rampmeter.view import Server, find
 from rampmeter.view.link import LinkReader
 from rampmeter.view.model import Link
@@ -102,6 +104,21 @@ def served(*paths: Path) -> Iterator[Server]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def opened_page(browser: str) -> Iterator[Any]:
+    """A page of a browser that must log no error and no warning."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+    errors: list[str] = []
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = opened.new_page(viewport={"width": 1300, "height": 900})
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page
+        assert errors == []
+        opened.close()
 
 
 def read_link(path: Path) -> Link:
