@@ -14,8 +14,8 @@ use crate::document::{Item, NAME, Section, Source, is_name};
 use crate::error::{Result, unknown};
 use crate::errors::Errors;
 
-/// The axis that every scenario has.
-pub(crate) const SEED: &str = "seed";
+/// The axis that every scenario has: the seeds of its random streams.
+pub const SEED: &str = "seed";
 
 /// The axis of a scenario with a condition, unless the file gives it a list of values.
 pub(crate) const CONDITION: &str = "condition";

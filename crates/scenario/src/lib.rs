@@ -41,7 +41,7 @@ mod summary;
 mod traces;
 mod world;
 
-pub use axis::{Axis, expanded, values};
+pub use axis::{Axis, SEED, expanded, values};
 pub use build::{Scheme, path_of};
 pub use columns::FlowGroup;
 pub use conditions::{CONDITIONS, Condition, ConditionFacts};

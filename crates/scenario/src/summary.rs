@@ -21,8 +21,8 @@ pub struct Summary {
     pub traffic: Vec<(String, Row)>,
     /// Measured links by name, in the plan's order, by the columns of [`Schema::links`].
     pub links: Vec<(String, Row)>,
-    /// The scenario's own metrics.
-    pub metrics: Vec<(String, Value)>,
+    /// The scenario's own metrics; `None` where one does not apply.
+    pub metrics: Vec<(String, Option<f64>)>,
     /// Flows whose controllers were degraded, or that something else limited, grouped by reason.
     pub degraded: Vec<DegradedSummary>,
     /// Duration of the run in seconds of real time.

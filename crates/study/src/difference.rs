@@ -4,10 +4,11 @@
 //! so, at a level of 1% for all values together (Bonferroni). One or two seeds do not show what chance explains: there
 //! every difference is listed, as one that may be chance.
 
-use rampmeter_scenario::{Point, Row, Summary, Value};
+use rampmeter_scenario::{Point, Row, SEED, Summary};
 use serde::Serialize;
 
 use crate::chance::{difference_by_chance, mean};
+use crate::overview::by_point;
 
 /// The probability that runs of the same program have a difference that counts.
 const LEVEL: f64 = 0.01;
@@ -44,15 +45,15 @@ pub struct Differences {
 impl Differences {
     /// Compares the runs `before` and `now`: all values, or those whose paths are or begin with one of `paths`.
     pub fn of(before: &[Summary], now: &[Summary], paths: &[String]) -> Self {
-        let (first, second) = (points(before), points(now));
+        let [first, second] = [before, now].map(by_point);
         let alone = |these: &[Runs<'_>], those: &[Runs<'_>]| {
-            let these = these.iter().filter(|runs| of_point(those, runs.point).is_none());
-            these.map(|runs| text(runs.point)).collect()
+            let these = these.iter().filter(|runs| of_point(those, &runs[0].point).is_none());
+            these.map(|runs| text(&runs[0].point)).collect()
         };
         let values: Vec<(&Point, Compared)> = first
             .iter()
-            .filter_map(|runs| Some((runs, of_point(&second, runs.point)?)))
-            .flat_map(|(a, b)| compared(&a.runs, &b.runs).into_iter().map(|values| (a.point, values)))
+            .filter_map(|runs| Some((runs, of_point(&second, &runs[0].point)?)))
+            .flat_map(|(a, b)| compared(a, b).into_iter().map(|values| (&a[0].point, values)))
             .filter(|(_, values)| paths.is_empty() || paths.iter().any(|path| values.path.starts_with(path.as_str())))
             .collect();
         let level = LEVEL / values.len().max(1) as f64;
@@ -73,27 +74,10 @@ impl Differences {
 }
 
 /// The runs of a point, seeds aside.
-struct Runs<'a> {
-    point: &'a Point,
-    runs: Vec<&'a Summary>,
-}
-
-/// The axis of random seeds.
-const SEED: &str = "seed";
-
-fn points(all: &[Summary]) -> Vec<Runs<'_>> {
-    let mut points: Vec<Runs<'_>> = Vec::new();
-    for run in all {
-        match points.iter_mut().find(|known| known.point.is_beside(&run.point, SEED)) {
-            Some(known) => known.runs.push(run),
-            None => points.push(Runs { point: &run.point, runs: vec![run] }),
-        }
-    }
-    points
-}
+type Runs<'a> = Vec<&'a Summary>;
 
 fn of_point<'a, 'r>(all: &'a [Runs<'r>], point: &Point) -> Option<&'a Runs<'r>> {
-    all.iter().find(|runs| runs.point.is_beside(point, SEED))
+    all.iter().find(|runs| runs[0].point.is_beside(point, SEED))
 }
 
 fn text(point: &Point) -> String {
@@ -124,13 +108,8 @@ fn compared(before: &[&Summary], now: &[&Summary]) -> Vec<Compared> {
         }
     }
     for (name, _) in &before[0].metrics {
-        let of = |runs: &[&Summary]| {
-            runs.iter()
-                .flat_map(|run| metrics(run))
-                .filter(|(other, _)| other == name)
-                .map(|(_, value)| value)
-                .collect::<Vec<_>>()
-        };
+        let metric = |run: &&Summary| run.metrics.iter().find(|(other, _)| other == name)?.1;
+        let of = |runs: &[&Summary]| runs.iter().filter_map(metric).collect::<Vec<_>>();
         values.extend(Compared { path: format!("metrics.{name}"), before: of(before), now: of(now) }.if_any());
     }
     values
@@ -144,19 +123,14 @@ fn parts(run: &Summary) -> Vec<(String, &Row)> {
     own.into_iter().chain(traffic).chain(links).collect()
 }
 
-fn metrics(run: &Summary) -> impl Iterator<Item = (&str, f64)> {
-    run.metrics.iter().filter_map(|(name, value)| match value {
-        Value::Number(number) => Some((name.as_str(), *number)),
-        _ => None,
-    })
-}
-
 fn value(run: &Summary, part: &str, column: &str) -> Option<f64> {
     parts(run).into_iter().find(|(name, _)| name == part)?.1.number(column)
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_scenario::Value;
+
     use super::*;
 
     fn runs(scheme: &str, fcts: &[f64]) -> Vec<Summary> {

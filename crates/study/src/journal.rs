@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
-use rampmeter_scenario::{Outcome, Point, Scenario};
+use rampmeter_scenario::{Outcome, Point, SEED, Scenario};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -44,7 +44,7 @@ pub(crate) struct Key(String);
 impl Key {
     /// The key of a point of `scenario` in the world of this name.
     pub(crate) fn of(scenario: &Scenario, point: &Point, world: &str) -> Result<Self, StudyError> {
-        let seed = point.get("seed").map(ToString::to_string).unwrap_or_default();
+        let seed = point.get(SEED).map(ToString::to_string).unwrap_or_default();
         Ok(Self(short_hash(&[world, &seed, &scenario.content(point)?.to_string()])))
     }
 }

@@ -10,7 +10,7 @@
 
 use std::iter::Peekable;
 
-use rampmeter_scenario::{MetricText, Registries, Run, Scenario, ScenarioError, Schema, Summary, Value};
+use rampmeter_scenario::{MetricText, Registries, Run, Scenario, ScenarioError, Schema, Summary};
 
 use crate::claims::{Paths, measured_names, value_at};
 
@@ -27,14 +27,12 @@ impl Metrics {
         parsed(scenario, schema, registries)?.into_iter().collect::<Result<_, _>>().map(Self)
     }
 
-    /// The summary of `run` with their values: null where a value that they name does not apply, or a divisor is zero.
+    /// The summary of `run` with their values: none where a value that they name does not apply, or a divisor is zero.
     pub(crate) fn summary(&self, schema: &Schema, run: &Run) -> Summary {
         let summary = Summary::of(schema, run);
         let value = |expression: &Expression| expression.value(&summary).filter(|value| value.is_finite());
-        let values = |(name, expression): &(String, Expression)| {
-            (name.clone(), value(expression).map_or(Value::Null, Value::Number))
-        };
-        Summary { metrics: self.0.iter().map(values).collect(), ..summary }
+        let metrics = self.0.iter().map(|(name, expression)| (name.clone(), value(expression))).collect();
+        Summary { metrics, ..summary }
     }
 }
 
@@ -154,7 +152,7 @@ impl Expression {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_scenario::Row;
+    use rampmeter_scenario::{Row, Value};
 
     use super::*;
 

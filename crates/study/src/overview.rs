@@ -2,12 +2,9 @@
 
 use std::iter::once;
 
-use rampmeter_scenario::{About, Row, Scenario, Schema, Shown, Summary, Value, abouts};
+use rampmeter_scenario::{About, Row, SEED, Scenario, Schema, Shown, Summary, Value, abouts};
 
 use crate::chance::mean_and_half_interval;
-
-/// The axis over whose values the table has means.
-const SEED: &str = "seed";
 
 /// Headings and rows. Each point has a row: its axes, its flows, each measured link, the run. Runs that differ in their
 /// seeds only have one together, with means and half of their 95% confidence intervals (Student's t), unless `each` has a
@@ -42,7 +39,8 @@ pub fn overview(
     head.extend(of_runs.iter().map(|(_, shown)| shown.heading.to_owned()));
 
     let mut rows = Vec::new();
-    for runs in groups(summaries, means) {
+    let each_run = || summaries.iter().map(|run| vec![*run]).collect();
+    for runs in if means { by_point(summaries.iter().copied()) } else { each_run() } {
         let first = runs[0];
         let of_axis = |axis: &&str| match first.point.get(axis) {
             Some(toml::Value::String(text)) => text.clone(),
@@ -56,7 +54,7 @@ pub fn overview(
         row.extend(several.then(|| "all".to_owned()));
         row.extend(cells(&of_flows, &all(&|run| Some(&run.flows))));
         for metric in 0..first.metrics.len() {
-            row.push(of_metric(&runs.iter().filter_map(|run| number(&run.metrics.get(metric)?.1)).collect::<Vec<_>>()));
+            row.push(of_metric(&runs.iter().filter_map(|run| run.metrics.get(metric)?.1).collect::<Vec<_>>()));
         }
         for link in 0..first.links.len() {
             row.extend(cells(&of_links, &all(&|run| run.links.get(link).map(|(_, link)| link))));
@@ -72,16 +70,16 @@ pub fn overview(
     (head, rows)
 }
 
-/// The runs of each row, in the order of the first ones.
-fn groups<'a>(summaries: &[&'a Summary], means: bool) -> Vec<Vec<&'a Summary>> {
-    let mut groups: Vec<Vec<&Summary>> = Vec::new();
+/// The runs of each point, seeds aside, in the order of the first ones.
+pub(crate) fn by_point<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> Vec<Vec<&'a Summary>> {
+    let mut points: Vec<Vec<&Summary>> = Vec::new();
     for run in summaries {
-        match groups.iter_mut().find(|group| means && group[0].point.is_beside(&run.point, SEED)) {
-            Some(group) => group.push(run),
-            None => groups.push(vec![run]),
+        match points.iter_mut().find(|known| known[0].point.is_beside(&run.point, SEED)) {
+            Some(known) => known.push(run),
+            None => points.push(vec![run]),
         }
     }
-    groups
+    points
 }
 
 /// The names and formats of the columns that the table shows: those of which one of the `rows` has a value.
@@ -114,10 +112,6 @@ fn cells(columns: &[(&'static str, Shown)], rows: &[&Row]) -> Vec<String> {
         }
     };
     columns.iter().map(cell).collect()
-}
-
-fn number(value: &Value) -> Option<f64> {
-    if let Value::Number(number) = value { Some(*number) } else { None }
 }
 
 /// A metric of the scenario's own, with four significant digits.

@@ -9,11 +9,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Point, Scenario, ScenarioError};
+use rampmeter_scenario::{Point, SEED, Scenario, ScenarioError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::metric::SEED;
 use super::{Claim, ClaimResult, Measured, Metric};
 use crate::StudyError;
 use crate::journal::{short_hash, write_atomically};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rampmeter_scenario::{Scenario, ScenarioError};
+use rampmeter_scenario::{SEED, Scenario, ScenarioError};
 use serde_json::Map;
 use toml::Value as Setting;
 
@@ -14,10 +14,9 @@ use super::{Answer, Answered, Evaluation, Part, Question, Questionnaire, Schemes
 use crate::claims::{self, Bound, Claim, ClaimResult, Judge, Measured, Standing, Status};
 use crate::{BUILD, Progress, StudyError, Unfinished};
 
-/// The axis with the schemes, the one with the rivals beside them, and that of the seeds.
+/// The axis with the schemes, and the one with the rivals beside them.
 const SCHEME: &str = "scheme";
 const OTHER: &str = "other";
-const SEED: &str = "seed";
 
 /// What stands for no rivals on the command line.
 pub const NO_RIVALS: &str = "none";

@@ -98,7 +98,7 @@ impl More {
         let group = |kind: &str| run.traffic.iter().find(|(name, _)| name == kind).map(|(_, row)| row);
         let of_traffic =
             self.traffic.iter().map(|(kind, column, _)| group(kind).map_or(Value::Null, |row| row.get(column).clone()));
-        of_traffic.chain(run.metrics.iter().map(|(_, value)| value.clone())).collect()
+        of_traffic.chain(run.metrics.iter().map(|(_, value)| value.map_or(Value::Null, Value::Number))).collect()
     }
 }
 

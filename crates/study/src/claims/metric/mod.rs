@@ -18,7 +18,7 @@
 mod check;
 mod worlds;
 
-use rampmeter_scenario::{Point, Row, Summary};
+use rampmeter_scenario::{Point, Row, SEED, Summary};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -28,9 +28,6 @@ use self::worlds::{WORLD, is_at};
 
 /// Stands for all measured links or kinds of traffic in place of a name.
 const ALL: &str = "*";
-
-/// The axis of random seeds, which every scenario has.
-pub(super) const SEED: &str = "seed";
 
 /// The metric of a claim.
 #[derive(Debug, Clone, Deserialize)]
