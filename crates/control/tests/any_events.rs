@@ -8,10 +8,12 @@ use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
-const VARIANTS: [(&str, &str); 10] = [
+const VARIANTS: [(&str, &str); 12] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
     ("pcp", "compete = false"),
+    ("pcp-next", "round_trip = true"),
+    ("pcp-next", "compete = false"),
     ("pcp-paper", "round_trip = true"),
     ("vcp", "tcp_friendly = true"),
     ("cubic", "slow_start = 'standard'"),

@@ -48,6 +48,8 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
         ("pcp", "min_delay_expiry", ["'0 s'", "'-1 s'"], ["'1 ns'", "'3600 s'"]),
         ("pcp", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
         ("pcp", "max_rate", ["'0 b/s'", "'1001 Gb/s'"], ["'1 b/s'", "'1000 Gb/s'"]),
+        ("pcp-next", "first_window", ["0.9", "1001.0"], ["1.0", "1000.0"]),
+        ("pcp-next", "drain_every", ["'99 ms'", "'3601 s'"], ["'100 ms'", "'3600 s'"]),
         ("pcp-paper", "k", ["2", "65"], ["3", "64"]),
         ("pcp-paper", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
         ("prague", "gain", ["0.00009", "1.0"], ["0.0001", "0.99"]),

@@ -1,0 +1,232 @@
+//! Common drains: at the same moments all flows send less for a short time, if a queue stands.
+//!
+//! ```text
+//! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 20 round trips
+//! for       0.04 of the interval, at a quarter of the rate
+//! ```
+//!
+//! The queue then falls at the rate that was taken away, which tells what the other flows are. A flow with the share `s`
+//! of the link that alone drains makes a queue fall by `0.75 s` seconds a second, and one whose rivals drain, too, by
+//! 0.75:
+//!
+//! ```text
+//! all    = (wait before - lowest wait) / 0.75 / the time that this took      the share of the link that drained
+//! others = (all - s) / (1 - s)                                             the same of the others' traffic
+//! ```
+//!
+//! Beside CUBIC or BBR `others` is 0 within 0.1, and among PCP flows 0.6 to 1. A drain also empties the queue, so flows
+//! that joined while it stood see the path's own delay. If nearly all drain, and delays stop falling above the known
+//! minimum, the path has become longer by the rest.
+//!
+//! A flow of few packets sends one late in the drain. It takes the wait of that one, because it hardly causes the fall.
+
+use rampmeter_units::{Duration, Time};
+
+use super::config::{DRAIN_LENGTH, DRAIN_ROUNDS, DRAIN_SHARE};
+
+/// The number of packets in a drain that show how fast the queue falls.
+const ENOUGH: u32 = 4;
+
+/// A packet is sent at the latest after this part of a drain.
+const WITNESS: f64 = 0.7;
+
+/// The part of a drain in which few packets count, because earlier the queue is still long.
+const LATE: [f64; 2] = [0.4, 1.2];
+
+/// Delays that stop falling before this part of a drain have reached the path's own.
+const FLOOR: f64 = 0.7;
+
+/// A new lowest wait is lower by this share of the wait before.
+const STEP: f64 = 0.05;
+
+/// Nearly all of the link's traffic.
+const NEARLY_ALL: f64 = 0.6;
+
+/// A drain that goes on, or whose packets have not all arrived. Times and waits are in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    from: f64,
+    until: f64,
+    /// When its packets have arrived.
+    heard: Time,
+    /// The wait before it, and the window.
+    before: f64,
+    window: f64,
+    /// The lowest wait, and when its packet left.
+    lowest: (f64, f64),
+    late: f64,
+    packets: u32,
+}
+
+/// What a drain showed. Times are in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Outcome {
+    /// The part of the other flows' traffic that drained: about 0 or about 1.
+    pub(super) others: f64,
+    /// This flow's share of the link.
+    pub(super) share: f64,
+    /// The wait before the drain, and the lowest one in it.
+    pub(super) before: f64,
+    pub(super) lowest: f64,
+    /// Nearly all drained, and the lowest wait was reached before the end.
+    pub(super) is_floor: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Drain {
+    /// The number of the last moment.
+    moment: Option<u64>,
+    current: Option<Current>,
+}
+
+impl Drain {
+    /// Whether a drain goes on, or its packets are still to arrive.
+    pub(super) fn is_on(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Whether a moment to drain has come since the last call.
+    pub(super) fn is_due(&mut self, now: Time, every: Duration, min_rtt: f64) -> bool {
+        let moment = (now.as_secs_f64() / interval(every, min_rtt)) as u64;
+        self.moment.replace(moment).is_some_and(|last| last != moment)
+    }
+
+    /// Begins the drain of the last moment.
+    pub(super) fn begin(&mut self, every: Duration, min_rtt: f64, rtt: f64, before: f64, window: f64) {
+        let interval = interval(every, min_rtt);
+        let from = self.moment.unwrap_or(0) as f64 * interval;
+        let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
+        // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
+        let heard = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
+        let (lowest, late) = ((before, from), f64::INFINITY);
+        self.current = Some(Current { from, until, heard, before, window, lowest, late, packets: 0 });
+    }
+
+    /// The share of its rate that a flow may use now.
+    pub(super) fn share(&self, now: Time) -> f64 {
+        let is_draining = self.current.is_some_and(|current| now.as_secs_f64() < current.until);
+        if is_draining { DRAIN_SHARE } else { 1.0 }
+    }
+
+    /// When a packet is to leave at the latest, if the last one left at `last`.
+    pub(super) fn witness_at(&self, now: Time, last: Time) -> Option<Time> {
+        let current = self.current.filter(|current| now.as_secs_f64() < current.until)?;
+        let at = Time::ZERO + Duration::from_secs_f64(current.from + WITNESS * (current.until - current.from));
+        Some(at).filter(|at| last < *at)
+    }
+
+    /// A packet that left at `sent_at` waited so long.
+    pub(super) fn on_packet(&mut self, sent_at: f64, wait: f64) {
+        let Some(current) = &mut self.current else { return };
+        let part = (sent_at - current.from) / (current.until - current.from);
+        if (LATE[0]..=LATE[1]).contains(&part) {
+            current.late = current.late.min(wait);
+        }
+        if (0.0..=1.0).contains(&part) {
+            current.packets += 1;
+            if wait < current.lowest.0 - STEP * current.before {
+                current.lowest = (wait, sent_at);
+            }
+        }
+    }
+
+    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. The second is
+    /// whether it ended just now.
+    pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> (Option<Outcome>, bool) {
+        let Some(current) = self.current.take_if(|current| now >= current.heard) else { return (None, false) };
+        let share = current.window / (capacity * (min_rtt + current.before));
+        let others = |all: f64| (all - share) / (1.0 - share).max(0.01);
+        let taken = 1.0 - DRAIN_SHARE;
+        let outcome = if current.packets < ENOUGH {
+            let most = current.before.min(taken * (current.until - current.from));
+            let all = (current.before - current.late) / most;
+            Outcome { others: others(all), share, before: current.before, lowest: current.late, is_floor: false }
+        } else {
+            let (lowest, at) = current.lowest;
+            let all = (current.before - lowest) / taken / (at - current.from).max(1e-6);
+            let is_floor = all > NEARLY_ALL && at - current.from < FLOOR * (current.until - current.from);
+            Outcome { others: others(all), share, before: current.before, lowest, is_floor }
+        };
+        (Some(outcome).filter(|outcome| outcome.others.is_finite() && outcome.lowest.is_finite()), true)
+    }
+}
+
+/// The time between two drains, in seconds: a power of two times `every`, so that flows with different round trips have
+/// common moments.
+fn interval(every: Duration, min_rtt: f64) -> f64 {
+    let every = every.as_secs_f64();
+    let doublings = libm::ceil(libm::log2((DRAIN_ROUNDS * min_rtt / every).max(1.0)));
+    every * libm::exp2(doublings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: Duration = Duration::from_millis(2500);
+    const MIN_RTT: f64 = 0.05;
+    const CAPACITY: f64 = 4000.0;
+
+    fn at(seconds: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    /// A drain of a queue of 40 ms, of which a flow with this share sees `packets` packets, while `draining` of the
+    /// link's traffic drains and the path itself has become longer by `longer`.
+    fn outcome(share: f64, draining: f64, packets: u32, longer: f64) -> Option<Outcome> {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.6), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer));
+        for i in 0..packets {
+            let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
+            drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - 2.5)).max(0.0) + longer);
+        }
+        assert_eq!(drain.conclude(at(2.8), CAPACITY, MIN_RTT), (None, false), "its packets have not all arrived");
+        let (outcome, ended) = drain.conclude(at(2.9), CAPACITY, MIN_RTT);
+        assert!(ended && !drain.is_on());
+        outcome
+    }
+
+    #[test]
+    fn a_drain_shows_whether_others_drain() {
+        for share in [0.02, 0.3, 0.6] {
+            for (draining, others) in [(share, 0.0), (1.0, 1.0)] {
+                let outcome = outcome(share, draining, 20, 0.0).unwrap();
+                assert!((outcome.others - others).abs() < 0.15, "share {share}: {outcome:?}");
+            }
+        }
+        // A flow of one packet in a drain has a small share.
+        for (draining, others) in [(0.02, 0.0), (1.0, 1.0)] {
+            let outcome = outcome(0.02, draining, 1, 0.0).unwrap();
+            assert!((outcome.others - others).abs() < 0.15, "one packet: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn delays_that_stop_falling_are_those_of_a_longer_path() {
+        let longer = outcome(0.7, 1.0, 20, 0.02).unwrap();
+        assert!(longer.is_floor && (longer.lowest - 0.02).abs() < 0.003, "{longer:?}");
+        assert!(!outcome(0.3, 0.3, 20, 0.0).unwrap().is_floor, "a rival's queue");
+    }
+
+    #[test]
+    fn without_a_packet_nothing_is_known() {
+        assert_eq!(outcome(0.1, 1.0, 0, 0.0), None);
+    }
+
+    #[test]
+    fn one_packet_leaves_late_in_a_drain() {
+        let mut drain = Drain::default();
+        drain.is_due(at(2.4), EVERY, MIN_RTT);
+        assert!(drain.is_due(at(2.5), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0);
+        assert_eq!((drain.share(at(2.55)), drain.share(at(2.61))), (DRAIN_SHARE, 1.0));
+        assert_eq!(drain.witness_at(at(2.55), at(2.5)), Some(at(2.57)));
+        assert_eq!(drain.witness_at(at(2.58), at(2.57)), None, "one is enough");
+    }
+
+    #[test]
+    fn long_round_trips_have_common_moments_with_short_ones() {
+        assert_eq!([0.05, 0.125, 0.13, 0.6].map(|rtt| interval(EVERY, rtt)), [2.5, 2.5, 5.0, 20.0]);
+    }
+}

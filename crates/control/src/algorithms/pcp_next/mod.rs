@@ -1,0 +1,508 @@
+//! PCP after Anderson, Collins, Krishnamurthy and Zahorjan (NSDI 2006), in three ideas. It is to replace `pcp`.
+//!
+//! 1. *A paced window that a queue sets* (`estimate`). The window is also the maximum in flight, so overshoot cannot add
+//!    up. At every acknowledgement it becomes the window that the path should carry with its target queue, judged by the
+//!    window *when the measured packets left*: changes on the way do not count twice. A path that is not busy is filled
+//!    within a round trip (section 3.1: direct jump), and a queue is removed as fast (section 3.2).
+//! 2. *The queue is a message* (`estimate`, `start`). Its length tells a newcomer how many flows share the path, so with
+//!    a history (section 3.4) it starts with its share instead of searching for it.
+//! 3. *Common drains* (`drain`, `rivals`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s. How fast it
+//!    falls tells each whether the others are PCP flows or rivals, such as TCP, beside which it takes CUBIC's window
+//!    (section 3.5: tit for tat).
+//!
+//! For the waits `q` of the last half round trip's packets, `b` of which waited, and their mean window `Ws`:
+//!
+//! ```text
+//! load = min(1, b + Ws / (C R))
+//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; from Ws / 2 to 8 Ws
+//! W   <= C (R + target) (1 + trust)
+//! ```
+//!
+//! There are no trains that test a rate: packets are spaced evenly, so each half round trip is one. Losses count only
+//! where they are more than chance: from 3% on the window falls.
+//!
+//! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
+
+mod config;
+mod delays;
+mod drain;
+mod estimate;
+mod rivals;
+mod start;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
+use rampmeter_wire::RouterFeedback;
+
+pub use self::config::Config;
+use self::config::{
+    GAIN_DOWN, GAIN_UP, LOSS_FACTOR, MAX_BUNCH, MAX_GROWTH, MAX_GROWTH_WITH_LOSS, MAX_LOSS, MAX_UNANSWERED, MIN_WINDOW,
+    TIMER_SLACK,
+};
+use self::delays::{Delays, View};
+use self::drain::Drain;
+use self::estimate::{Capacity, Estimate};
+use crate::cubic::Cubic;
+use crate::parts::pacer::Pacer;
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Record, Sent};
+
+/// The maximum window, in packets.
+const MAX_WINDOW: f64 = 1e7;
+
+/// The maximum rate, in bits per second.
+const MAX_PACE: f64 = 100e9;
+
+/// The maximum round-trip time, in seconds: whatever is measured, a flow acts within minutes.
+const MAX_RTT: f64 = 60.0;
+
+/// The time between two packets is at most this, so that a flow always makes progress.
+const MAX_GAP: Duration = Duration::from_secs(10);
+
+/// Beside rivals packets are paced at this multiple of the window per round trip, so that the window is the limit.
+const SPACING: f64 = 1.2;
+
+/// A wait of this part of a round trip ends slow start.
+const SLOW_START_WAIT: f64 = 0.25;
+
+/// The number of round trips of which the greatest window is kept for a flow that meets rivals.
+const WINDOWS: usize = 16;
+
+/// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
+const TOGETHER: f64 = 0.1;
+
+/// The weight of a packet in the average loss.
+const LOSS_WEIGHT: f64 = 1.0 / 64.0;
+
+/// PCP, in three ideas.
+#[derive(Debug, Clone)]
+pub struct Pcp {
+    config: Config,
+    packet: Bytes,
+    past: Option<History>,
+    /// The window, in packets.
+    window: f64,
+    /// The highest window that the path can carry without a queue.
+    best: f64,
+    /// The last and the minimum round-trip time, in seconds.
+    rtt: f64,
+    min_rtt: f64,
+    capacity: Capacity,
+    delays: Delays,
+    drain: Drain,
+    /// Since when a packet of this flow has always waited.
+    busy_since: Time,
+    /// CUBIC, beside rivals.
+    rival: Option<Cubic>,
+    /// What the last drain showed about others.
+    met_rivals: Option<bool>,
+    in_slow_start: bool,
+    /// The windows of the last round trips.
+    windows: VecDeque<f64>,
+    /// From which packet on the window was which.
+    sent_with: VecDeque<(u64, f64)>,
+    last_sent: u64,
+    /// Packets before this one show nothing.
+    counts_from: u64,
+    /// The first packet of the next round trip; when this one began, and what arrived in it.
+    next_round: u64,
+    round_began: Time,
+    delivered: f64,
+    /// The average loss.
+    loss: f64,
+    /// The first packet after the last reduction for losses, and the window before it.
+    reduced_at: u64,
+    before_loss: f64,
+    unanswered: u64,
+    /// The retransmission timer has expired, and nothing has arrived since.
+    is_silent: bool,
+    pacer: Pacer,
+    /// The time whose packets leave together.
+    bunch: Duration,
+    /// The number of packets that belong to the current bunch and have not left.
+    rest_of_bunch: u64,
+    /// Two packets are to leave together, and the second of the pair that is under way.
+    pair_due: bool,
+    pair: Option<u64>,
+    last_arrival: Option<Arrival>,
+    now: Time,
+    last_sent_at: Time,
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64().clamp(1e-6, MAX_RTT)
+}
+
+impl Algorithm for Pcp {
+    type Config = Config;
+
+    const NEEDS: Option<&'static str> =
+        Some("needs the arrival time of each packet, and sends almost nothing without it");
+
+    fn new(config: &Config, _random: Random) -> Self {
+        Self {
+            config: config.clone(),
+            packet: Bytes::new(1),
+            past: None,
+            window: 1.0,
+            best: 0.0,
+            rtt: 1.0,
+            min_rtt: 1.0,
+            capacity: Capacity::default(),
+            delays: Delays::new(Time::ZERO, 0.0),
+            drain: Drain::default(),
+            busy_since: Time::ZERO,
+            rival: None,
+            met_rivals: None,
+            in_slow_start: true,
+            windows: VecDeque::with_capacity(WINDOWS + 1),
+            sent_with: VecDeque::new(),
+            last_sent: 0,
+            counts_from: 0,
+            next_round: 0,
+            round_began: Time::ZERO,
+            delivered: 0.0,
+            loss: 0.0,
+            reduced_at: 0,
+            before_loss: 0.0,
+            unanswered: 0,
+            is_silent: false,
+            pacer: Pacer::with_max_gap(MAX_GAP),
+            bunch: Duration::ZERO,
+            rest_of_bunch: 0,
+            pair_due: true,
+            pair: None,
+            last_arrival: None,
+            now: Time::ZERO,
+            last_sent_at: Time::ZERO,
+        }
+    }
+}
+
+impl Pcp {
+    fn packet_bits(&self) -> f64 {
+        self.packet.as_f64() * 8.0
+    }
+
+    fn set_window(&mut self, packets: f64) {
+        self.window = if packets.is_nan() { MIN_WINDOW } else { packets.clamp(MIN_WINDOW, MAX_WINDOW) };
+    }
+
+    fn estimate(&self) -> Option<Estimate> {
+        let bunch = if self.bunch_at(self.full_pace()) > 1 { self.bunch.as_secs_f64() } else { 0.0 };
+        Estimate::new(&self.capacity, self.delays.variation, self.min_rtt, self.window, bunch)
+    }
+
+    /// The sending rate outside drains.
+    fn full_pace(&self) -> Rate {
+        let (packets, time) =
+            if self.rival.is_some() { (self.window * SPACING, self.rtt) } else { (self.window, self.min_rtt) };
+        Rate::from_bps_f64((packets / time * self.packet_bits()).clamp(1.0, MAX_PACE))
+    }
+
+    fn pace(&self) -> Rate {
+        self.full_pace().scale(self.drain.share(self.now))
+    }
+
+    /// The number of packets that leave together at `rate`.
+    fn bunch_at(&self, rate: Rate) -> u64 {
+        (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
+    }
+
+    /// Schedules the packet after this one, which leaves now.
+    fn space(&mut self, now: Time, sent: &Sent) {
+        let rate = self.pace();
+        self.pacer.set_slack(self.bunch * TIMER_SLACK);
+        if self.rest_of_bunch > 0 {
+            self.rest_of_bunch -= 1;
+            return self.pacer.add_to_bunch(sent.bytes, rate);
+        }
+        let is_pair = self.pair_due && self.pair.is_none();
+        let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
+        self.rest_of_bunch = packets - 1;
+        if is_pair {
+            (self.pair, self.pair_due) = (Some(sent.number + 1), false);
+        }
+        let bunch = if packets == 1 || self.bunch == Duration::ZERO { sent.bytes } else { self.packet * packets };
+        self.pacer.bunch_sent_at(now, sent.bytes, bunch, rate);
+    }
+
+    /// The window becomes the one that the path carries with its target queue.
+    fn follow_queue(&mut self, estimate: &Estimate, view: &View, may_grow: bool) {
+        let target = estimate.target(self.window);
+        let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
+        let load = (view.busy + view.window / estimate.bdp()).min(1.0);
+        let most = if self.loss > MAX_LOSS / 10.0 { MAX_GROWTH_WITH_LOSS } else { MAX_GROWTH };
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, most);
+        if self.in_slow_start && self.expects_rivals() {
+            factor = factor.max(2.0);
+        }
+        if self.loss > MAX_LOSS {
+            factor = factor.min(1.0);
+        }
+        if factor < 1.0 || may_grow {
+            let most = (1.0 + estimate.trust) * estimate.capacity * (self.min_rtt + target);
+            self.set_window((view.window * factor).min(most));
+        }
+        self.best = self.best.max(self.window.min(estimate.bdp()));
+    }
+
+    /// What has been sent so far shows nothing.
+    fn ignore_sent(&mut self) {
+        self.counts_from = self.last_sent + 1;
+        self.delays.forget();
+    }
+
+    /// A packet arrived.
+    fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
+        let known_queue = if self.past.is_some() { self.rtt - self.min_rtt } else { 0.0 };
+        let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
+        let sent_at = arrival.sent_at.as_secs_f64();
+        let is_second = self.pair == Some(arrival.number);
+        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
+        if let Some(first) = first {
+            let apart = arrival.received_at.since(first.received_at).as_secs_f64();
+            if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
+                self.capacity.on_pair(apart);
+            }
+        }
+        self.last_arrival = Some(*arrival);
+        self.pair = self.pair.filter(|second| *second > arrival.number);
+        self.loss *= 1.0 - LOSS_WEIGHT;
+        while self.sent_with.get(1).is_some_and(|(from, _)| *from <= arrival.number) {
+            self.sent_with.pop_front();
+        }
+        let window = self.sent_with.front().map_or(self.window, |(_, window)| *window);
+        self.delays.add_to_round(sent_at, wait);
+        if arrival.number >= self.next_round {
+            self.end_round();
+        }
+        let Some(estimate) = estimate.filter(|_| !is_second) else { return };
+        self.delays.last_wait = wait;
+        if self.drain.is_on() {
+            self.drain.on_packet(sent_at, wait);
+        } else if arrival.number >= self.counts_from {
+            let is_busy = wait > estimate.busy_wait();
+            self.delays.on_packet(sent_at, wait, window, is_busy, self.span(estimate));
+        }
+    }
+
+    /// The time whose packets are judged, in seconds.
+    fn span(&self, estimate: &Estimate) -> f64 {
+        (self.min_rtt / 2.0).max(4.0 * estimate.variation)
+    }
+
+    fn end_round(&mut self) {
+        (self.next_round, self.pair_due) = (self.last_sent + 1, true);
+        let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
+        self.capacity.on_round(std::mem::take(&mut self.delivered) / time);
+        self.round_began = self.now;
+        if self.drain.is_on() {
+            return self.delays.begin_round();
+        }
+        if self.rival.is_none() {
+            self.windows.push_back(self.window);
+            if self.windows.len() > WINDOWS {
+                self.windows.pop_front();
+            }
+        }
+        self.delays.end_round();
+    }
+}
+
+impl Controller for Pcp {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        *self = Self::new(&self.config, Random::from_seed(0));
+        self.packet = path.packet.max(Bytes::new(1));
+        self.bunch = path.bunch;
+        (self.now, self.busy_since, self.round_began, self.last_sent_at) = (now, now, now, now);
+        self.pacer.reset(now);
+        self.start(now, path);
+    }
+
+    /// Delays of larger packets are longer: the path is measured anew.
+    fn on_packet_size(&mut self, now: Time, packet: Bytes) {
+        let packet = packet.max(Bytes::new(1));
+        self.set_window(self.window * self.packet.as_f64() / packet.as_f64());
+        self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * self.packet.as_f64() / packet.as_f64());
+        self.delays = Delays::new(now, self.delays.variation);
+        (self.packet, self.rest_of_bunch) = (packet, 0);
+        self.counts_from = self.last_sent + 1;
+        if let Some(rival) = &mut self.rival {
+            rival.on_packet_size(now, packet);
+        }
+    }
+
+    fn on_notice(&mut self, now: Time, notice: Notice) {
+        if let Some(rival) = &mut self.rival {
+            rival.on_notice(now, notice);
+        }
+        match notice {
+            Notice::FirstWindows(flows) => {
+                let most = self.estimate().map_or(MAX_WINDOW, |estimate| estimate.bdp());
+                self.set_window(self.window.max((self.config.first_window * flows as f64).min(most)));
+            }
+            Notice::AppLimited => {
+                self.rest_of_bunch = 0;
+                self.pair = self.pair.filter(|second| *second <= self.last_sent);
+            }
+            Notice::SpuriousLoss => {
+                let before = std::mem::take(&mut self.before_loss);
+                self.set_window(self.window.max(before));
+            }
+            Notice::Stall { .. } => self.ignore_sent(),
+            Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
+                self.pacer.on_notice(now, notice, self.pace(), self.packet);
+            }
+            Notice::Flows(_) | Notice::Validated(_) => {}
+        }
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        (self.now, self.last_sent, self.last_sent_at) = (now, sent.number, now);
+        self.unanswered += 1;
+        if self.sent_with.back().is_none_or(|(_, window)| *window != self.window) {
+            self.sent_with.push_back((sent.number, self.window));
+        }
+        if let Some(rival) = &mut self.rival {
+            rival.on_sent(now, sent);
+        }
+        self.space(now, sent);
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        (self.now, self.unanswered, self.is_silent) = (now, 0, false);
+        if let Some(rtt) = ack.rtt {
+            self.rtt = seconds(rtt);
+        }
+        if !self.delays.is_known() && ack.arrivals.last().is_some_and(|last| last.bytes == self.packet) {
+            // The handshake's packets were shorter.
+            self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
+        }
+        self.min_rtt = self.min_rtt.min(self.rtt);
+        self.delivered += ack.delivered.as_f64() / self.packet.as_f64();
+        if let Some(rival) = &mut self.rival {
+            let app_limited = ack.app_limited || self.drain.share(now) < 1.0;
+            rival.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
+            let window = rival.window().as_f64() / self.packet.as_f64();
+            self.set_window(window);
+            self.best = self.estimate().map_or(self.best, |estimate| self.best.max(self.window.min(estimate.bdp())));
+        }
+        let (arrived_at, estimate) = (ack.arrived_at(now), self.estimate());
+        for arrival in ack.arrivals {
+            let arrival =
+                if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
+            self.on_arrival(&arrival, estimate.as_ref());
+        }
+        if self.rival.is_none() {
+            self.delays.expire(now, Duration::from_secs_f64(self.rtt));
+        }
+        let Some(estimate) = self.estimate() else { return };
+        if self.drain(now, &estimate) {
+            return;
+        }
+        let span = self.span(&estimate);
+        let Some(view) = self.delays.view(span, self.min_rtt.max(span)) else { return };
+        if view.busy <= 0.5 {
+            self.busy_since = now;
+        }
+        let is_long = view.level > estimate.target(self.window).max(SLOW_START_WAIT * self.min_rtt);
+        if self.in_slow_start && is_long {
+            self.in_slow_start = false;
+            if self.rival.is_none() && self.expects_rivals() && self.config.compete {
+                self.compete(now, self.window);
+            }
+        }
+        if self.rival.is_none() {
+            self.follow_queue(&estimate, &view, !ack.app_limited);
+        }
+    }
+
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        let timeout = loss.kind == LossKind::Persistent;
+        if !timeout {
+            let packets = loss.bytes.as_f64() / self.packet.as_f64();
+            self.loss += (1.0 - self.loss) * (packets * LOSS_WEIGHT).min(0.5);
+        }
+        self.is_silent |= timeout && self.unanswered >= MAX_UNANSWERED;
+        if let Some(rival) = &mut self.rival {
+            // Recovery goes on while retransmissions are lost, so it does not limit the reactions here.
+            rival.on_loss(now, &Loss { recovering: false, ..*loss });
+            let window = rival.window().as_f64() / self.packet.as_f64();
+            return self.set_window(window);
+        }
+        if loss.number >= self.reduced_at && (self.loss > MAX_LOSS || timeout) {
+            self.in_slow_start = false;
+            (self.before_loss, self.reduced_at) = (self.window, loss.last_sent + 1);
+            self.set_window(self.window * if timeout { 0.5 } else { LOSS_FACTOR });
+            self.ignore_sent();
+        }
+    }
+
+    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
+        self.now = now;
+        if let Some(rival) = &mut self.rival {
+            rival.on_idle(now, idle, timeout);
+        } else if let Some(estimate) = self.estimate().filter(|_| idle > timeout) {
+            let share = config::FIRST_SHARE * estimate.bdp();
+            self.set_window(self.window.min(share.max(self.config.first_window)));
+            self.ignore_sent();
+        }
+    }
+
+    /// Until feedback arrives again, one packet is sent for each expiry of the retransmission timer, which doubles (RFC
+    /// 9743, section 5.1.1).
+    fn window(&self) -> Bytes {
+        let least = if self.drain.share(self.now) < 1.0 { 2.0 } else { 1.0 };
+        let packets = if self.is_silent { 1.0 } else { self.window.max(least) };
+        Bytes::new((packets * self.packet.as_f64()) as u64)
+    }
+
+    fn departure(&self) -> Departure {
+        let due = self.pacer.next_at(self.pace());
+        let at = match self.drain.witness_at(self.now, self.last_sent_at) {
+            _ if self.rest_of_bunch > 0 => Time::ZERO,
+            Some(witness) => due.min(witness),
+            None => due,
+        };
+        Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        Some(self.pace())
+    }
+
+    fn record(&self, out: &mut Record) {
+        out.add("queueing_delay_s", self.delays.last_wait);
+        out.add("variation_s", self.delays.variation);
+        if let Some(estimate) = self.estimate() {
+            out.add("capacity_bps", estimate.capacity * self.packet_bits());
+            out.add("target_queue_s", estimate.target(self.window));
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        if self.is_silent {
+            "feedback_timeout"
+        } else if self.drain.is_on() {
+            "drain"
+        } else if self.rival.is_some() {
+            "competitive_mode"
+        } else if self.in_slow_start && self.expects_rivals() {
+            "slow_start"
+        } else {
+            "running"
+        }
+    }
+
+    fn keeps_history(&self) -> bool {
+        true
+    }
+
+    fn remember(&self, _now: Time, history: &mut Option<History>) {
+        *history = self.history().or(*history);
+    }
+}

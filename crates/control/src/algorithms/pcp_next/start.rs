@@ -1,0 +1,78 @@
+//! The first window, from the history of earlier transfers, and what a transfer leaves to the next (section 3.4).
+//!
+//! ```text
+//! no history                first_window packets, doubled every round trip until delays grow
+//! history, idle path        a third of the capacity
+//! history, a queue          the share that the queue shows (`estimate`), 2 to 20 packets
+//! history of rivals, queue  the last window beside rivals
+//! ```
+//!
+//! The queue is the handshake's round-trip time less the minimum of earlier transfers.
+
+use rampmeter_units::{Duration, Rate, Time};
+
+use super::config::{FIRST_SHARE, LEARN, SURE};
+use super::delays::Delays;
+use super::estimate::{Capacity, Estimate};
+use super::{MAX_PACE, Pcp, seconds};
+use crate::{History, Path};
+
+/// The least and the most packets in the first round trip on a path that others use.
+const SHARED_FIRST: [f64; 2] = [2.0, 20.0];
+
+/// The path is idle if the handshake waited no longer than this, in packet times.
+const IDLE_WAIT: f64 = 0.5;
+
+impl Pcp {
+    /// Starts on `path`.
+    pub(super) fn start(&mut self, now: Time, path: &Path) {
+        self.past = path.history.filter(|past| past.capacity > Rate::ZERO);
+        let past = |of: fn(&History) -> f64| self.past.as_ref().map_or(0.0, of);
+        self.capacity = Capacity::new(past(|past| past.capacity.as_bps_f64()) / self.packet_bits());
+        self.delays = Delays::new(now, past(|past| past.host_jitter.as_secs_f64()));
+        self.rtt = seconds(path.rtt);
+        self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
+        self.set_window(self.config.first_window);
+        let Some((past, estimate)) = self.past.zip(self.estimate()) else { return };
+        let wait = self.rtt - self.min_rtt;
+        let share = FIRST_SHARE * estimate.bdp();
+        if wait <= IDLE_WAIT / estimate.by_pairs + estimate.variation {
+            self.set_window(share.max(self.config.first_window));
+        } else if self.expects_rivals() && self.config.compete {
+            let last = past.competitive_rate.as_bps_f64() / self.packet_bits() * self.rtt;
+            self.compete(now, last.max(self.config.first_window));
+        } else {
+            let [least, most] = SHARED_FIRST;
+            self.set_window(estimate.share(wait).min(most).min(share).max(least));
+        }
+    }
+
+    /// Whether nothing is known about other flows, or rivals are: then the flow starts as TCP does.
+    pub(super) fn expects_rivals(&self) -> bool {
+        self.past.is_none_or(|past| past.competing_traffic > SURE)
+    }
+
+    /// What the next transfer to this destination starts with.
+    pub(super) fn history(&self) -> Option<History> {
+        let estimate: Estimate = self.estimate()?;
+        let rate =
+            |packets_per_second: f64| Rate::from_bps_f64((packets_per_second * self.packet_bits()).min(MAX_PACE));
+        let min_rtt = Duration::from_secs_f64(self.min_rtt);
+        let past = self.past.map_or(0.0, |past| past.competing_traffic.clamp(0.0, 1.0));
+        let competing_traffic = match self.met_rivals {
+            Some(true) => LEARN + (1.0 - LEARN) * past,
+            Some(false) => 0.0,
+            None => past,
+        };
+        // At least one other flow has as much.
+        let competitive =
+            if self.rival.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
+        Some(History {
+            capacity: rate(estimate.by_pairs),
+            host_jitter: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
+            competing_traffic,
+            competitive_rate: rate(competitive),
+            ..History::new(rate(self.best / self.min_rtt), min_rtt)
+        })
+    }
+}

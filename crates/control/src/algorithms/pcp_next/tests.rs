@@ -1,0 +1,131 @@
+use super::*;
+use crate::testing::link::Link;
+use crate::testing::{PACKET, loss};
+
+const RTT: Duration = Duration::from_millis(50);
+
+fn link(megabits: u64, buffer: f64) -> Link<Pcp> {
+    Link::new(&Config::default(), Rate::from_bps(megabits * 1_000_000), RTT, buffer)
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// A flow on a path of 40 Mb/s and 50 ms, 250 packets, whose handshake waited for `wait`.
+fn with_history(wait: Duration, change: impl FnOnce(&mut History)) -> Pcp {
+    let rate = Rate::from_bps(40_000_000);
+    let mut history = History { capacity: rate, ..History::new(rate, RTT) };
+    change(&mut history);
+    let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
+    pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT + wait, Some(history)));
+    pcp
+}
+
+#[test]
+fn one_flow_fills_the_link_with_a_short_queue() {
+    for (megabits, buffer) in [(8, 4.0), (40, 1.0), (40, 0.2), (400, 1.0)] {
+        let mut flow = link(megabits, buffer);
+        flow.run(Duration::from_secs(10));
+        let lost = flow.lost;
+        let share = flow.utilization(Duration::from_secs(10));
+        assert!(share > 0.94, "{share} at {megabits} Mb/s");
+        assert_eq!(flow.lost, lost, "{megabits} Mb/s");
+        let queue = flow.rate.bytes_in(Duration::from_secs_f64(flow.sender.delays.last_wait));
+        assert!(queue <= PACKET * 4, "{queue} at {megabits} Mb/s");
+    }
+}
+
+#[test]
+fn pairs_show_the_capacity() {
+    let mut flow = link(40, 1.0);
+    flow.run(Duration::from_secs(1));
+    let capacity = flow.sender.capacity.by_pairs().unwrap();
+    assert!((capacity - 5000.0).abs() < 1.0, "{capacity} packets a second");
+}
+
+#[test]
+fn a_flow_uses_capacity_that_returns_within_round_trips() {
+    let mut flow = link(40, 1.0);
+    flow.run(Duration::from_secs(10));
+    flow.set_rate(0.25);
+    flow.run(Duration::from_secs(2));
+    flow.set_rate(4.0);
+    flow.run(RTT * 8);
+    let share = flow.utilization(RTT * 8);
+    assert!(share > 0.8, "{share}");
+}
+
+#[test]
+fn the_handshake_tells_the_first_window() {
+    assert_eq!(with_history(Duration::ZERO, |_| {}).window, 250.0 / 3.0, "an idle path");
+    // One e-fold of the share for each seven packets of 0.2 ms.
+    for (packets, window) in [(29.0, 4.58), (22.0, 12.4), (15.0, 20.0), (60.0, 2.0)] {
+        let pcp = with_history(Duration::from_secs_f64(packets * 0.2e-3), |_| {});
+        assert!((pcp.window - window).abs() < 0.1, "{packets} packets: {}", pcp.window);
+    }
+    let unknown = link(40, 1.0);
+    assert_eq!(unknown.sender.window, 10.0);
+}
+
+#[test]
+fn beside_known_rivals_a_flow_starts_with_its_last_window() {
+    let rivals = |history: &mut History| {
+        history.competing_traffic = 1.0;
+        history.competitive_rate = Rate::from_bps(8_000_000);
+    };
+    let pcp = with_history(Duration::from_millis(30), rivals);
+    assert_eq!((pcp.state(), pcp.window.round()), ("competitive_mode", 80.0));
+    assert_eq!(with_history(Duration::ZERO, rivals).state(), "slow_start", "they are not there now");
+    let doubted = with_history(Duration::from_millis(30), |history| history.competing_traffic = 0.5);
+    assert_eq!(doubted.state(), "running", "one transfer may have been wrong");
+}
+
+#[test]
+fn single_losses_change_nothing_and_many_reduce_the_window() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    let window = pcp.window;
+    pcp.on_loss(at(100), &loss(LossKind::Transient, 1, 10));
+    assert_eq!(pcp.window, window);
+    for number in 2..6 {
+        pcp.on_loss(at(100), &loss(LossKind::Transient, number, 10));
+    }
+    assert_eq!(pcp.window, window * 0.7, "once for the packets that left before");
+}
+
+#[test]
+fn without_feedback_single_packets_leave() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    for number in 0..10 {
+        pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
+    }
+    pcp.on_loss(at(1000), &loss(LossKind::Persistent, 9, 9));
+    assert_eq!((pcp.state(), Controller::window(&pcp)), ("feedback_timeout", PACKET));
+    pcp.on_notice(at(1100), Notice::SpuriousLoss);
+    pcp.on_ack(at(1100), &crate::testing::ack(1));
+    assert_eq!(pcp.window, 250.0 / 3.0, "the path was blocked, and is as before");
+}
+
+#[test]
+fn a_transfer_leaves_what_it_measured() {
+    let mut flow = link(40, 1.0);
+    flow.run(Duration::from_secs(5));
+    let mut history = None;
+    flow.sender.remember(flow.now, &mut history);
+    let history = history.unwrap();
+    assert!((history.capacity.as_bps_f64() / 40e6 - 1.0).abs() < 0.01, "{history:?}");
+    assert!(history.min_rtt >= RTT && history.min_rtt < RTT + Duration::from_millis(1), "{history:?}");
+    assert_eq!(history.competing_traffic, 0.0);
+}
+
+#[test]
+fn two_verdicts_make_rivals_certain_and_one_ends_them() {
+    let verdict = |before: f64, met: bool| {
+        let mut pcp = with_history(Duration::ZERO, |history| history.competing_traffic = before);
+        pcp.met_rivals = Some(met);
+        pcp.history().unwrap().competing_traffic
+    };
+    let first = verdict(0.0, true);
+    assert!(first < config::SURE && verdict(first, true) > config::SURE);
+    assert_eq!(verdict(1.0, false), 0.0);
+}
