@@ -3,7 +3,8 @@
 //! ```text
 //! enter   a drain in which few of the others drained, and which left the queue above the target; or, where nothing is
 //!         known about the path, the end of slow start
-//! leave   a drain in which most of the others drained, or this flow has two thirds of the link
+//! leave   a drain in which most of the others drained, or this flow has two thirds of the link; or a moment to drain
+//!         without a queue above the target
 //! ```
 //!
 //! CUBIC (RFC 9438) begins in slow start with the flow's greatest window of 16 round trips, and ends it when delays grow
@@ -58,6 +59,8 @@ impl Pcp {
             if wait > target || never_empty {
                 self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
                 self.delays.forget();
+            } else if self.rival.is_some() {
+                self.cooperate(); // no rival keeps a queue
             }
         }
         let (outcome, ended) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt);
