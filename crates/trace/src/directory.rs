@@ -117,7 +117,8 @@ impl Directory {
         Ok(self.cut_at)
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether events are still written: there was no error, and the limit was not reached.
+    pub fn is_open(&self) -> bool {
         self.failure.is_none() && self.cut_at.is_none()
     }
 
@@ -138,8 +139,7 @@ impl Directory {
     fn write_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) -> io::Result<u64> {
         let Some(Some((name, about))) = self.selection.flows.get(flow as usize) else { return Ok(0) };
         if !self.flows.contains_key(&(flow, end)) {
-            let side = if end == End::Client { "client" } else { "server" };
-            let file = Pieces::new(self.path.join(format!("{name}.{side}.qlog")))?;
+            let file = Pieces::new(self.path.join(format!("{name}.{}.qlog", end.name())))?;
             self.flows.insert((flow, end), Qlog::new(file, about, end)?);
         }
         let Some(file) = self.flows.get_mut(&(flow, end)) else { return Ok(0) };

@@ -15,6 +15,16 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// Why a host looked for packets to send: the last thing that happened there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cause {

@@ -113,10 +113,6 @@ fn milliseconds(time: Duration) -> f64 {
 impl<W: Write> Qlog<W> {
     /// Starts a file.
     pub fn new(mut out: W, about: &About, end: End) -> io::Result<Self> {
-        let kind = match end {
-            End::Client => "client",
-            End::Server => "server",
-        };
         // These two come first, so that tools know the file by its first bytes.
         write!(
             out,
@@ -136,7 +132,7 @@ impl<W: Write> Qlog<W> {
                     "time_format": "relative_to_epoch",
                     "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
                 },
-                "vantage_point": { "name": about.title, "type": kind },
+                "vantage_point": { "name": about.title, "type": end.name() },
                 "event_schemas": [QUIC_EVENTS, OWN_EVENTS],
             },
         });

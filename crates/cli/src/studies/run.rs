@@ -14,7 +14,7 @@ use rampmeter_sim::Simulated;
 use rampmeter_study::{
     Cluster, Directory, Program, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
 };
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, Duration};
 use serde_json::json;
 
 use super::cluster::Dask;
@@ -76,6 +76,10 @@ pub(crate) struct Args {
     /// The maximum size of the trace of a run, after which it is cut
     #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
     trace_limit: Bytes,
+    /// Write a Parquet table for each traced flow, too: with a row for each acknowledgement (ack), or at most one in each
+    /// INTERVAL, for example 10ms
+    #[arg(long, value_name = "INTERVAL|ack", requires = "trace", value_parser = series)]
+    series: Option<Duration>,
     /// A row for each seed, instead of means over the seeds with half of their 95% confidence intervals
     #[arg(long)]
     each: bool,
@@ -99,6 +103,7 @@ impl Args {
             flows: self.trace_flow.clone(),
             links: self.trace_link.clone(),
             limit: self.trace_limit,
+            series: self.series,
         }
     }
 }
@@ -279,6 +284,15 @@ fn name_runs(points: &[&Point], summaries: &[&Summary]) -> String {
         names.push(format!("{} more", points.len() - named));
     }
     format!(" ({})", names.join("; "))
+}
+
+/// Parses the interval of a series of acknowledgements: zero for all of them.
+pub(crate) fn series(text: &str) -> Result<Duration, String> {
+    if text == "ack" {
+        return Ok(Duration::ZERO);
+    }
+    let interval: Option<Duration> = text.parse().ok();
+    interval.filter(|&it| it > Duration::ZERO).ok_or_else(|| "write ack, or an interval such as 10ms".to_owned())
 }
 
 /// Parses a number of runs.
