@@ -135,6 +135,26 @@ def test_panels_have_states_own_values_and_timeouts(tmp_path: Path) -> None:
     assert flow.remarks == ["0.061000 s: the trace ends here"]
 
 
+def test_grants_and_acts_of_the_application_are_drawn(tmp_path: Path) -> None:
+    grant = {"macroflow": 0, "flows": 3, "macroflow_window_bytes": None, "macroflow_in_flight_bytes": 3000}
+    more = [
+        event(62.0, "rampmeter:stream_opened"),
+        event(62.0, "rampmeter:message_written", offset=0, length=300),
+        event(63.0, "rampmeter:flow_granted", waiting_flows=2, **grant),
+        event(90.0, "rampmeter:message_received", offset=0, length=5000, duration=28.0),
+        event(91.0, "rampmeter:transfer_completed", duration=29.0),
+    ]
+    [flow] = qlog.read(written(tmp_path, "0.client.qlog", lines(*OURS, *more)))
+    assert flow.moments["message received"].tolist() == pytest.approx([0.09])
+    panels = {panel.key: panel for panel in drawn(flow)}
+    names = panels["events"].series[0].names
+    assert {"stream opened", "message written", "message received", "transfer completed", "lost (timeout)"} <= set(
+        names
+    )
+    assert [series.label for series in panels["own"].series] == ["waiting flows"]
+    assert panels["own_bytes"].series[0].value.tolist() == [3000]
+
+
 def test_broken_qlog_is_named_by_file_and_line(tmp_path: Path) -> None:
     good = [line + "\n" for line in SAMPLES["ours"].rstrip("\n").split("\n")]
     path = written(tmp_path, "x.qlog", "".join([*good[:4], "\x1e{broken}\n", *good[4:]]))
@@ -171,18 +191,18 @@ def tcp_capture() -> bytes:
     return out + b"".join(packet(*row) for row in rows)
 
 
-def test_a_links_capture_gives_rate_queue_and_drops(tmp_path: Path) -> None:
+def test_a_links_capture_gives_rate_queue_marks_and_drops(tmp_path: Path) -> None:
     link = read_link(written(tmp_path, "slow.pcapng", link_capture()))
     assert link.offered["queued"].tolist() == [0, 1, 2]
     assert link.arrived["time"].tolist() == pytest.approx([0.0005, 0.0015])
     assert link.dropped["time"].tolist() == pytest.approx([0.0025])
     queue = drawn(link)[1]
-    assert queue.series[1].value.tolist() == [2]
+    assert [(series.label, series.value.tolist()) for series in queue.series[1:]] == [("marked", [5]), ("dropped", [2])]
 
 
 def test_a_cut_capture_is_shown_up_to_its_cut(tmp_path: Path) -> None:
     link = read_link(written(tmp_path, "slow.pcapng", link_capture()[:-30]))
-    assert link.remarks[0].startswith("slow.pcapng: cut at packet 6, byte ")
+    assert link.remarks[0].startswith("slow.pcapng: cut at packet 7, byte ")
     assert len(link.offered["time"]) == 3
     assert len(link.dropped["time"]) == 0
 

@@ -85,7 +85,13 @@ def test_a_link_says_its_rate_queue_and_drops_at_a_time(tmp_path: Path) -> None:
     second = read_link(tmp_path / "second.pcapng")
     assert network.state(second, 0.0)["rate"] == 0
     rate = 8 * 3 * 1250 / second.over
-    assert network.state(second, 0.026) == {"rate": pytest.approx(rate), "queue": 0, "drops": 0, "all_drops": 0}
+    assert network.state(second, 0.026) == {
+        "rate": pytest.approx(rate),
+        "queue": 0,
+        "drops": 0,
+        "all_drops": 0,
+        "marks": 0,
+    }
     assert network.state(second, 0.0305)["all_drops"] == 1
     assert network.state(second, 0.0305)["drops"] == 1
 

@@ -23,6 +23,9 @@ fn each_run_has_a_directory_of_traces() {
     assert_eq!(files, ["1-transfers.client.qlog", "1-transfers.server.qlog", "bottleneck.pcapng"]);
     let log = fs::read_to_string(workspace.0.join("t/scheme=tcp,seed=2/1-transfers.client.qlog")).unwrap();
     assert!(log.contains("quic:packet_sent") && log.contains("scheme tcp; scheme = "), "{}", &log[..600]);
+    assert!(log.contains("rampmeter:stream_opened") && log.contains("\"offset\":0,\"length\":100000"));
+    let log = fs::read_to_string(workspace.0.join("t/scheme=tcp,seed=2/1-transfers.server.qlog")).unwrap();
+    assert!(log.contains("rampmeter:message_received") && log.contains("rampmeter:transfer_completed"));
     // Finished runs are repeated, as there is no trace without a run.
     fs::remove_dir_all(workspace.0.join("t")).unwrap();
     workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t"]);

@@ -45,6 +45,8 @@ macro_rules! routers {
             $(#[doc = $about] $variant($place),)*
             /// A router of another crate.
             External(External<P>),
+            /// One of these within another that watches it.
+            Watched(Box<dyn Router<P> + Send>),
         }
 
         /// The checked settings of any router, from which each link makes its own router.
@@ -85,7 +87,7 @@ macro_rules! routers {
 
         impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
             delegate! {
-                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router } {
+                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router, Self::Watched(router) => router } {
                     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
                     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>);
                     fn dequeue(&mut self, now: Time) -> Option<P>;

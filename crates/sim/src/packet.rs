@@ -67,9 +67,10 @@ impl From<NodeNumber> for u64 {
     }
 }
 
-/// Bits of [`InTransit::ends`].
+/// Bits of [`InTransit::ends`]; the upper two are an ECN code that was noted.
 const FIN: u8 = 1;
 const PING: u8 = 2;
+const NOTED: u32 = 6;
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +231,14 @@ impl Routed for InTransit {
     #[inline]
     fn set_hop(&mut self, hop: HopId) {
         self.hop = hop;
+    }
+
+    fn note_ecn(&mut self) {
+        self.ends = self.ends & !(0b11 << NOTED) | self.ecn << NOTED;
+    }
+
+    fn noted_ecn(&self) -> Ecn {
+        Ecn::from_bits(self.ends >> NOTED)
     }
 }
 

@@ -28,6 +28,7 @@ mod metrics;
 mod overview;
 mod sweep;
 mod tables;
+mod trace_files;
 mod traced;
 
 pub use cluster::{BUILD, Cluster, run_points};

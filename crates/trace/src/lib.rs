@@ -20,7 +20,7 @@ pub mod qlog;
 mod recorder;
 
 pub use directory::{Directory, Selection};
-pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
+pub use event::{Act, Capture, Cause, End, FlowEvent, Grant, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
 pub use host::HostTrace;
 pub use pcapng::Pcapng;
 pub use recorder::{Recorder, Tap};

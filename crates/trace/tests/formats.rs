@@ -10,7 +10,9 @@ use qlog::events::EventData;
 use qlog::events::quic::QuicFrame;
 use qlog::reader::{Event, QlogSeqReader};
 use rampmeter_trace::qlog::{About, Qlog};
-use rampmeter_trace::{Capture, Cause, Directory, End, FlowEvent, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer};
+use rampmeter_trace::{
+    Act, Capture, Cause, Directory, End, FlowEvent, Grant, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer,
+};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, Receipt};
 
@@ -92,6 +94,42 @@ fn own_values_are_in_our_namespace() {
     );
 }
 
+#[test]
+fn another_reader_of_qlog_reads_our_own_events() {
+    let mut file = Vec::new();
+    let mut qlog = Qlog::new(&mut file, &About::default(), End::Server).unwrap();
+    let (window, in_flight) = (Bytes::MAX, Bytes::new(3000));
+    let after = Duration::from_micros(2500);
+    let acts = [
+        Act::Opened,
+        Act::Wrote { offset: 10, length: 20 },
+        Act::Received { offset: 0, length: 300, after },
+        Act::Finished,
+        Act::Ended,
+        Act::Completed { after },
+    ];
+    let grant = FlowEvent::Granted(Grant { macroflow: 3, flows: 4, waiting: 2, window, in_flight });
+    for event in acts.map(FlowEvent::Application).into_iter().chain([grant]) {
+        qlog.write(AT, &event).unwrap();
+    }
+    let events = QlogSeqReader::new(Box::new(Cursor::new(file))).unwrap().map(|event| match event {
+        Event::Json(event) => (event.name, event.data),
+        Event::Qlog(event) => panic!("{event:?} is none of ours"),
+    });
+    let names = ["stream_opened", "message_written", "message_received", "stream_finished", "stream_ended"];
+    let names = names.into_iter().chain(["transfer_completed", "flow_granted"]);
+    let events: Vec<_> = events.collect();
+    assert!(events.iter().map(|(name, _)| name.as_str()).eq(names.map(|name| format!("rampmeter:{name}"))));
+    assert_eq!(events[2].1, serde_json::json!({ "offset": 0, "length": 300, "duration": 2.5 }));
+    assert_eq!(
+        events[6].1,
+        serde_json::json!({
+            "macroflow": 3, "flows": 4, "waiting_flows": 2,
+            "macroflow_window_bytes": null, "macroflow_in_flight_bytes": 3000
+        })
+    );
+}
+
 struct Made;
 
 impl Capture for Made {
@@ -106,7 +144,8 @@ fn another_reader_of_pcapng_knows_every_packet() {
     let mut file = Vec::new();
     let mut capture = Pcapng::new(&mut file, "bottleneck").unwrap();
     let at = Time::from_nanos(1_000_000_007);
-    for event in [LinkEvent::Offered { queued: 4 }, LinkEvent::Arrived, LinkEvent::Dropped] {
+    let marked = LinkEvent::Marked { from: Ecn::Ect0, to: Ecn::Ce, queued: 6 };
+    for event in [LinkEvent::Offered { queued: 4 }, LinkEvent::Arrived, LinkEvent::Dropped, marked] {
         capture.write(at, event, &Made).unwrap();
     }
     let mut reader = PcapNgReader::new(Cursor::new(file)).unwrap();
@@ -118,13 +157,16 @@ fn another_reader_of_pcapng_knows_every_packet() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((interfaces, packets.len()), (3, 3));
+    assert_eq!((interfaces, packets.len()), (4, 4));
     for (packet, interface) in packets.iter().zip(0..) {
         assert_eq!((packet.interface_id, packet.original_len, packet.data.len()), (interface, 1500, 256));
         assert_eq!(packet.timestamp.as_nanos(), 1_000_000_007);
     }
-    let comment = EnhancedPacketOption::Comment(Cow::Borrowed("behind 4 packets"));
-    assert_eq!(packets[0].options, [comment]);
+    for (packet, comment) in
+        [(0, "behind 4 packets"), (2, "dropped"), (3, "with 6 packets in the queue: CE instead of ECT(0)")]
+    {
+        assert_eq!(packets[packet].options, [EnhancedPacketOption::Comment(Cow::Borrowed(comment))]);
+    }
 }
 
 fn selection() -> Selection {

@@ -222,7 +222,8 @@ def label(hosts: set[str], names: dict[str, str]) -> str:
 def state(link: Link, time: float) -> dict[str, float]:
     """Return what a link does at a time.
 
-    `rate` is in b/s, `queue` in packets; `drops` are those in the interval of the rate, `all_drops` all so far.
+    `rate` is in b/s, `queue` in packets; `drops` and `marks` are those in the interval of the rate, `all_drops` all so
+    far.
     """
     offered, arrived, dropped = (
         int(np.searchsorted(table["time"], time, "right")) for table in (link.offered, link.arrived, link.dropped)
@@ -233,4 +234,5 @@ def state(link: Link, time: float) -> dict[str, float]:
     # Since the last packet came, others may have left: it knows the most that can wait.
     queue = min(float(link.offered["queued"][offered - 1]), offered - dropped - arrived) if offered else 0.0
     drops = dropped - int(np.searchsorted(link.dropped["time"], begin, "right"))
-    return {"rate": rate, "queue": queue, "drops": drops, "all_drops": dropped}
+    marks = np.diff(np.searchsorted(link.marked["time"], [begin, time], "right"))[0]
+    return {"rate": rate, "queue": queue, "drops": drops, "all_drops": dropped, "marks": int(marks)}

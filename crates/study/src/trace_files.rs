@@ -1,13 +1,15 @@
-//! The series of a trace: a Parquet table for each end of a flow that sends, with a row for each acknowledgement.
+//! The files of a run's trace: its qlogs and captures, and its series: a Parquet table for each end of a flow that sends,
+//! with a row for each acknowledgement.
 //!
 //! Events have only the values that changed; a row has all of them. Rows are in memory until that end of the flow has
 //! ended: only then are the names of all values known that its controller has.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Kind, Value};
-use rampmeter_trace::{End, FlowEvent, Metrics};
+use rampmeter_trace::{Capture, Directory, End, FlowEvent, LinkEvent, Metrics, Selection, Sink};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::StudyError;
@@ -80,7 +82,7 @@ impl Rows {
         self.count += 1;
     }
 
-    fn write(&self, path: &std::path::Path) -> Result<(), StudyError> {
+    fn write(&self, path: &Path) -> Result<(), StudyError> {
         let columns: Vec<_> = self.columns.iter().map(|column| (column.name.to_owned(), column.kind)).collect();
         let mut table = Table::create(path, &columns)?;
         for row in 0..self.count {
@@ -96,7 +98,7 @@ impl Rows {
 
 /// The tables of a run.
 #[derive(Debug)]
-pub(super) struct Series {
+struct Series {
     directory: PathBuf,
     /// The names of the files of each flow; `None`: it is not traced.
     names: Vec<Option<String>>,
@@ -107,11 +109,11 @@ pub(super) struct Series {
 }
 
 impl Series {
-    pub(super) fn new(directory: PathBuf, names: Vec<Option<String>>, every: Duration) -> Self {
+    fn new(directory: PathBuf, names: Vec<Option<String>>, every: Duration) -> Self {
         Self { directory, names, every, ends: BTreeMap::new(), failure: None }
     }
 
-    pub(super) fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
+    fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
         let FlowEvent::Metrics(metrics) = event else { return };
         if !matches!(self.names.get(flow as usize), Some(Some(_))) {
             return;
@@ -128,7 +130,7 @@ impl Series {
         }
     }
 
-    pub(super) fn on_flow_end(&mut self, flow: u32, end: End) {
+    fn on_flow_end(&mut self, flow: u32, end: End) {
         let Some(rows) = self.ends.remove(&(flow, end)).filter(|rows| rows.count > 0) else { return };
         let Some(Some(name)) = self.names.get(flow as usize) else { return };
         let path = self.directory.join(format!("{name}.{}.parquet", end.name()));
@@ -136,11 +138,56 @@ impl Series {
     }
 
     /// Writes what has not been written.
-    pub(super) fn finish(&mut self) -> Result<(), StudyError> {
+    fn finish(&mut self) -> Result<(), StudyError> {
         while let Some(&(flow, end)) = self.ends.keys().next() {
             self.on_flow_end(flow, end);
         }
         self.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+/// All files of a run.
+#[derive(Debug)]
+pub(crate) struct TraceFiles {
+    directory: Directory,
+    series: Option<Series>,
+}
+
+impl TraceFiles {
+    /// Files in the directory at `path`, which is created; those of `selection` have about `limit` at most, together.
+    /// `every`: the interval of the series, if there is one.
+    pub(crate) fn new(path: &Path, selection: Selection, limit: Bytes, every: Option<Duration>) -> io::Result<Self> {
+        let names = selection.flows.iter().map(|flow| flow.as_ref().map(|(name, _)| name.clone())).collect();
+        let series = every.map(|every| Series::new(path.to_owned(), names, every));
+        Ok(Self { directory: Directory::new(path, selection, limit)?, series })
+    }
+
+    /// Ends all files. Returns when they were cut because the limit was reached.
+    pub(crate) fn finish(&mut self) -> Result<Option<Time>, String> {
+        let series = self.series.as_mut().map_or(Ok(()), Series::finish);
+        let cut = self.directory.finish().map_err(|error| error.to_string())?;
+        series.map(|()| cut).map_err(|error| error.to_string())
+    }
+}
+
+impl Sink for TraceFiles {
+    fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
+        self.directory.on_flow(at, flow, end, event);
+        // Tables end where the other files are cut.
+        if let Some(series) = self.series.as_mut().filter(|_| self.directory.is_open()) {
+            series.on_flow(at, flow, end, event);
+        }
+    }
+
+    fn on_flow_end(&mut self, at: Time, flow: u32, end: End) {
+        self.directory.on_flow_end(at, flow, end);
+        if let Some(series) = &mut self.series {
+            series.on_flow_end(flow, end);
+        }
+    }
+
+    fn on_link(&mut self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
+        self.directory.on_link(at, link, event, packet);
     }
 }
 

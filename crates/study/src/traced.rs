@@ -1,16 +1,14 @@
 //! Runs that write what happened: a world whose runs have traces, each in a directory of its point.
 
-mod series;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 use rampmeter_trace::qlog::About;
-use rampmeter_trace::{Capture, Directory, End, FlowEvent, LinkEvent, Selection, Sink, Trace};
+use rampmeter_trace::{Selection, Trace};
 use rampmeter_units::{Bytes, Duration, Time};
 
-use self::series::Series;
+use crate::trace_files::TraceFiles;
 
 /// How many flows are traced if none are named.
 const MAX_FLOWS: usize = 100;
@@ -85,39 +83,6 @@ fn file_name(name: &str) -> String {
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// What takes the events of a run.
-struct Files {
-    directory: Directory,
-    series: Option<Series>,
-}
-
-impl Files {
-    /// The tables, which end where the other files are cut.
-    fn series(&mut self) -> Option<&mut Series> {
-        self.series.as_mut().filter(|_| self.directory.is_open())
-    }
-}
-
-impl Sink for Files {
-    fn on_flow(&mut self, at: Time, flow: u32, end: End, event: &FlowEvent<'_>) {
-        self.directory.on_flow(at, flow, end, event);
-        if let Some(series) = self.series() {
-            series.on_flow(at, flow, end, event);
-        }
-    }
-
-    fn on_flow_end(&mut self, at: Time, flow: u32, end: End) {
-        self.directory.on_flow_end(at, flow, end);
-        if let Some(series) = &mut self.series {
-            series.on_flow_end(flow, end);
-        }
-    }
-
-    fn on_link(&mut self, at: Time, link: u32, event: LinkEvent, packet: &dyn Capture) {
-        self.directory.on_link(at, link, event, packet);
-    }
-}
-
 /// A world that writes a trace of every run.
 pub struct Traced<'a> {
     world: &'a dyn World,
@@ -163,23 +128,17 @@ impl World for Traced<'_> {
         let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
         let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
         let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
-        let names = selection.flows.iter().map(|flow| flow.as_ref().map(|(name, _)| name.clone())).collect();
-        let series = self.options.series.map(|every| Series::new(path.clone(), names, every));
-        let directory = Directory::new(&path, selection, self.options.limit).map_err(failed)?;
-        let files = Arc::new(Mutex::new(Files { directory, series }));
-        let outcome = self.world.run_traced(plan, progress, &Trace::new(&files));
-        let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = TraceFiles::new(&path, selection, self.options.limit, self.options.series);
+        let directory = Arc::new(Mutex::new(files.map_err(failed)?));
+        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory));
         // The run's tables do not depend on its trace; that of a run that failed is wanted most.
-        match files.directory.finish() {
+        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
             Ok(None) => {}
             Ok(Some(at)) => {
                 let (at, limit) = (at.since(Time::ZERO), self.options.limit);
                 self.remark(&path, format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
             }
             Err(error) => self.remark(&path, format!("not whole: {error}")),
-        }
-        if let Some(Err(error)) = files.series.as_mut().map(Series::finish) {
-            self.remark(&path, format!("not whole: {error}"));
         }
         if left_out > 0 {
             self.remark(&path, format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
