@@ -244,8 +244,8 @@ impl<W: Write> Qlog<W> {
         Ok(bytes + self.put(at, "rampmeter:controller_updated", own)?)
     }
 
-    /// Writes a last event that says why the file ends early.
-    pub fn cut(&mut self, at: Time, why: &str) -> io::Result<u64> {
+    /// Writes a message: why the file ends early, or what it continues. Returns its size in bytes.
+    pub fn warn(&mut self, at: Time, why: &str) -> io::Result<u64> {
         self.put(at, "loglevel:warning", json!({ "message": why }))
     }
 

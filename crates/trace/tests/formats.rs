@@ -11,7 +11,8 @@ use qlog::events::quic::QuicFrame;
 use qlog::reader::{Event, QlogSeqReader};
 use rampmeter_trace::qlog::{About, Qlog};
 use rampmeter_trace::{
-    Act, Capture, Cause, Directory, End, FlowEvent, Grant, LinkEvent, Metrics, Pcapng, Selection, Sink, Timer,
+    Act, Capture, Cause, Directory, End, FlowEvent, Grant, HostTrace, LinkEvent, Metrics, Pcapng, Selection, Sink,
+    Timer,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, Receipt};
@@ -57,7 +58,7 @@ fn another_reader_of_qlog_knows_every_event() {
     ] {
         qlog.write(AT, &event).unwrap();
     }
-    qlog.cut(AT, "the limit").unwrap();
+    qlog.warn(AT, "the limit").unwrap();
     let reader = QlogSeqReader::new(Box::new(Cursor::new(file))).unwrap();
     assert_eq!(reader.qlog.serialization_format, "application/qlog+json-seq");
     assert_eq!(reader.qlog.title.as_deref(), Some("download 0"));
@@ -214,4 +215,71 @@ fn an_error_ends_the_trace_and_is_kept() {
     directory.on_flow(AT, 0, End::Client, &sent(&data));
     directory.on_flow(AT, 0, End::Client, &sent(&data));
     assert_eq!(directory.finish().unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_host_keeps_the_newest_part_of_its_trace() {
+    let path = tempfile::tempdir().unwrap();
+    let host = HostTrace::new(path.path(), Bytes::new(100_000)).unwrap();
+    let (short, long) =
+        (host.add("192.0.2.7:1", String::new()).unwrap(), host.add("192.0.2.7:2", String::new()).unwrap());
+    let trace = host.trace();
+    let metrics = Metrics { window: Some(Bytes::new(7777)), own: vec![("delta", 0.5)], ..Metrics::default() };
+    trace.sink().on_flow(AT, long, End::Server, &FlowEvent::Metrics(&metrics));
+    trace.sink().on_flow(AT, long, End::Server, &FlowEvent::State(None, "probing"));
+    let names = || {
+        let files = fs::read_dir(path.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        files.collect::<std::collections::BTreeSet<_>>()
+    };
+    let size = || names().iter().map(|name| fs::metadata(path.path().join(name)).unwrap().len()).sum::<u64>();
+    let mut seen = std::collections::BTreeSet::new();
+    for number in 0..2000 {
+        let data = Packet { number, ..packet() };
+        if number < 10 {
+            trace.sink().on_flow(AT, short, End::Server, &sent(&data));
+        } else if number == 10 {
+            trace.sink().on_flow_end(AT, short, End::Server);
+        }
+        trace.sink().on_flow(AT + Duration::from_millis(number.into()), long, End::Server, &sent(&data));
+        seen.extend(names());
+        assert!(size() < 110_000, "{} after {number}", size());
+    }
+    let since = host.finish().unwrap().expect("the first part is gone");
+    assert!(since > AT + Duration::from_millis(1000), "{since:?}");
+    let (newest, earlier) = ("1-192.0.2.7_2.server.qlog", "1-192.0.2.7_2.1.server.qlog");
+    assert_eq!(names().into_iter().collect::<Vec<_>>(), [earlier, newest]);
+    assert!(seen.contains("0-192.0.2.7_1.1.server.qlog"), "{seen:?}");
+    // Both have complete headers, and together each packet since then.
+    let numbers = |name: &str| {
+        let reader = QlogSeqReader::new(Box::new(Cursor::new(fs::read(path.path().join(name)).unwrap()))).unwrap();
+        let sent = reader.filter_map(|event| match event {
+            Event::Qlog(event) => match event.data {
+                EventData::QuicPacketSent(sent) => sent.header.packet_number,
+                _ => None,
+            },
+            Event::Json(_) => None,
+        });
+        sent.collect::<Vec<_>>()
+    };
+    let kept = [numbers(earlier), numbers(newest)].concat();
+    assert!(kept.iter().copied().eq(kept[0]..2000), "{:?} to {:?}", kept.first(), kept.last());
+    let text = fs::read_to_string(path.path().join(newest)).unwrap();
+    let begin: Vec<_> = text.lines().take(6).collect();
+    assert!(begin[1].contains(&format!("this file continues {earlier}")), "{}", begin[1]);
+    assert!(begin[2].contains("7777") && begin[3].contains("delta") && begin[4].contains("probing"), "{begin:?}");
+}
+
+#[test]
+fn a_host_whose_files_were_removed_says_so() {
+    let path = tempfile::tempdir().unwrap();
+    let host = HostTrace::new(path.path(), Bytes::new(50_000)).unwrap();
+    let flow = host.add("192.0.2.7:1", String::new()).unwrap();
+    let data = packet();
+    host.trace().sink().on_flow(AT, flow, End::Client, &sent(&data));
+    fs::remove_dir_all(path.path()).unwrap();
+    for _ in 0..1000 {
+        host.trace().sink().on_flow(AT, flow, End::Client, &sent(&data));
+    }
+    assert_eq!(host.add("192.0.2.7:2", String::new()), None);
+    assert_eq!(host.finish().unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
