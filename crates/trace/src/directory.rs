@@ -234,7 +234,9 @@ impl Directory {
                 host.files.insert((name.clone(), end));
                 bytes += HEADER;
                 if host.earlier.contains(&(name.clone(), end)) {
-                    bytes += qlog.warn(at, &format!("this file continues {}", earlier(name, end)))?;
+                    let before = earlier(name, end);
+                    let where_it_is = format!("what was before is in {before}; if this is that file, it was removed");
+                    bytes += qlog.warn(at, &where_it_is)?;
                     bytes += qlog.write(at, &FlowEvent::Metrics(&log.metrics))?;
                     bytes += log.state.map_or(Ok(0), |state| qlog.write(at, &FlowEvent::State(None, state)))?;
                 }

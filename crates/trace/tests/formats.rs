@@ -265,7 +265,7 @@ fn a_host_keeps_the_newest_part_of_its_trace() {
     assert!(kept.iter().copied().eq(kept[0]..2000), "{:?} to {:?}", kept.first(), kept.last());
     let text = fs::read_to_string(path.path().join(newest)).unwrap();
     let begin: Vec<_> = text.lines().take(6).collect();
-    assert!(begin[1].contains(&format!("this file continues {earlier}")), "{}", begin[1]);
+    assert!(begin[1].contains(&format!("what was before is in {earlier}; ")), "{}", begin[1]);
     assert!(begin[2].contains("7777") && begin[3].contains("delta") && begin[4].contains("probing"), "{begin:?}");
 }
 
