@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::{SMALL, Workspace, text};
 
@@ -114,4 +116,47 @@ fn a_scenario_has_metrics_of_its_own() {
     let line = SMALL.lines().count() + 3;
     assert!(message.contains(&format!("small.toml:{line}: the metric `wait`: no value is called")), "{message}");
     assert!(message.contains("did you mean `flows.fct_mean_s`"), "{message}");
+}
+
+#[test]
+fn run_json_has_all_settings_and_show_those_that_were_changed() {
+    let workspace = Workspace::new("settings");
+    let axis = SMALL.replace("seed = [1, 2]", "seed = [1]\nfirst = [10, 4]");
+    let own = "controller = \"newreno\"\nsettings = { initial_window = \"$first\" }\ntransport = { min_rto = \"1 s\" }";
+    fs::write(workspace.0.join("small.toml"), axis.replace("controller = \"newreno\"", own)).unwrap();
+    succeeds(&workspace.rampmeter(&["run", "small.toml", "--quiet", "--out", "kept"]));
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(workspace.0.join("kept/run.json")).unwrap()).unwrap();
+    let scheme = &json["schemes"]["tcp"];
+    assert_eq!((&scheme["controller"], &scheme["macroflow"]), (&"newreno".into(), &"flow".into()), "{scheme}");
+    assert_eq!(scheme["settings"]["initial_window"]["varies"], serde_json::json!([10, 4]));
+    assert_eq!((&scheme["transport"]["packet"], &scheme["transport"]["min_rto"]), (&"1.25 kB".into(), &"1 s".into()));
+    let shown = succeeds(&workspace.rampmeter(&["show", "kept"]));
+    let changed: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("scheme  setting")).skip(2).collect();
+    let words = |line: &&str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = ["tcp settings.initial_window 10, 4 10", "tcp transport.min_rto 1 s 200 ms"];
+    assert_eq!(changed.iter().map(words).collect::<Vec<_>>(), expected, "{shown}");
+}
+
+#[test]
+fn a_second_command_in_a_directory_names_the_first() {
+    let workspace = Workspace::new("locked");
+    let long =
+        SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("per_second = 4", "per_second = 40");
+    fs::write(workspace.0.join("small.toml"), long).unwrap();
+    let run = ["run", "small.toml", "--quiet", "--out", "kept"];
+    let mut first = workspace.command(&run).stderr(Stdio::null()).spawn().unwrap();
+    while !workspace.0.join("kept/run.json").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    let second = workspace.rampmeter(&run);
+    first.kill().unwrap(); // SIGKILL
+    first.wait().unwrap();
+    let message = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{message}");
+    assert!(message.starts_with(&format!("rampmeter: kept belongs to process {} since 2", first.id())), "{message}");
+    assert!(message.contains("rampmeter run small.toml --quiet --out kept`)"), "{message}");
+    assert!(message.ends_with("`flock kept/lock true`, or give another directory with --out\n"), "{message}");
+    fs::write(workspace.0.join("small.toml"), SMALL).unwrap();
+    succeeds(&workspace.rampmeter(&run));
 }

@@ -38,7 +38,7 @@ pub struct Scenario {
     axes: Vec<Axis>,
     /// The placeholders of its axes' values.
     placeholders: Vec<Placeholder>,
-    traces: Traces,
+    pub(crate) traces: Traces,
     conditions: Conditions,
     used: Used,
 }
@@ -371,7 +371,7 @@ impl Scenario {
         used.conditions.iter().filter_map(|name| Some((name.clone(), self.conditions.text(name).ok()?.text))).collect()
     }
 
-    fn file_at(&self, point: &Point) -> Result<File> {
+    pub(crate) fn file_at(&self, point: &Point) -> Result<File> {
         let mut errors = Errors::default();
         let file = self.read_at(point, &mut errors);
         errors.or(file)
@@ -424,7 +424,7 @@ impl Scenario {
     }
 
     /// The first point, and one more for every further value of every axis.
-    fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
+    pub(crate) fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
         let first = self.first_point();
         let others = self.axes.iter().enumerate().filter(|(_, axis)| axis.name != SEED); // no seed is invalid
         let others = others.flat_map(|(index, axis)| axis.values[1..].iter().map(move |value| (index, value)));
