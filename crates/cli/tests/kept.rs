@@ -119,6 +119,42 @@ fn a_scenario_has_metrics_of_its_own() {
 }
 
 #[test]
+fn metrics_name_shares_and_axes() {
+    let workspace = Workspace::new("shares");
+    let bulk = SMALL.replace("scheme = [\"tcp\"]", "cubics = [1, 3]").replace("seed = [1, 2]", "seed = [1]");
+    let bulk = bulk.replace("size = \"100 kB\"\narrivals = { per_second = 4 }", "arrivals = { count = 1 }");
+    let cubic = "[[traffic]]\nname = \"rival\"\nscheme = \"cubic\"\nfrom = \"source\"\nto = \"sink\"\n\
+                 arrivals = { count = \"$cubics\" }\n[scheme.cubic]\ncontroller = \"cubic\"\n[metrics]\n\
+                 fair = \"share(tcp) / (1/(1+$cubics))\"\nrest = \"1 - share(rival)\"\nn = \"$cubics\"\n";
+    fs::write(workspace.0.join("small.toml"), bulk.replace("\"$scheme\"", "\"tcp\"") + cubic).unwrap();
+    let json = succeeds(&workspace.rampmeter(&["run", "small.toml", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for (run, cubics) in json["runs"].as_array().unwrap().iter().zip([1.0, 3.0]) {
+        let value = |path: &str| run.pointer(path).and_then(serde_json::Value::as_f64).unwrap();
+        let share = value("/traffic/transfers/goodput_sum_bps") / value("/flows/goodput_sum_bps");
+        assert_eq!((value("/metrics/n"), value("/metrics/fair")), (cubics, share / (1.0 / (1.0 + cubics))));
+        assert!((value("/metrics/rest") - share).abs() < 1e-9 && share > 0.1, "{run}");
+    }
+}
+
+#[test]
+fn a_run_of_few_round_trips_is_announced() {
+    let workspace = Workspace::new("short");
+    let bulk = SMALL.replace("size = \"100 kB\"\narrivals = { per_second = 4 }", "arrivals = { count = 1 }");
+    fs::write(workspace.0.join("small.toml"), bulk).unwrap();
+    let warnings = |set: &str| {
+        let output = workspace.rampmeter(&["run", "small.toml", "--quiet", "--set", set]);
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    assert_eq!(warnings("duration=240ms"), "");
+    let warning = warnings("duration=230ms");
+    assert!(warning.starts_with("rampmeter: 230 ms are measured at "), "{warning}");
+    let reason = "fewer than ten round trips (24 ms) of source.0 > sink.0, so results show how flows start";
+    assert!(warning.ends_with(&format!("{reason}; make `duration` at least 240 ms\n")), "{warning}");
+}
+
+#[test]
 fn run_json_has_all_settings_and_show_those_that_were_changed() {
     let workspace = Workspace::new("settings");
     let axis = SMALL.replace("seed = [1, 2]", "seed = [1]\nfirst = [10, 4]");

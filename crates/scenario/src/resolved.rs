@@ -1,5 +1,7 @@
 //! The complete settings of schemes: those of the file, and the defaults of all others.
 
+use std::collections::BTreeSet;
+
 use toml::{Table, Value};
 
 use crate::error::Result;
@@ -35,6 +37,17 @@ impl Scenario {
             }
         }
         Ok(schemes)
+    }
+}
+
+impl Scenario {
+    /// The names of the schemes that its points use.
+    pub fn scheme_names(&self) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for point in self.each_value() {
+            names.extend(self.file_at(&point)?.traffic.into_iter().map(|traffic| traffic.scheme));
+        }
+        Ok(names)
     }
 }
 

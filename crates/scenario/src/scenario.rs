@@ -19,7 +19,7 @@ use crate::error::{Result, ScenarioError, unknown};
 use crate::errors::Errors;
 use crate::file::{File, LinkSpec, MetricText};
 use crate::keys;
-use crate::placeholder::Placeholder;
+use crate::placeholder::{Placeholder, variable};
 use crate::sets::{Edited, Set, parts};
 use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
@@ -212,6 +212,11 @@ impl Scenario {
         let source = self.source(&text);
         let document = source.parse()?;
         Section::root(source, document.get_ref()).or("metrics", Vec::new(), MetricText::read_all)
+    }
+
+    /// The value at `point` of what `$name` stands for in a metric: an axis, or a field of its records.
+    pub fn variable(&self, name: &str, point: &Point) -> Result<Option<Value>, String> {
+        variable(name, &self.axes, point)
     }
 
     /// Refuses what is neither an axis nor a key.
@@ -424,7 +429,7 @@ impl Scenario {
     }
 
     /// The first point, and one more for every further value of every axis.
-    pub(crate) fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
+    pub fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
         let first = self.first_point();
         let others = self.axes.iter().enumerate().filter(|(_, axis)| axis.name != SEED); // no seed is invalid
         let others = others.flat_map(|(index, axis)| axis.values[1..].iter().map(move |value| (index, value)));
