@@ -107,7 +107,8 @@ def main() -> None:
         known, _, after = rest.partition(end)
         new = f"\n{table(runs, axes, columns)}\n"
         if args.check:
-            stale += [line for line in new.splitlines() if line not in known.splitlines()]
+            if new != known:
+                stale += [f"{workload}:", *(line for line in new.splitlines() if line not in known.splitlines())]
             continue
         PAGE.write_text(f"{before}{start}{new}{end}{after}")
     if stale:

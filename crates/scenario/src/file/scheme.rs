@@ -108,7 +108,7 @@ impl SchemeSpec {
 }
 
 /// The keys of a scheme besides `settings` and `transport`, with these values.
-pub(crate) fn keys_of(sharing: &Sharing, agent: &AgentConfig) -> toml::Table {
+pub(crate) fn keys_of(sharing: &Sharing, agent: AgentConfig) -> toml::Table {
     fn name<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> toml::Value {
         names.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name).into()
     }

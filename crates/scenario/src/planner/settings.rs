@@ -25,7 +25,7 @@ pub(crate) fn settings(
             (all.clone(), all)
         }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
-            let complete = |settings: &Table, transport: &Table, sharing: &Sharing, agent: &AgentConfig| {
+            let complete = |settings: &Table, transport: &Table, sharing: &Sharing, agent: AgentConfig| {
                 let mut all = Table::from_iter([("controller".to_owned(), controller.as_str().into())]);
                 let settings = registries.controllers.complete(controller, settings).map_err(|it| it.to_string())?;
                 let transport = Table::try_from(Transport::read(transport, file.packet)?);
@@ -34,9 +34,9 @@ pub(crate) fn settings(
                 all.extend(keys_of(sharing, agent));
                 Ok(all)
             };
-            let all = complete(&settings.table, &transport.table, sharing, agent);
+            let all = complete(&settings.table, &transport.table, sharing, *agent);
             let none = Table::new();
-            let defaults = complete(&none, &none, &Sharing::default(), &AgentConfig::default());
+            let defaults = complete(&none, &none, &Sharing::default(), AgentConfig::default());
             (all.map_err(|error: String| place.error(error))?, defaults.unwrap_or_default())
         }
     };
