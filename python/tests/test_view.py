@@ -18,6 +18,7 @@ import pytest
 from traces import OURS, event, lines, link_capture, opened_page, read_link, sent, served, written
 
 from rampmeter.view import Server, find, hover, kernel, qlog, thinning
+from rampmeter.view.__main__ import main
 from rampmeter.view.model import TraceError, delivery_rate
 from rampmeter.view.panels import drawn
 
@@ -414,3 +415,22 @@ def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: 
         assert view() == pytest.approx(whole, abs=0.01)
         page.keyboard.press("?")
         assert page.locator("dialog[open]").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("view", "problem"),
+    [
+        ("hidden=rtt", "there is no key `hidden`; write t=FROM,TO, c=FLOW|LINK|..., hide=PANEL, off=PANEL:SERIES"),
+        ("rtt", "there is no key `rtt`; write"),
+        ("#t=1&hide=rtt", "`t=1` has no two times; write for example t=2.6,2.7"),
+        ("t=1%2C2&off=sequence:lost", ""),
+    ],
+)
+def test_an_unknown_key_of_a_view_is_one_line_with_those_known(
+    view: str, problem: str, traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["view", str(traces), "--show", view, "--picture", str(traces / "view.pdf")])
+    code = main()  # with a key that is right, the name of the picture is the error
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rampmeter: --show: {problem}" if problem else "rampmeter: "), line
+    assert code == (2 if problem else 1)

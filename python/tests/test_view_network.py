@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from traces import block, event, header, interfaces, lines, opened_page, read_link, sent, served, written
 
-from rampmeter.view import network
+from rampmeter.view import find, network
 from rampmeter.view.network import Edge, Node, Opening
 
 MS = 1_000_000
@@ -116,3 +116,18 @@ def test_the_page_shows_links_at_the_time_under_the_pointer(browser: str, tmp_pa
         assert not graph.is_visible()
     with served(tmp_path) as server, urllib.request.urlopen(f"{server.url}network?source=0") as answer:
         assert len(json.load(answer)["nodes"]) == 6
+
+
+def test_flows_given_as_files_keep_the_links_of_their_directory(tmp_path: Path) -> None:
+    lot(tmp_path)
+    files = [tmp_path / f"{flow}-bulk.client.qlog" for flow in (0, 1)]
+    sources = find(files)
+    assert [(each.run, each.name, each.is_link) for each in sources] == [
+        (0, "0-bulk.client", False),
+        (1, "1-bulk.client", False),
+        (0, "first", True),
+        (0, "second", True),
+    ]
+    for index in (0, 1):
+        assert [link.name for link in network.links_beside(sources, index).values()] == ["first", "second"]
+    assert [each.name for each in find([tmp_path, files[1]]) if each.is_link] == ["first", "second"]

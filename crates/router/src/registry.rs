@@ -24,6 +24,11 @@ impl Registry {
         self.0.make(name, settings)
     }
 
+    /// All settings of the router `name`: those in `settings`, and the defaults of the others.
+    pub fn complete(&self, name: &str, settings: &toml::Table) -> Result<toml::Table, RegistryError> {
+        self.0.complete(name, settings)
+    }
+
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.list()

@@ -20,7 +20,7 @@ pub struct TraceOptions {
     pub directory: PathBuf,
     /// Flows, by their indices in results or by the names of their traffic; none: the first hundred of measured traffic.
     pub flows: Vec<String>,
-    /// Links, by name; none: the measured ones.
+    /// Links, by name; none: the measured ones, or all if none is measured.
     pub links: Vec<String>,
     /// The size of all files of a point together.
     pub limit: Bytes,
@@ -69,11 +69,42 @@ impl TraceOptions {
             };
             flows[flow] = Some((file_name(&format!("{flow}-{traffic}")), about));
         }
+        let some_measured = plan.links.iter().any(|link| link.measured);
         let is_traced = |name: &String, measured: bool| {
-            if self.links.is_empty() { measured } else { self.links.contains(name) }
+            if self.links.is_empty() { measured || !some_measured } else { self.links.contains(name) }
         };
         let links = plan.links.iter().map(|link| is_traced(&link.name, link.measured).then(|| file_name(&link.name)));
         Ok((Selection { flows, links: links.collect() }, chosen.len() - kept))
+    }
+
+    /// Calls `run` with a trace of `plan`, and then `remark` with each thing that the user should know of the trace.
+    pub fn trace<T>(
+        &self,
+        plan: &Plan,
+        run: impl FnOnce(&Trace) -> Result<T, WorldError>,
+        mut remark: impl FnMut(String),
+    ) -> Result<T, WorldError> {
+        let (selection, left_out) = self.selection(plan).map_err(WorldError::Trace)?;
+        let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        let path = self.directory.join(file_name(&name.join(",").replace('"', "")));
+        let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
+        let files = TraceFiles::new(&path, selection, self.limit, self.series);
+        let directory = Arc::new(Mutex::new(files.map_err(failed)?));
+        let result = run(&Trace::new(&directory));
+        let mut remark = |what: String| remark(format!("{}: {what}", path.display()));
+        // The run's tables do not depend on its trace; that of a run that failed is wanted most.
+        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
+            Ok(None) => {}
+            Ok(Some(at)) => {
+                let (at, limit) = (at.since(Time::ZERO), self.limit);
+                remark(format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
+            }
+            Err(error) => remark(format!("not whole: {error}")),
+        }
+        if left_out > 0 {
+            remark(format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
+        }
+        result
     }
 }
 
@@ -100,10 +131,6 @@ impl<'a> Traced<'a> {
     pub fn remarks(&self) -> Vec<String> {
         std::mem::take(&mut self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    fn remark(&self, path: &Path, what: impl std::fmt::Display) {
-        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {what}", path.display()));
-    }
 }
 
 impl World for Traced<'_> {
@@ -124,25 +151,7 @@ impl World for Traced<'_> {
     }
 
     fn run_with_progress(&self, plan: &Plan, progress: &RunProgress) -> Result<Outcome, WorldError> {
-        let (selection, left_out) = self.options.selection(plan).map_err(WorldError::Trace)?;
-        let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-        let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
-        let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
-        let files = TraceFiles::new(&path, selection, self.options.limit, self.options.series);
-        let directory = Arc::new(Mutex::new(files.map_err(failed)?));
-        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory));
-        // The run's tables do not depend on its trace; that of a run that failed is wanted most.
-        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
-            Ok(None) => {}
-            Ok(Some(at)) => {
-                let (at, limit) = (at.since(Time::ZERO), self.options.limit);
-                self.remark(&path, format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
-            }
-            Err(error) => self.remark(&path, format!("not whole: {error}")),
-        }
-        if left_out > 0 {
-            self.remark(&path, format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
-        }
-        outcome
+        let remark = |text| self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        self.options.trace(plan, |trace| self.world.run_traced(plan, progress, trace), remark)
     }
 }

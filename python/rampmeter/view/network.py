@@ -86,11 +86,7 @@ class Places:
 def links_beside(sources: list[Source], index: int) -> dict[int, Link]:
     """Return the links in the directory of a source, by their numbers."""
     own = sources[index]
-    beside = {
-        number: each
-        for number, each in enumerate(sources)
-        if each.is_link and each.group == own.group and each.run == own.run
-    }
+    beside = {number: each for number, each in enumerate(sources) if each.is_link and each.group == own.group}
     links = {number: each.shown().source for number, each in beside.items()}
     return {number: link for number, link in links.items() if isinstance(link, Link)}
 
@@ -100,7 +96,7 @@ def openings_beside(sources: list[Source], index: int) -> dict[int, Opening]:
     own = sources[index]
     found = {}
     for each in sources:
-        if each.group == own.group and each.run == own.run and (match := CLIENT.fullmatch(each.name)):
+        if each.group == own.group and (match := CLIENT.fullmatch(each.name)):
             hosts = re.search(r"(\S+) > (\S+)$", each.title)
             if hosts:
                 found[int(match[1]) % PORTS] = Opening(hosts[1], hosts[2], each.begin)

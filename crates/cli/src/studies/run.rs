@@ -123,6 +123,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
+    if let Some(warning) = too_short(&scenario, registries)? {
+        eprintln!("rampmeter: {warning}");
+    }
 
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, world));
     let fresh = args.fresh || args.trace.is_some();
@@ -229,6 +232,21 @@ pub(crate) fn set_point(scenario: &mut Scenario, sets: &[String]) -> Result<(), 
 /// A value as on the command line.
 fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A warning if a point measures too few round trips to mean anything.
+fn too_short(scenario: &Scenario, registries: &Registries) -> Result<Option<String>, Failure> {
+    for point in scenario.each_value() {
+        let plan = scenario.plan(&point, registries)?;
+        if let Some((flow, round_trip)) = plan.too_short() {
+            let (measured, flow, enough) = (plan.measured(), plan.flow_name(flow), plan.warmup + round_trip * 10);
+            return Ok(Some(format!(
+                "{measured} are measured at {point}, fewer than ten round trips ({round_trip}) of {flow}, so results \
+                 show how flows start; make `duration` at least {enough}"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.

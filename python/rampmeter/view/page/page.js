@@ -23,7 +23,7 @@ const view = { from: 0, to: 0 };
 let isWhole = true; // whether the view follows the ends of the traces
 
 const nameOf = (index) => `${sources[index].group}/${sources[index].name}`;
-const linksOf = (flow) => sources.flatMap((s, i) => (s.isLink && s.run === sources[flow].run && s.group === sources[flow].group ? [i] : []));
+const linksOf = (flow) => sources.flatMap((s, i) => (s.isLink && s.group === sources[flow].group ? [i] : []));
 
 // ---- The address ----
 
