@@ -71,7 +71,7 @@ lint-rust: setup
 
 .PHONY: lint-more
 lint-more: setup ## warnings in code that other builds compile: fewer features, fuzz targets
-	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
+	cargo clippy --quiet --package rampmeter-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
 	cd fuzz && cargo clippy --quiet --no-default-features -- -D warnings
 
