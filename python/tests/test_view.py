@@ -136,7 +136,7 @@ def test_panels_have_states_own_values_and_timeouts(tmp_path: Path) -> None:
     assert flow.remarks == ["0.061000 s: the trace ends here"]
 
 
-def test_grants_and_acts_of_the_application_are_drawn(tmp_path: Path) -> None:
+def test_grants_and_what_the_application_did_are_drawn(tmp_path: Path) -> None:
     grant = {"macroflow": 0, "flows": 3, "macroflow_window_bytes": None, "macroflow_in_flight_bytes": 3000}
     more = [
         event(62.0, "rampmeter:stream_opened"),

@@ -9,7 +9,7 @@ use crate::timetable::Entry;
 
 /// What an application did at an end of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum StreamEvent {
     /// The connection is established there.
     Opened,
     /// It wrote this many bytes to its stream.
@@ -33,7 +33,7 @@ pub trait WatchFlows {
     const IS_ON: bool = true;
 
     /// The application at an end of a flow did something.
-    fn on_deed(&mut self, _now: Time, _flow: u32, _end: End, _deed: Deed) {}
+    fn on_stream_event(&mut self, _now: Time, _flow: u32, _end: End, _deed: StreamEvent) {}
 }
 
 impl WatchFlows for () {
@@ -41,9 +41,9 @@ impl WatchFlows for () {
 }
 
 impl<W: WatchFlows> WatchFlows for Option<W> {
-    fn on_deed(&mut self, now: Time, flow: u32, end: End, deed: Deed) {
+    fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
         if let Some(watch) = self {
-            watch.on_deed(now, flow, end, deed);
+            watch.on_stream_event(now, flow, end, event);
         }
     }
 }
@@ -184,12 +184,12 @@ impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
 
     /// Reports what an application did. Datagrams and the kernel's TCP have no trace of their own.
     #[inline]
-    fn saw(&mut self, now: Time, flow: u32, end: End, deed: Deed) {
+    fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
         if W::IS_ON {
             let planned = &self.plan.flows[flow as usize];
             let has_stream = self.plan.traffic[planned.traffic].workload.carrier() == Carrier::Stream;
             if has_stream && self.plan.is_ours(flow as usize) {
-                self.watch.on_deed(now, flow, end, deed);
+                self.watch.on_stream_event(now, flow, end, event);
             }
         }
     }
@@ -290,12 +290,12 @@ impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
                 let id = self.all[flow as usize].ends[End::Sender as usize].id;
                 let id = id.filter(|_| traffic.workload.uses_share());
                 let path = id.map(|id| self.sites[place as usize].host.path(now, id));
-                self.saw(now, flow, End::Sender, Deed::Opened);
+                self.on_stream_event(now, flow, End::Sender, StreamEvent::Opened);
                 self.notify(now, flow, End::Sender, &Happened::Opened(path.unwrap_or_default()));
             }
             Event::Accepted(flow, id) => {
                 self.all[flow as usize].ends[End::Receiver as usize].id = Some(id);
-                self.saw(now, flow, End::Receiver, Deed::Opened);
+                self.on_stream_event(now, flow, End::Receiver, StreamEvent::Opened);
                 self.notify(now, flow, End::Receiver, &Happened::Opened(Path::default()));
             }
             Event::Datagram(flow, bytes) => self.all[flow as usize].ends[End::Receiver as usize].read += bytes,
@@ -324,7 +324,7 @@ impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
         let host = &mut self.sites[this.host as usize].host;
         let Some((total, ended)) = host.read(now, id, this.read) else { return };
         this.read = total;
-        self.saw(now, flow, end, Deed::Read { total, ended });
+        self.on_stream_event(now, flow, end, StreamEvent::Read { total, ended });
         self.notify(now, flow, end, &Happened::Read { total, ended });
     }
 
@@ -369,13 +369,13 @@ impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
             let after = now.since(start);
             acting.fct = Some(after);
             self.complete(flow);
-            self.saw(now, flow, end, Deed::Completed(after));
+            self.on_stream_event(now, flow, end, StreamEvent::Completed(after));
         }
         if reply.write > 0 {
-            self.saw(now, flow, end, Deed::Wrote(reply.write));
+            self.on_stream_event(now, flow, end, StreamEvent::Wrote(reply.write));
         }
         if reply.finish {
-            self.saw(now, flow, end, Deed::Finished);
+            self.on_stream_event(now, flow, end, StreamEvent::Finished);
         }
     }
 

@@ -23,7 +23,7 @@ mod ours;
 mod timetable;
 mod traced;
 
-pub use flows::{Deed, FlowResults, Flows, Site, WatchFlows};
+pub use flows::{FlowResults, Flows, Site, StreamEvent, WatchFlows};
 pub use host::{Event, Host, Opening, PacketHost, Sent};
 pub use network::{Hop, HopId, Network, Routed, Step, Watch};
 pub use ours::Name;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rampmeter_scenario::RunProgress;
 use rampmeter_sim::{Plan, Registries, Scenario, Simulated, World};
-use rampmeter_trace::{Act, Capture, End, FlowEvent, Grant, LinkEvent, Sink, Trace};
+use rampmeter_trace::{ApplicationEvent, Capture, End, FlowEvent, Grant, LinkEvent, Sink, Trace};
 use rampmeter_units::{Ecn, Time};
 
 /// Counts of what happened.
@@ -27,7 +27,7 @@ struct Counts {
     marks: Vec<(Ecn, Ecn, u64)>,
     /// Of all flows: grants, and what applications did at each end.
     grants: Vec<Grant>,
-    acts: Vec<(u32, End, Act)>,
+    applications: Vec<(u32, End, ApplicationEvent)>,
     /// The largest IPv4 length that differs from the packet's own.
     wrong_length: Option<usize>,
 }
@@ -47,7 +47,7 @@ impl Sink for Counts {
         }
         match event {
             FlowEvent::Granted(grant) => self.grants.push(*grant),
-            FlowEvent::Application(act) => self.acts.push((flow, end, *act)),
+            FlowEvent::Application(event) => self.applications.push((flow, end, *event)),
             _ => {}
         }
         if (flow, end) != (0, End::Client) {
@@ -228,18 +228,26 @@ fn messages_of_applications_are_in_the_trace() {
         "{ kind = \"drop-tail\", packets = 50 }",
         "web = {}, arrivals = { count = 1 }",
     );
-    let of = |end| counts.acts.iter().filter(move |(_, at, _)| *at == end).map(|(.., act)| *act).collect::<Vec<_>>();
+    let of = |end| {
+        let events = counts.applications.iter().filter(move |(_, at, _)| *at == end);
+        events.map(|(.., event)| *event).collect::<Vec<_>>()
+    };
     let (client, server) = (of(End::Client), of(End::Server));
-    assert!(client.contains(&Act::Opened) && server.contains(&Act::Opened));
-    let lengths =
-        |acts: &[Act], wanted: fn(&Act) -> Option<(u64, u64)>| acts.iter().filter_map(wanted).collect::<Vec<_>>();
-    let wrote = |act: &Act| if let Act::Wrote { offset, length } = *act { Some((offset, length)) } else { None };
-    let received =
-        |act: &Act| if let Act::Received { offset, length, .. } = *act { Some((offset, length)) } else { None };
+    assert!(client.contains(&ApplicationEvent::Opened) && server.contains(&ApplicationEvent::Opened));
+    let written = |event: &ApplicationEvent| match *event {
+        ApplicationEvent::Wrote { offset, length } => Some((offset, length)),
+        _ => None,
+    };
+    let received = |event: &ApplicationEvent| match *event {
+        ApplicationEvent::Received { offset, length, .. } => Some((offset, length)),
+        _ => None,
+    };
     // Requests go one way, objects the other, and each arrives as it was written.
     for (writer, reader) in [(&client, &server), (&server, &client)] {
-        let (written, read) = (lengths(writer, wrote), lengths(reader, received));
+        let written: Vec<_> = writer.iter().filter_map(written).collect();
+        let read: Vec<_> = reader.iter().filter_map(received).collect();
         assert!(!written.is_empty() && written.starts_with(&read) && written.len() - read.len() < 20, "{written:?}");
     }
-    assert!(client.iter().chain(&server).any(|act| matches!(act, Act::Completed { .. })), "{server:?}");
+    let is_completed = |event: &ApplicationEvent| matches!(event, ApplicationEvent::Completed { .. });
+    assert!(client.iter().chain(&server).any(is_completed), "{server:?}");
 }

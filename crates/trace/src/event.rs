@@ -139,7 +139,7 @@ pub struct Grant {
 
 /// What the application at an end of a flow did. A message is what it wrote at once: a request, a page, a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum ApplicationEvent {
     /// The connection is established at this end.
     Opened,
     /// It wrote a message.
@@ -216,7 +216,7 @@ pub enum FlowEvent<'a> {
     /// The Congestion Manager permitted the packet that leaves next.
     Granted(Grant),
     /// The application did something.
-    Application(Act),
+    Application(ApplicationEvent),
 }
 
 /// What happened to a packet at a link.

@@ -14,7 +14,7 @@ use rampmeter_wire::{Kind, Packet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::event::{Act, End, FlowEvent, Metrics};
+use crate::event::{ApplicationEvent, End, FlowEvent, Metrics};
 
 /// The URI of the events of QUIC, as of the draft.
 const QUIC_EVENTS: &str = "urn:ietf:params:qlog:events:quic-14";
@@ -203,23 +203,25 @@ impl<W: Write> Qlog<W> {
                 });
                 self.put(at, "rampmeter:flow_granted", data)
             }
-            FlowEvent::Application(act) => self.write_act(at, *act),
+            FlowEvent::Application(event) => self.write_application(at, *event),
         }
     }
 
-    fn write_act(&mut self, at: Time, act: Act) -> io::Result<u64> {
-        let (name, data) = match act {
-            Act::Opened => ("rampmeter:stream_opened", json!({})),
-            Act::Wrote { offset, length } => {
+    fn write_application(&mut self, at: Time, event: ApplicationEvent) -> io::Result<u64> {
+        let (name, data) = match event {
+            ApplicationEvent::Opened => ("rampmeter:stream_opened", json!({})),
+            ApplicationEvent::Wrote { offset, length } => {
                 ("rampmeter:message_written", json!({ "offset": offset, "length": length }))
             }
-            Act::Received { offset, length, after } => {
+            ApplicationEvent::Received { offset, length, after } => {
                 let data = json!({ "offset": offset, "length": length, "duration": milliseconds(after) });
                 ("rampmeter:message_received", data)
             }
-            Act::Finished => ("rampmeter:stream_finished", json!({})),
-            Act::Ended => ("rampmeter:stream_ended", json!({})),
-            Act::Completed { after } => ("rampmeter:transfer_completed", json!({ "duration": milliseconds(after) })),
+            ApplicationEvent::Finished => ("rampmeter:stream_finished", json!({})),
+            ApplicationEvent::Ended => ("rampmeter:stream_ended", json!({})),
+            ApplicationEvent::Completed { after } => {
+                ("rampmeter:transfer_completed", json!({ "duration": milliseconds(after) }))
+            }
         };
         self.put(at, name, data)
     }

@@ -11,8 +11,8 @@ use qlog::events::quic::QuicFrame;
 use qlog::reader::{Event, QlogSeqReader};
 use rampmeter_trace::qlog::{About, Qlog};
 use rampmeter_trace::{
-    Act, Capture, Cause, Directory, End, FlowEvent, Grant, HostTrace, LinkEvent, Metrics, Pcapng, Selection, Sink,
-    Timer,
+    ApplicationEvent, Capture, Cause, Directory, End, FlowEvent, Grant, HostTrace, LinkEvent, Metrics, Pcapng,
+    Selection, Sink, Timer,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, Receipt};
@@ -101,16 +101,16 @@ fn another_reader_of_qlog_reads_our_own_events() {
     let mut qlog = Qlog::new(&mut file, &About::default(), End::Server).unwrap();
     let (window, in_flight) = (Bytes::MAX, Bytes::new(3000));
     let after = Duration::from_micros(2500);
-    let acts = [
-        Act::Opened,
-        Act::Wrote { offset: 10, length: 20 },
-        Act::Received { offset: 0, length: 300, after },
-        Act::Finished,
-        Act::Ended,
-        Act::Completed { after },
+    let applications = [
+        ApplicationEvent::Opened,
+        ApplicationEvent::Wrote { offset: 10, length: 20 },
+        ApplicationEvent::Received { offset: 0, length: 300, after },
+        ApplicationEvent::Finished,
+        ApplicationEvent::Ended,
+        ApplicationEvent::Completed { after },
     ];
     let grant = FlowEvent::Granted(Grant { macroflow: 3, flows: 4, waiting: 2, window, in_flight });
-    for event in acts.map(FlowEvent::Application).into_iter().chain([grant]) {
+    for event in applications.map(FlowEvent::Application).into_iter().chain([grant]) {
         qlog.write(AT, &event).unwrap();
     }
     let events = QlogSeqReader::new(Box::new(Cursor::new(file))).unwrap().map(|event| match event {

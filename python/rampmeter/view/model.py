@@ -86,7 +86,7 @@ class Flow:
     states: list[str] = field(default_factory=list)
     """The names of the controller's states; `metrics["state"]` has their indices."""
     moments: dict[str, Floats] = field(default_factory=dict)
-    """Times of losses, timeouts, timers, marks and acts of the application, by what happened."""
+    """Times of losses, timeouts, timers and marks, and of what the application did, by what happened."""
 
     def describe(self, row: int) -> list[str]:
         """Say what the packet in this row of `sent` was, and why it left then."""

@@ -32,7 +32,14 @@ METRICS = {
 }
 GRANT = ("waiting_flows", "macroflow_window_bytes", "macroflow_in_flight_bytes")
 """The values of a grant, which are drawn with the controller's own."""
-ACTS = ("stream_opened", "message_written", "message_received", "stream_finished", "stream_ended", "transfer_completed")
+APPLICATION_EVENTS = {
+    "stream_opened",
+    "message_written",
+    "message_received",
+    "stream_finished",
+    "stream_ended",
+    "transfer_completed",
+}
 """What applications do: a moment for each."""
 PACKET = ("number", "offset", "length", "bytes")
 DATA_FRAMES = {"stream", "crypto", "datagram"}
@@ -194,8 +201,11 @@ class Reader:
             taker = self.takers[name]
         except KeyError:
             short = name.lower().rpartition(":")[2].removeprefix("recovery_")
-            act = partial(self.on_act, short) if name.startswith("rampmeter:") and short in ACTS else None
-            taker = self.takers[name] = act or getattr(self, f"on_{short}", None)
+            if name.startswith("rampmeter:") and short in APPLICATION_EVENTS:
+                taker = partial(self.take_of_application, short.replace("_", " "))
+            else:
+                taker = getattr(self, f"on_{short}", None)
+            self.takers[name] = taker
         if taker:
             taker(when - self.origin, event["data"])
 
@@ -308,9 +318,9 @@ class Reader:
             if data[name] is not None:
                 self.put(self.own, name, time, float(data[name]))
 
-    def on_act(self, name: str, time: float, _data: Event) -> None:
+    def take_of_application(self, name: str, time: float, _data: Event) -> None:
         """Take something that the application did."""
-        self.moments.setdefault(name.replace("_", " "), []).append(time)
+        self.moments.setdefault(name, []).append(time)
 
     def on_congestion_state_updated(self, time: float, data: Event) -> None:
         """Take a state of the controller."""

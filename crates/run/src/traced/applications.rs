@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use rampmeter_trace::{self as trace, Act, FlowEvent, Trace};
+use rampmeter_trace::{self as trace, ApplicationEvent, FlowEvent, Trace};
 use rampmeter_units::Time;
 use rampmeter_workload::End;
 
-use crate::flows::{Deed, WatchFlows};
+use crate::flows::{StreamEvent, WatchFlows};
 
 /// A message on its way.
 #[derive(Debug, Clone, Copy)]
@@ -40,38 +40,43 @@ impl Applications {
         Self { trace, streams: HashMap::new() }
     }
 
-    fn report(&self, now: Time, flow: u32, end: End, act: Act) {
+    fn report(&self, now: Time, flow: u32, end: End, event: ApplicationEvent) {
         let end = if end == End::Sender { trace::End::Client } else { trace::End::Server };
-        self.trace.sink().on_flow(now, flow, end, &FlowEvent::Application(act));
+        self.trace.sink().on_flow(now, flow, end, &FlowEvent::Application(event));
     }
 }
 
 impl WatchFlows for Applications {
-    fn on_deed(&mut self, now: Time, flow: u32, end: End, deed: Deed) {
-        match deed {
-            Deed::Opened => self.report(now, flow, end, Act::Opened),
-            Deed::Wrote(length) => {
+    fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
+        match event {
+            StreamEvent::Opened => self.report(now, flow, end, ApplicationEvent::Opened),
+            StreamEvent::Wrote(length) => {
                 let stream = self.streams.entry((flow, end)).or_default();
                 let offset = stream.bytes;
                 stream.bytes = offset.saturating_add(length);
                 stream.messages.push_back(Message { offset, length, written_at: now });
-                self.report(now, flow, end, Act::Wrote { offset, length });
+                self.report(now, flow, end, ApplicationEvent::Wrote { offset, length });
             }
-            Deed::Finished => self.report(now, flow, end, Act::Finished),
-            Deed::Read { total, ended } => {
+            StreamEvent::Finished => self.report(now, flow, end, ApplicationEvent::Finished),
+            StreamEvent::Read { total, ended } => {
                 let stream = self.streams.entry((flow, end.other())).or_default();
                 let is_read = |message: &Message| message.offset.saturating_add(message.length) <= total.as_u64();
                 let read = stream.messages.iter().take_while(|message| is_read(message)).count();
                 let messages: Vec<_> = stream.messages.drain(..read).collect();
                 let has_ended = ended && !std::mem::replace(&mut stream.is_read, ended);
                 for Message { offset, length, written_at } in messages {
-                    self.report(now, flow, end, Act::Received { offset, length, after: now.since(written_at) });
+                    self.report(
+                        now,
+                        flow,
+                        end,
+                        ApplicationEvent::Received { offset, length, after: now.since(written_at) },
+                    );
                 }
                 if has_ended {
-                    self.report(now, flow, end, Act::Ended);
+                    self.report(now, flow, end, ApplicationEvent::Ended);
                 }
             }
-            Deed::Completed(after) => self.report(now, flow, end, Act::Completed { after }),
+            StreamEvent::Completed(after) => self.report(now, flow, end, ApplicationEvent::Completed { after }),
         }
     }
 }
