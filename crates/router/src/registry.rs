@@ -92,7 +92,11 @@ macro_rules! routers {
 
         impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
             delegate! {
-                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router, Self::Watched(router) => router } {
+                to match self {
+                    $(Self::$variant(router) => router,)*
+                    Self::External(router) => router,
+                    Self::Watched(router) => router,
+                } {
                     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
                     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>);
                     fn dequeue(&mut self, now: Time) -> Option<P>;

@@ -35,7 +35,8 @@ enum Factor {
 }
 
 impl Placeholder {
-    /// All placeholders of `file` outside `[axes]` and `[metrics]`, in the order of the text. Those of an axis that is lost are left out.
+    /// All placeholders of `file` outside `[axes]` and `[metrics]`, in the order of the text. Those of an axis that is
+    /// lost are left out.
     pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis], errors: &mut Errors) -> Vec<Self> {
         let mut found = Vec::new();
         file.items()

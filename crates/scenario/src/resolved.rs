@@ -38,9 +38,7 @@ impl Scenario {
         }
         Ok(schemes)
     }
-}
 
-impl Scenario {
     /// The names of the schemes that its points use.
     pub fn scheme_names(&self) -> Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();

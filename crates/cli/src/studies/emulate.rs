@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// Open your shell on the right host, for ping, ss, tcpdump and the like: the network ends with it
     #[arg(long, conflicts_with = "right")]
     inspect: bool,
-    /// Write the packets of measured links, in both directions, to a directory in DIR, as pcapng for Wireshark with a
-    /// comment on dropped packets; and what the scenario's own flows did, as qlog
+    /// Write the packets of measured links, in both directions, to a directory in DIR, as pcapng for Wireshark with
+    /// comments on dropped and marked packets; and what the scenario's own flows did, as qlog
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     /// The maximum size of the trace, after which it is cut
@@ -80,8 +80,7 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
             let is_traced =
                 |link: &&LinkPlan| link.measured || link.reverse_of.is_some_and(|of| plan.links[of.0].measured);
             let links = plan.links.iter().filter(is_traced).map(|link| link.name.clone()).collect();
-            let (directory, flows) = (directory.clone(), Vec::new());
-            let options = TraceOptions { directory, flows, links, limit: args.trace_limit, series: None };
+            let options = TraceOptions { links, limit: args.trace_limit, ..TraceOptions::all(directory) };
             options.trace(&plan, |trace| run(Some(trace)), remark)
         }
         None => run(None),
