@@ -19,7 +19,7 @@ from traces import OURS, event, lines, link_capture, opened_page, read_link, sen
 
 from rampmeter.view import Server, find, hover, kernel, qlog, thinning
 from rampmeter.view.__main__ import main
-from rampmeter.view.model import TraceError, delivery_rate
+from rampmeter.view.model import Link, TraceError, delivery_rate
 from rampmeter.view.panels import drawn
 
 # draft-ietf-quic-qlog-main-schema-01: the time of an event may be the time since the event before.
@@ -199,6 +199,13 @@ def test_a_links_capture_gives_rate_queue_marks_and_drops(tmp_path: Path) -> Non
     assert link.dropped["time"].tolist() == pytest.approx([0.0025])
     queue = drawn(link)[1]
     assert [(series.label, series.value.tolist()) for series in queue.series[1:]] == [("marked", [5]), ("dropped", [2])]
+
+
+def test_the_rate_of_bursts_is_over_fifty_packets() -> None:
+    time = np.repeat(np.arange(0, 1, 0.01), 10)  # ten packets each 10 ms: most have no time between them
+    link = Link("bursts", arrived={"time": time, "bytes": np.full(len(time), 1250.0)})
+    assert link.over == pytest.approx(0.05)
+    assert link.rates["value"].max() < 13e6  # 10 Mb/s, and a burst at the border
 
 
 def test_a_cut_capture_is_shown_up_to_its_cut(tmp_path: Path) -> None:

@@ -118,6 +118,17 @@ def test_the_page_shows_links_at_the_time_under_the_pointer(browser: str, tmp_pa
         assert len(json.load(answer)["nodes"]) == 6
 
 
+def test_each_link_of_a_directory_without_flows_is_shown_once(browser: str, tmp_path: Path) -> None:
+    for way, packet in (("", header(3, 8, 0, SYN)), (".reverse", header(8, 3, 0, 2))):
+        written(tmp_path, f"slow{way}.pcapng", link(f"slow{way}", (10, 12, packet, True)))
+    with served(tmp_path) as server, opened_page(browser) as page:
+        page.goto(server.url)
+        page.wait_for_selector("body[data-ready=true]")
+        titles = [title.partition(" (")[0] for title in page.locator(".stack h2").all_inner_texts()]
+        assert titles == [f"Link slow{way}: {what}" for way in ("", ".reverse") for what in ("rate", "queue")]
+        assert page.locator('section[aria-label="Network"]').is_visible()
+
+
 def test_flows_given_as_files_keep_the_links_of_their_directory(tmp_path: Path) -> None:
     lot(tmp_path)
     files = [tmp_path / f"{flow}-bulk.client.qlog" for flow in (0, 1)]

@@ -149,9 +149,10 @@ class Link:
 
     @cached_property
     def over(self) -> float:
-        """Return the interval of rates, in seconds: that of about fifty packets."""
-        gaps = np.diff(self.arrived["time"])
-        return max(50 * float(np.median(gaps)), 1e-3) if len(gaps) else 1e-3
+        """Return the interval of rates, in seconds: that of fifty packets, also where they come in bursts."""
+        time = self.arrived["time"]
+        packets = min(50, len(time) - 1)
+        return max(50 / packets * float(np.median(time[packets:] - time[:-packets])), 1e-3) if packets > 0 else 1e-3
 
     @cached_property
     def rates(self) -> Table:
