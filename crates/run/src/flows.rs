@@ -33,7 +33,7 @@ pub trait WatchFlows {
     const IS_ON: bool = true;
 
     /// The application at an end of a flow did something.
-    fn on_stream_event(&mut self, _now: Time, _flow: u32, _end: End, _deed: StreamEvent) {}
+    fn on_stream_event(&mut self, _now: Time, _flow: u32, _end: End, _event: StreamEvent) {}
 }
 
 impl WatchFlows for () {

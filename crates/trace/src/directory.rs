@@ -90,6 +90,7 @@ impl Log {
     /// The values and the state are those of `event`, if it has some.
     fn note(&mut self, event: &FlowEvent<'_>) {
         match event {
+            // The event has the changes: of this call only the values that it keeps are wanted.
             FlowEvent::Metrics(changed) => drop((*changed).clone().changed(&mut self.metrics, &changed.own)),
             FlowEvent::State(_, new) => self.state = Some(new),
             _ => {}

@@ -34,10 +34,8 @@ def draw_over_time(seen: Traces) -> list[Chart]:
     note += "timeouts (crosses) are those since the sample before."
     if any(len(seen.flows.get(line, {})) > MAX_FLOWS for part in parts for line in part):
         note += f" Of more than {MAX_FLOWS} flows: a band holds 80% of those of a traffic, and its thick line is their "
-        note += (
-            "median. Of one traffic, thin lines are the flows that delivered least (red), the median and most (green). "
-        )
-        note += "Losses are their sum."
+        note += "median. Of one traffic, thin lines are the flows that delivered least (red), the median and most "
+        note += "(green). Losses are their sum."
     left_out = len(lines) - sum(map(len, parts))
     if left_out:
         note += f" {left_out} more lines of the sweep are left out."

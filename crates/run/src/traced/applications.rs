@@ -9,7 +9,7 @@ use rampmeter_workload::End;
 
 use crate::flows::{StreamEvent, WatchFlows};
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     offset: u64,
@@ -65,12 +65,8 @@ impl WatchFlows for Applications {
                 let messages: Vec<_> = stream.messages.drain(..read).collect();
                 let has_ended = ended && !std::mem::replace(&mut stream.is_read, ended);
                 for Message { offset, length, written_at } in messages {
-                    self.report(
-                        now,
-                        flow,
-                        end,
-                        ApplicationEvent::Received { offset, length, after: now.since(written_at) },
-                    );
+                    let received = ApplicationEvent::Received { offset, length, after: now.since(written_at) };
+                    self.report(now, flow, end, received);
                 }
                 if has_ended {
                     self.report(now, flow, end, ApplicationEvent::Ended);
