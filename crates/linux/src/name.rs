@@ -16,6 +16,8 @@ use crate::namespace::Namespace;
 
 const DIRECTORY: &str = "/run/netns";
 
+const PREFIX: &str = "rampmeter-";
+
 /// The file by which other processes enter a namespace of this process.
 pub(crate) fn place(namespace: &Namespace) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), namespace.file().as_raw_fd()).into()
@@ -38,10 +40,8 @@ impl Name {
         fs::create_dir_all(directory)?;
         // Another run must not replace a link between our look at it and its removal.
         let _alone = Flock::lock(File::open(directory)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+        remove_dead(directory)?;
         for link in (1..).map(|n| directory.join(name(side, n))) {
-            if fs::read_link(&link).is_ok() && !link.exists() {
-                fs::remove_file(&link)?;
-            }
             match symlink(&to, &link) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 result => return result.map(|()| Self { link, to }),
@@ -65,7 +65,19 @@ impl Drop for Name {
 }
 
 fn name(side: &str, n: u32) -> String {
-    if n == 1 { format!("rampmeter-{side}") } else { format!("rampmeter-{side}-{n}") }
+    if n == 1 { format!("{PREFIX}{side}") } else { format!("{PREFIX}{side}-{n}") }
+}
+
+/// Removes the names of runs that were killed.
+fn remove_dead(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let link = entry?.path();
+        let is_ours = link.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+        if is_ours && fs::read_link(&link).is_ok() && !link.exists() {
+            fs::remove_file(&link)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -85,9 +97,12 @@ mod tests {
         let (one, two) = (new(), new());
         assert_eq!(names(), ["rampmeter-left", "rampmeter-left-2"]);
         drop(one);
-        symlink("/proc/0/fd/9", directory.join("rampmeter-left")).unwrap(); // as after SIGKILL
+        for name in ["rampmeter-left", "rampmeter-right-3"] {
+            symlink("/proc/0/fd/9", directory.join(name)).unwrap(); // as after SIGKILL
+        }
         let three = new();
         assert_eq!(three.link(), directory.join("rampmeter-left"));
+        assert_eq!(names(), ["rampmeter-left", "rampmeter-left-2"]);
         drop((two, three));
         assert!(names().is_empty());
         fs::remove_dir(&directory).unwrap();
