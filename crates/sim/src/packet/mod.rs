@@ -22,7 +22,7 @@ use crate::paths::{PathId, Start, is_forward};
 
 /// A packet in the network.
 ///
-/// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of [`Body`],
+/// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of `Body`,
 /// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug, Clone)]
 #[repr(C)]
