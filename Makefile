@@ -42,7 +42,7 @@ test: ## all of it: lints, Rust, the examples, Python, quick claims
 
 .PHONY: test-long
 test-long: test lint-more fuzz-replay package docs claims-long test-conditions ## the same, fuzz corpora, packages, the documentation and its site, slow claims, 200 clients at once
-	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick crowd # of the release
+	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick workloads-check crowd # of the release
 
 .PHONY: test-conditions
 test-conditions: setup ## two schemes over every condition of the library, and broken controllers at all questions, simulated
@@ -71,7 +71,7 @@ lint-rust: setup
 
 .PHONY: lint-more
 lint-more: setup ## warnings in code that other builds compile: fewer features, fuzz targets
-	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
+	cargo clippy --quiet --package rampmeter-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
 	cd fuzz && cargo clippy --quiet --no-default-features -- -D warnings
 
@@ -187,6 +187,11 @@ conditions: setup ## the tables in docs/conditions.md, from the library of condi
 .PHONY: workloads
 workloads: build venv ## the tables of results in docs/workloads.md, from runs of studies/workloads: some minutes
 	$(PYTHON) scripts/workloads.py $(RAMPMETER)
+
+# A minute. The rows of docs/workloads.md must be those of today.
+.PHONY: workloads-check
+workloads-check: build venv
+	$(PYTHON) scripts/workloads.py $(RAMPMETER) --check
 
 .PHONY: python
 python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made

@@ -1,4 +1,4 @@
-"""Write the results of `studies/workloads` into docs/workloads.md: `make workloads`.
+"""Write the results of `studies/workloads` into docs/workloads.md: `make workloads`; or compare them: `--check`.
 
 A row is a point of the scenario, a cell the mean over its seeds; transfers are counted over all seeds.
 """
@@ -90,11 +90,13 @@ def table(runs: list[dict[str, Any]], axes: list[str], columns: list[Column]) ->
 
 
 def main() -> None:
-    """Run the scenarios and rewrite their tables."""
+    """Run the scenarios and rewrite or compare their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rampmeter", type=Path)
     parser.add_argument("workloads", nargs="*", choices=[*TABLES, []], help="these only, for example web")
+    parser.add_argument("--check", action="store_true", help="change nothing, and fail if a table is stale")
     args = parser.parse_args()
+    stale = []
     for workload in args.workloads or TABLES:
         axes, columns = TABLES[workload]
         runs = command.run(args.rampmeter, ROOT / f"studies/workloads/{workload}.toml")
@@ -102,8 +104,17 @@ def main() -> None:
         before, found, rest = PAGE.read_text().partition(start)
         if not found:
             raise SystemExit(f"docs/workloads.md has no place for the results of {workload}: {start.strip()}")
-        after = rest.partition(end)[2]
-        PAGE.write_text(f"{before}{start}\n{table(runs, axes, columns)}\n{end}{after}")
+        known, _, after = rest.partition(end)
+        new = f"\n{table(runs, axes, columns)}\n"
+        if args.check:
+            if new != known:
+                stale += [f"{workload}:", *(line for line in new.splitlines() if line not in known.splitlines())]
+            continue
+        PAGE.write_text(f"{before}{start}{new}{end}{after}")
+    if stale:
+        raise SystemExit(
+            "docs/workloads.md is stale: `make workloads` makes it anew. Rows of today:\n" + "\n".join(stale)
+        )
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ class About(TypedDict):
     date: str
     machine: Machine
     axes: dict[str, list[Value]]
+    schemes: dict[str, dict[str, Any]]
     points: int
     finished: int
     skipped: list[Skipped]

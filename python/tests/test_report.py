@@ -76,11 +76,36 @@ def test_charts_over_time_show_all_that_was_measured() -> None:
         return {"flow": [{**empty, "lost": 0, "timed_out": 0, **values, "time_s": float(at)} for at in range(seconds)]}
 
     flows = {"window": samples(2, window_bytes=1e3), "rate": samples(60, window_bytes=9e6, rate_bps=5e6)}
-    figure = over_time.arrange(Traces(flows, {}, "here", 1.0), list(flows))
+    figure = over_time.arrange(Traces(flows, {}, {"flow": "bulk"}, "here", 1.0), list(flows))
     for axes in figure.axes:
         assert axes.get_xlim()[1] >= 59
         highest = max(np.max(np.asarray(line.get_ydata(), dtype=float), initial=0) for line in axes.lines)
         assert axes.get_ylim()[1] >= highest
+
+
+def test_many_flows_have_a_band_for_each_traffic() -> None:
+    def samples(kind: int, number: int) -> list[Row]:
+        window = 1e6 * (kind + 1) + 1e4 * number
+        empty = dict.fromkeys(column for _, column, _ in FLOW_PANELS)
+        of_time = {"lost": 0, "timed_out": 0, "window_bytes": window, "delivered_bytes": number}
+        return [{**empty, **of_time, "time_s": float(at)} for at in range(3)]
+
+    flows = {f"{traffic} {n}": samples(kind, n) for kind, traffic in enumerate(("bulk", "web")) for n in range(5)}
+    traffic = {name: name.split()[0] for name in flows}
+    figure = over_time.arrange(Traces({"": flows}, {}, traffic, "here", 1.0), [""])
+    window = figure.axes[0]
+    assert [np.asarray(line.get_ydata(), dtype=float)[0] for line in window.lines] == [1020.0, 2020.0]
+    assert len(window.collections) == 2
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["bulk", "web"]
+    one = over_time.arrange(Traces({"": flows}, {}, dict.fromkeys(flows, "all"), "here", 1.0), [""])
+    assert (len(one.axes[0].collections), len(one.axes[0].lines), one.legends) == (1, 4, [])
+
+
+def test_what_was_asked_for_is_the_first_chart(directory: Path) -> None:
+    for y, first in [([], "Over time"), (["fct_mean_s"], "Over the sweep")]:
+        page = report.write(directory, y=y).read_text()
+        assert re.findall("<h2>(Over [^<]*)", page)[0] == first
 
 
 def test_lines_of_one_color_have_different_dashes() -> None:

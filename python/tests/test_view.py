@@ -18,7 +18,8 @@ import pytest
 from traces import OURS, event, lines, link_capture, opened_page, read_link, sent, served, written
 
 from rampmeter.view import Server, find, hover, kernel, qlog, thinning
-from rampmeter.view.model import TraceError, delivery_rate
+from rampmeter.view.__main__ import main
+from rampmeter.view.model import Link, TraceError, delivery_rate
 from rampmeter.view.panels import drawn
 
 # draft-ietf-quic-qlog-main-schema-01: the time of an event may be the time since the event before.
@@ -135,6 +136,26 @@ def test_panels_have_states_own_values_and_timeouts(tmp_path: Path) -> None:
     assert flow.remarks == ["0.061000 s: the trace ends here"]
 
 
+def test_grants_and_what_the_application_did_are_drawn(tmp_path: Path) -> None:
+    grant = {"macroflow": 0, "flows": 3, "macroflow_window_bytes": None, "macroflow_in_flight_bytes": 3000}
+    more = [
+        event(62.0, "rampmeter:stream_opened"),
+        event(62.0, "rampmeter:message_written", offset=0, length=300),
+        event(63.0, "rampmeter:flow_granted", waiting_flows=2, **grant),
+        event(90.0, "rampmeter:message_received", offset=0, length=5000, duration=28.0),
+        event(91.0, "rampmeter:transfer_completed", duration=29.0),
+    ]
+    [flow] = qlog.read(written(tmp_path, "0.client.qlog", lines(*OURS, *more)))
+    assert flow.moments["message received"].tolist() == pytest.approx([0.09])
+    panels = {panel.key: panel for panel in drawn(flow)}
+    names = panels["events"].series[0].names
+    assert {"stream opened", "message written", "message received", "transfer completed", "lost (timeout)"} <= set(
+        names
+    )
+    assert [series.label for series in panels["own"].series] == ["waiting flows"]
+    assert panels["own_bytes"].series[0].value.tolist() == [3000]
+
+
 def test_broken_qlog_is_named_by_file_and_line(tmp_path: Path) -> None:
     good = [line + "\n" for line in SAMPLES["ours"].rstrip("\n").split("\n")]
     path = written(tmp_path, "x.qlog", "".join([*good[:4], "\x1e{broken}\n", *good[4:]]))
@@ -171,18 +192,25 @@ def tcp_capture() -> bytes:
     return out + b"".join(packet(*row) for row in rows)
 
 
-def test_a_links_capture_gives_rate_queue_and_drops(tmp_path: Path) -> None:
+def test_a_links_capture_gives_rate_queue_marks_and_drops(tmp_path: Path) -> None:
     link = read_link(written(tmp_path, "slow.pcapng", link_capture()))
     assert link.offered["queued"].tolist() == [0, 1, 2]
     assert link.arrived["time"].tolist() == pytest.approx([0.0005, 0.0015])
     assert link.dropped["time"].tolist() == pytest.approx([0.0025])
     queue = drawn(link)[1]
-    assert queue.series[1].value.tolist() == [2]
+    assert [(series.label, series.value.tolist()) for series in queue.series[1:]] == [("marked", [5]), ("dropped", [2])]
+
+
+def test_the_rate_of_bursts_is_over_fifty_packets() -> None:
+    time = np.repeat(np.arange(0, 1, 0.01), 10)  # ten packets each 10 ms: most have no time between them
+    link = Link("bursts", arrived={"time": time, "bytes": np.full(len(time), 1250.0)})
+    assert link.over == pytest.approx(0.05)
+    assert link.rates["value"].max() < 13e6  # 10 Mb/s, and a burst at the border
 
 
 def test_a_cut_capture_is_shown_up_to_its_cut(tmp_path: Path) -> None:
     link = read_link(written(tmp_path, "slow.pcapng", link_capture()[:-30]))
-    assert link.remarks[0].startswith("slow.pcapng: cut at packet 6, byte ")
+    assert link.remarks[0].startswith("slow.pcapng: cut at packet 7, byte ")
     assert len(link.offered["time"]) == 3
     assert len(link.dropped["time"]) == 0
 
@@ -394,3 +422,22 @@ def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: 
         assert view() == pytest.approx(whole, abs=0.01)
         page.keyboard.press("?")
         assert page.locator("dialog[open]").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("view", "problem"),
+    [
+        ("hidden=rtt", "there is no key `hidden`; write t=FROM,TO, c=FLOW|LINK|..., hide=PANEL, off=PANEL:SERIES"),
+        ("rtt", "there is no key `rtt`; write"),
+        ("#t=1&hide=rtt", "`t=1` has no two times; write for example t=2.6,2.7"),
+        ("t=1%2C2&off=sequence:lost", ""),
+    ],
+)
+def test_an_unknown_key_of_a_view_is_one_line_with_those_known(
+    view: str, problem: str, traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["view", str(traces), "--show", view, "--picture", str(traces / "view.pdf")])
+    code = main()  # with a key that is right, the name of the picture is the error
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rampmeter: --show: {problem}" if problem else "rampmeter: "), line
+    assert code == (2 if problem else 1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from traces import block, event, header, interfaces, lines, opened_page, read_link, sent, served, written
 
-from rampmeter.view import network
+from rampmeter.view import find, network
 from rampmeter.view.network import Edge, Node, Opening
 
 MS = 1_000_000
@@ -85,7 +85,13 @@ def test_a_link_says_its_rate_queue_and_drops_at_a_time(tmp_path: Path) -> None:
     second = read_link(tmp_path / "second.pcapng")
     assert network.state(second, 0.0)["rate"] == 0
     rate = 8 * 3 * 1250 / second.over
-    assert network.state(second, 0.026) == {"rate": pytest.approx(rate), "queue": 0, "drops": 0, "all_drops": 0}
+    assert network.state(second, 0.026) == {
+        "rate": pytest.approx(rate),
+        "queue": 0,
+        "drops": 0,
+        "all_drops": 0,
+        "marks": 0,
+    }
     assert network.state(second, 0.0305)["all_drops"] == 1
     assert network.state(second, 0.0305)["drops"] == 1
 
@@ -110,3 +116,29 @@ def test_the_page_shows_links_at_the_time_under_the_pointer(browser: str, tmp_pa
         assert not graph.is_visible()
     with served(tmp_path) as server, urllib.request.urlopen(f"{server.url}network?source=0") as answer:
         assert len(json.load(answer)["nodes"]) == 6
+
+
+def test_each_link_of_a_directory_without_flows_is_shown_once(browser: str, tmp_path: Path) -> None:
+    for way, packet in (("", header(3, 8, 0, SYN)), (".reverse", header(8, 3, 0, 2))):
+        written(tmp_path, f"slow{way}.pcapng", link(f"slow{way}", (10, 12, packet, True)))
+    with served(tmp_path) as server, opened_page(browser) as page:
+        page.goto(server.url)
+        page.wait_for_selector("body[data-ready=true]")
+        titles = [title.partition(" (")[0] for title in page.locator(".stack h2").all_inner_texts()]
+        assert titles == [f"Link slow{way}: {what}" for way in ("", ".reverse") for what in ("rate", "queue")]
+        assert page.locator('section[aria-label="Network"]').is_visible()
+
+
+def test_flows_given_as_files_keep_the_links_of_their_directory(tmp_path: Path) -> None:
+    lot(tmp_path)
+    files = [tmp_path / f"{flow}-bulk.client.qlog" for flow in (0, 1)]
+    sources = find(files)
+    assert [(each.run, each.name, each.is_link) for each in sources] == [
+        (0, "0-bulk.client", False),
+        (1, "1-bulk.client", False),
+        (0, "first", True),
+        (0, "second", True),
+    ]
+    for index in (0, 1):
+        assert [link.name for link in network.links_beside(sources, index).values()] == ["first", "second"]
+    assert [each.name for each in find([tmp_path, files[1]]) if each.is_link] == ["first", "second"]

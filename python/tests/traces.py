@@ -70,7 +70,7 @@ def option(code: int, text: bytes) -> bytes:
 def interfaces(link: str) -> bytes:
     """The begin of a link's capture."""
     parts = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
-    for end in ("near end", "far end", "dropped"):
+    for end in ("near end", "far end", "dropped", "marked"):
         name = f"{link}, {end}".encode()
         parts.append(block(1, struct.pack("<HHI", 101, 0, 256) + option(2, name) + option(9, b"\x09")))
     return b"".join(parts)
@@ -83,10 +83,12 @@ def header(source: int, destination: int, flow: int, kind: int) -> bytes:
 
 
 def link_capture() -> bytes:
-    """Packets 1 ms apart at the near end, each behind one more; the third is dropped."""
+    """Packets 1 ms apart at the near end, each behind one more; the second is marked, the third is dropped."""
     parts, packet = [interfaces("slow")], header(3, 4, 0, 1)
     for number in range(3):
-        for interface, delay, comment in ((0, 0, f"behind {number} packets"), (1 if number < 2 else 2, 500_000, "")):
+        marked = [(3, 400_000, "with 5 packets in the queue: CE instead of ECT(0)")] if number == 1 else []
+        end = (1 if number < 2 else 2, 500_000, "")
+        for interface, delay, comment in ((0, 0, f"behind {number} packets"), *marked, end):
             at = 1_000_000 * number + delay
             head = struct.pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, len(packet), 1250)
             parts.append(

@@ -16,7 +16,7 @@ pub(crate) struct TraceArgs {
     /// (docs/traces.md)
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
-    /// The maximum size of all files of the trace, after which they are cut
+    /// The maximum size of all files of the trace: the newest part is kept, at least half of this
     #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
     trace_limit: Bytes,
 }
@@ -39,7 +39,7 @@ impl TraceArgs {
         match trace.finish() {
             Ok(None) => {}
             Ok(Some(at)) => eprintln!(
-                "rampmeter: trace {}: cut after {}: it has reached --trace-limit {}",
+                "rampmeter: trace {}: begins {} after the start: it has reached --trace-limit {}, and what was before is removed",
                 path.display(),
                 at.since(Time::ZERO),
                 self.trace_limit

@@ -11,10 +11,10 @@ use common::{SMALL, Workspace, text};
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, RouterFeedback, Sent};
 use rampmeter_scenario::Registries;
 use rampmeter_units::{Bytes, Random, Rate, Settings, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What goes wrong once it has got some acknowledgements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Mistake {
     #[default]
@@ -23,7 +23,7 @@ enum Mistake {
     Panic,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
     mistake: Mistake,

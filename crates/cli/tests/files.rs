@@ -183,6 +183,27 @@ fn both_ends_of_a_transfer_are_traced() {
 }
 
 #[test]
+fn a_trace_of_a_long_transfer_keeps_its_last_part() {
+    let workspace = Workspace::new("rotated_trace");
+    std::fs::write(workspace.0.join("large"), vec![7; 3_000_000]).unwrap();
+    let server = RunningServer::start(&workspace, &[]);
+    let url = format!("{}/large", server.address);
+    let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--trace", "t", "--trace-limit", "60 kB"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let errors = text(&output.stderr);
+    assert_eq!(errors.matches("it has reached --trace-limit 60 kB").count(), 1, "{errors}");
+    let start = workspace.0.join("t").read_dir().unwrap().next().unwrap().unwrap().path();
+    let files: Vec<_> = start.read_dir().unwrap().flatten().map(|file| file.path()).collect();
+    let total: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
+    assert!((30_000..70_000).contains(&total), "{total} bytes in {files:?}");
+    assert!(files.iter().any(|file| file.to_string_lossy().ends_with(".1.client.qlog")), "{files:?}");
+    for file in files {
+        let log = std::fs::read_to_string(&file).unwrap();
+        assert!(log.starts_with("\u{1e}{\"file_schema\"") && log.ends_with("}\n"), "{file:?}");
+    }
+}
+
+#[test]
 fn get_chooses_the_controller_of_the_server() {
     let workspace = Workspace::new("get_controller");
     let server = RunningServer::start(&workspace, &["--controller", "reno"]);

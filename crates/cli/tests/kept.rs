@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::{SMALL, Workspace, text};
 
@@ -114,4 +116,83 @@ fn a_scenario_has_metrics_of_its_own() {
     let line = SMALL.lines().count() + 3;
     assert!(message.contains(&format!("small.toml:{line}: the metric `wait`: no value is called")), "{message}");
     assert!(message.contains("did you mean `flows.fct_mean_s`"), "{message}");
+}
+
+#[test]
+fn metrics_name_shares_and_axes() {
+    let workspace = Workspace::new("shares");
+    let bulk = SMALL.replace("scheme = [\"tcp\"]", "cubics = [1, 3]").replace("seed = [1, 2]", "seed = [1]");
+    let bulk = bulk.replace("size = \"100 kB\"\narrivals = { per_second = 4 }", "arrivals = { count = 1 }");
+    let cubic = "[[traffic]]\nname = \"rival\"\nscheme = \"cubic\"\nfrom = \"source\"\nto = \"sink\"\n\
+                 arrivals = { count = \"$cubics\" }\n[scheme.cubic]\ncontroller = \"cubic\"\n[metrics]\n\
+                 fair = \"share(tcp) / (1/(1+$cubics))\"\nrest = \"1 - share(rival)\"\nn = \"$cubics\"\n";
+    fs::write(workspace.0.join("small.toml"), bulk.replace("\"$scheme\"", "\"tcp\"") + cubic).unwrap();
+    let json = succeeds(&workspace.rampmeter(&["run", "small.toml", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for (run, cubics) in json["runs"].as_array().unwrap().iter().zip([1.0, 3.0]) {
+        let value = |path: &str| run.pointer(path).and_then(serde_json::Value::as_f64).unwrap();
+        let share = value("/traffic/transfers/goodput_sum_bps") / value("/flows/goodput_sum_bps");
+        assert_eq!((value("/metrics/n"), value("/metrics/fair")), (cubics, share / (1.0 / (1.0 + cubics))));
+        assert!((value("/metrics/rest") - share).abs() < 1e-9 && share > 0.1, "{run}");
+    }
+}
+
+#[test]
+fn a_run_of_few_round_trips_is_announced() {
+    let workspace = Workspace::new("short");
+    let bulk = SMALL.replace("size = \"100 kB\"\narrivals = { per_second = 4 }", "arrivals = { count = 1 }");
+    fs::write(workspace.0.join("small.toml"), bulk).unwrap();
+    let warnings = |set: &str| {
+        let output = workspace.rampmeter(&["run", "small.toml", "--quiet", "--set", set]);
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    assert_eq!(warnings("duration=240ms"), "");
+    let warning = warnings("duration=230ms");
+    assert!(warning.starts_with("rampmeter: 230 ms are measured at "), "{warning}");
+    let reason = "fewer than ten round trips (24 ms) of source.0 > sink.0, so results show how flows start";
+    assert!(warning.ends_with(&format!("{reason}; make `duration` at least 240 ms\n")), "{warning}");
+}
+
+#[test]
+fn run_json_has_all_settings_and_show_those_that_were_changed() {
+    let workspace = Workspace::new("settings");
+    let axis = SMALL.replace("seed = [1, 2]", "seed = [1]\nfirst = [10, 4]");
+    let own = "controller = \"newreno\"\nsettings = { initial_window = \"$first\" }\ntransport = { min_rto = \"1 s\" }";
+    fs::write(workspace.0.join("small.toml"), axis.replace("controller = \"newreno\"", own)).unwrap();
+    succeeds(&workspace.rampmeter(&["run", "small.toml", "--quiet", "--out", "kept"]));
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(workspace.0.join("kept/run.json")).unwrap()).unwrap();
+    let scheme = &json["schemes"]["tcp"];
+    assert_eq!((&scheme["controller"], &scheme["macroflow"]), (&"newreno".into(), &"flow".into()), "{scheme}");
+    assert_eq!(scheme["settings"]["initial_window"]["varies"], serde_json::json!([10, 4]));
+    assert_eq!((&scheme["transport"]["packet"], &scheme["transport"]["min_rto"]), (&"1.25 kB".into(), &"1 s".into()));
+    let shown = succeeds(&workspace.rampmeter(&["show", "kept"]));
+    let changed: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("scheme  setting")).skip(2).collect();
+    let words = |line: &&str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = ["tcp settings.initial_window 10, 4 10", "tcp transport.min_rto 1 s 200 ms"];
+    assert_eq!(changed.iter().map(words).collect::<Vec<_>>(), expected, "{shown}");
+}
+
+#[test]
+fn a_second_command_in_a_directory_names_the_first() {
+    let workspace = Workspace::new("locked");
+    let long =
+        SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("per_second = 4", "per_second = 40");
+    fs::write(workspace.0.join("small.toml"), long).unwrap();
+    let run = ["run", "small.toml", "--quiet", "--out", "kept"];
+    let mut first = workspace.command(&run).stderr(Stdio::null()).spawn().unwrap();
+    while !workspace.0.join("kept/run.json").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    let second = workspace.rampmeter(&run);
+    first.kill().unwrap(); // SIGKILL
+    first.wait().unwrap();
+    let message = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{message}");
+    assert!(message.starts_with(&format!("rampmeter: kept belongs to process {} since 2", first.id())), "{message}");
+    assert!(message.contains("rampmeter run small.toml --quiet --out kept`)"), "{message}");
+    assert!(message.ends_with("`flock kept/lock true`, or give another directory with --out\n"), "{message}");
+    fs::write(workspace.0.join("small.toml"), SMALL).unwrap();
+    succeeds(&workspace.rampmeter(&run));
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -124,12 +124,22 @@ fn refusal(mut command: Command) -> Option<String> {
     (!able).then(|| format!("{}{}", message.trim(), text(&output.stderr).trim()))
 }
 
-/// Network devices of this namespace, and network namespaces with a name.
-fn traces() -> BTreeSet<String> {
+/// Network devices of this namespace.
+fn devices() -> BTreeSet<String> {
     let devices = fs::read_to_string("/proc/net/dev").unwrap();
-    let devices = devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned());
-    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
-    devices.chain(names.map(|entry| entry.path().display().to_string())).collect()
+    devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// The names of network namespaces of a process, for `ip netns`.
+fn names(process: u32) -> Vec<String> {
+    let links = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let is_its =
+        |link: &fs::DirEntry| fs::read_link(link.path()).is_ok_and(|to| to.starts_with(format!("/proc/{process}")));
+    links.filter(is_its).map(|link| link.file_name().into_string().unwrap()).collect()
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// The network namespaces of a process and of its open files, as far as they are accessible.
@@ -151,7 +161,7 @@ fn an_interrupted_emulation_ends_at_once_and_cleans_up() {
     }
     let long = SMALL.replace("duration = \"3 s\"", "duration = \"600 s\"");
     fs::write(workspace.0.join("long.toml"), long).unwrap();
-    let before = traces();
+    let before = devices();
     let child = start(workspace.command(&["run", "long.toml", "--world", "emulated", "--out", "kept", "--quiet"]));
     let process = PathBuf::from(format!("/proc/{}", child.id()));
     until("TUN device", || {
@@ -164,13 +174,16 @@ fn an_interrupted_emulation_ends_at_once_and_cleans_up() {
     let made: BTreeSet<u64> = namespaces(&process).difference(&own).copied().collect();
     assert_eq!(made.len(), 2, "{made:?}");
 
+    let id = child.id();
+    assert_eq!(names(id).len(), if is_root() { 2 } else { 0 });
     let (output, took) = interrupt(child);
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(took < Duration::from_secs(20), "{took:?}"); // of 600
+    assert_eq!(names(id).len(), 0);
     assert_eq!(points(&workspace.0.join("kept")).len(), 0);
-    assert_eq!(traces(), before);
+    assert_eq!(devices(), before);
     assert_eq!(left_in(&made), Vec::<PathBuf>::new(), "still in the run's networks");
 }
 
@@ -189,7 +202,7 @@ fn a_killed_emulation_leaves_nothing_behind() {
     }
     let long = SMALL.replace("duration = \"3 s\"", "duration = \"600 s\"");
     fs::write(workspace.0.join("long.toml"), long).unwrap();
-    let before = traces();
+    let before = devices();
     // A program in the background, one in a session of its own, and one that ignores signals.
     let left = "sleep 601 & setsid sleep 602 & trap '' TERM HUP; touch left; while :; do sleep 603; done";
     let right = "while ! test -e left; do sleep 0.05; done; touch right; sleep 604";
@@ -201,10 +214,124 @@ fn a_killed_emulation_leaves_nothing_behind() {
     assert_eq!(made.len(), 2, "{made:?}");
     assert!(left_in(&made).len() >= 6, "two shells, four programs: {:?}", left_in(&made));
 
-    assert!(Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap().success());
+    let id = child.id();
+    assert_eq!(names(id).len(), if is_root() { 2 } else { 0 });
+    assert!(Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap().success());
     assert!(!child.wait_with_output().unwrap().status.success());
     until("end of all processes", || left_in(&made).is_empty().then_some(()));
-    assert_eq!(traces(), before);
+    assert_eq!((devices(), names(id).len()), (before, 0));
+}
+
+/// A path with nothing on it, where tests run commands. `None`, with a message, if the machine cannot emulate.
+fn idle_path(test: &str) -> Option<Workspace> {
+    let workspace = Workspace::new(test);
+    if let Some(reason) = refusal(workspace.command(&[])) {
+        eprintln!("skipped {test}: {reason}");
+        return None;
+    }
+    fs::write(workspace.0.join("idle.toml"), SMALL.replace("per_second = 4", "count = 0")).unwrap();
+    Some(workspace)
+}
+
+/// What a shell at `--inspect` prints and how it ends, given `script` on standard input.
+fn inspect(workspace: &Workspace, more: &[&str], script: &str) -> Output {
+    let mut command = workspace.command(&["emulate", "idle.toml", "--inspect"]);
+    command.args(more).env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn inspect_is_a_shell_on_the_right_host() {
+    let _alone = REAL.lock();
+    let Some(workspace) = idle_path("inspect_is_a_shell_on_the_right_host") else { return };
+    let script = "echo $RAMPMETER_LEFT to $RAMPMETER_RIGHT; cat /proc/net/dev; echo $$; sleep 605 & exit 7";
+    let output = inspect(&workspace, &[], script);
+    let (printed, message) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(7), "{message}");
+    assert!(printed.starts_with("10.64.0.1 to 10.65.0.1\n") && printed.contains("rampmeter:"), "{printed}");
+    assert!(message.contains("a shell on the right host, 10.65.0.1; the left one is 10.64.0.1"), "{message}");
+    assert!(message.contains(if is_root() { "ip netns exec rampmeter-left" } else { "nsenter" }), "{message}");
+    let left = Command::new("pgrep").args(["-fx", "sleep 605"]).output();
+    assert!(left.is_err() || left.unwrap().stdout.is_empty(), "a job of the shell goes on without its network");
+    // The shell goes on where the command on the other host fails.
+    let output = inspect(&workspace, &["--left", "exit 3"], "sleep 0.3; echo still here");
+    let (printed, message) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && printed == "still here\n", "{printed}{message}");
+    assert!(message.contains("the left command ended with 3"), "{message}");
+}
+
+#[test]
+fn other_programs_enter_the_network_by_its_names() {
+    let _alone = REAL.lock();
+    let test = "other_programs_enter_the_network_by_its_names";
+    let Some(workspace) = idle_path(test) else { return };
+    if !is_root() || Command::new("ip").arg("-V").output().is_err() {
+        return eprintln!("skipped {test}: it needs root and ip");
+    }
+    let child = start(workspace.command(&["emulate", "idle.toml", "--left", "touch up; sleep 606"]));
+    until("start of the command", || workspace.0.join("up").exists().then_some(()));
+    for (name, address) in names(child.id()).iter().map(|it| (it, if it.contains("left") { "10.64" } else { "10.65" }))
+    {
+        let output = Command::new("ip").args(["netns", "exec", name, "ip", "-brief", "address"]).output().unwrap();
+        let printed = text(&output.stdout);
+        assert!(printed.contains(address), "{name}: {printed}{}", text(&output.stderr));
+    }
+    interrupt(child);
+}
+
+/// The shell of a terminal reads from it and is not stopped, and Ctrl-C reaches what it runs, not the network.
+#[test]
+fn an_inspecting_shell_has_the_terminal() {
+    let _alone = REAL.lock();
+    let test = "an_inspecting_shell_has_the_terminal";
+    let Some(workspace) = idle_path(test) else { return };
+    let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
+    if is_missing("script") || is_missing("bash") {
+        return eprintln!("skipped {test}: it needs script and bash");
+    }
+    let mut command = Command::new("script");
+    let line = format!("exec '{RAMPMETER}' emulate idle.toml --inspect");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(&workspace.0);
+    command.env("SHELL", "/bin/bash").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut type_until = |keys: &str, file: &str| {
+        input.write_all(keys.as_bytes()).unwrap();
+        until(file, || workspace.0.join(file).exists().then_some(()));
+    };
+    type_until("touch one\n", "one");
+    type_until("touch two; sleep 607\n", "two");
+    sleep(Duration::from_millis(300)); // until sleep(1) runs
+    type_until("\x03", "one");
+    type_until("touch three\n", "three");
+    input.write_all(b"exit 9\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stdout));
+}
+
+#[test]
+fn packets_of_any_program_are_traced_with_their_drops() {
+    let _alone = REAL.lock();
+    let test = "packets_of_any_program_are_traced_with_their_drops";
+    let Some(workspace) = idle_path(test) else { return };
+    if Command::new("curl").arg("--version").output().is_err() || Command::new("python3").arg("-V").output().is_err() {
+        return eprintln!("skipped {test}: it needs curl and python3");
+    }
+    fs::write(workspace.0.join("file"), vec![7; 1_000_000]).unwrap();
+    let fetch = "for n in 1 2 3 4 5 6 7 8 9; do sleep 0.3; curl -sfo got http://$RAMPMETER_LEFT:8000/file && exit; done; exit 1";
+    let serve = "exec python3 -m http.server 8000 >served 2>&1";
+    let few = ["--set", "link.bottleneck.router.packets=10", "--trace", "t"];
+    let output =
+        workspace.rampmeter(&[&["emulate", "idle.toml", "--left", serve, "--right", fetch], &few[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let directory = fs::read_dir(workspace.0.join("t")).unwrap().next().unwrap().unwrap().path();
+    let [there, back] =
+        ["bottleneck", "bottleneck.reverse"].map(|link| fs::read(directory.join(format!("{link}.pcapng"))).unwrap());
+    // Each packet is written twice; 256 bytes of it, or all.
+    assert!(there.len() > 2 * 256 * 690 && back.len() > 2 * 52 * 300, "{} and {}", there.len(), back.len());
+    assert!(there.windows(7).any(|bytes| bytes == b"dropped"));
 }
 
 /// A command that runs `rampmeter` as the user nobody, with access to `/dev/net/tun` by a device node in a mount

@@ -23,6 +23,9 @@ fn each_run_has_a_directory_of_traces() {
     assert_eq!(files, ["1-transfers.client.qlog", "1-transfers.server.qlog", "bottleneck.pcapng"]);
     let log = fs::read_to_string(workspace.0.join("t/scheme=tcp,seed=2/1-transfers.client.qlog")).unwrap();
     assert!(log.contains("quic:packet_sent") && log.contains("scheme tcp; scheme = "), "{}", &log[..600]);
+    assert!(log.contains("rampmeter:stream_opened") && log.contains("\"offset\":0,\"length\":100000"));
+    let log = fs::read_to_string(workspace.0.join("t/scheme=tcp,seed=2/1-transfers.server.qlog")).unwrap();
+    assert!(log.contains("rampmeter:message_received") && log.contains("rampmeter:transfer_completed"));
     // Finished runs are repeated, as there is no trace without a run.
     fs::remove_dir_all(workspace.0.join("t")).unwrap();
     workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t"]);
@@ -57,4 +60,20 @@ fn a_trace_that_is_cut_is_announced_and_tables_are_whole() {
         json
     };
     assert_eq!(runs(&output.stdout), runs(&whole.stdout));
+}
+
+#[test]
+fn a_series_has_a_row_for_each_acknowledgement() {
+    let workspace = Workspace::new("traces_series");
+    let run = |directory: &str, series: &str| {
+        let arguments = ["run", "small.toml", "--quiet", "--seed", "1", "--trace", directory, "--series", series];
+        workspace.stdout(&arguments);
+        let place = workspace.0.join(directory).join("scheme=tcp,seed=1");
+        fs::read(place.join("0-transfers.client.parquet")).unwrap()
+    };
+    let (all, few) = (run("all", "ack"), run("few", "100ms"));
+    assert!(all.starts_with(b"PAR1") && all.len() > few.len(), "{} and {}", all.len(), few.len());
+    assert!(!names(&workspace, "all/scheme=tcp,seed=1").iter().any(|name| name.ends_with("server.parquet")));
+    let output = workspace.rampmeter(&["run", "small.toml", "--trace", "t", "--series", "often"]);
+    assert!(!output.status.success() && text(&output.stderr).contains("write ack, or an interval such as 10ms"));
 }

@@ -58,6 +58,11 @@ impl Registry {
         self.0.facts(name).and_then(|facts| facts.needs_receipts)
     }
 
+    /// All settings of the controller `name`: those in `settings`, and the defaults of the others.
+    pub fn complete(&self, name: &str, settings: &toml::Table) -> Result<toml::Table, RegistryError> {
+        self.0.complete(name, settings)
+    }
+
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.list()

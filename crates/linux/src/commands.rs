@@ -1,11 +1,14 @@
 //! Two programs on the two hosts: real clients and servers around an emulated network.
 //!
-//! Each command runs in a shell and a process group of its own, so that all its processes end with it; if this process
-//! is killed, a [`Keeper`] ends them. It reads the addresses of the hosts from its environment. The client runs on the right host: when it ends, the left command gets
-//! SIGTERM and the run ends. Without a command on the right host the run ends with the left one.
+//! Each command runs in a shell and a process group of its own, so that all its processes end with it; a [`Keeper`] ends
+//! those that have left the group, or if this process is killed. It reads the addresses of the hosts from its
+//! environment. The client runs on the right host: when it ends, the left command gets SIGTERM and the run ends. Without
+//! a command on the right host the run ends with the left one.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -18,7 +21,9 @@ use nix::unistd::Pid;
 use rampmeter_scenario::{NodeId, Plan};
 
 use crate::keeper::Keeper;
+use crate::name;
 use crate::run_state::RunState;
+use crate::terminal::{self, Lent};
 
 /// The variables with the addresses of both hosts, for both commands.
 const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
@@ -39,6 +44,20 @@ pub struct Commands {
     pub left: Option<String>,
     /// The shell command of the right host.
     pub right: Option<String>,
+    /// Whether the right command is a user's shell: it has the standard input and the terminal of this process, and goes
+    /// on if the left command fails.
+    pub is_interactive: bool,
+}
+
+/// A host that runs a command.
+#[derive(Debug)]
+pub struct CommandHost {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The name of its network namespace for `ip netns exec`, or the reason why it has none.
+    pub namespace: Result<String, String>,
+    /// The file by which `nsenter --net=FILE` enters the namespace.
+    pub file: PathBuf,
 }
 
 /// The exit codes of the commands, as in a shell; `None` for a command that did not exist or got SIGTERM.
@@ -74,17 +93,31 @@ impl Commands {
         plan.nodes.iter().position(|node| node.is_host && (node.name == name || node.name == first)).map(NodeId)
     }
 
+    /// The left and the right host.
+    pub(crate) fn hosts(&self, run: &RunState<'_>) -> [CommandHost; 2] {
+        [self.between.0, self.between.1].map(|node| {
+            let host = run.host(run.sides.side(node));
+            let name = |link: &std::path::Path| link.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            CommandHost {
+                address: run.sides.address(node),
+                namespace: host.name.as_ref().map(|it| name(it.link())).map_err(ToString::to_string),
+                file: name::place(&host.namespace),
+            }
+        })
+    }
+
     /// Runs the commands until they end, one fails, the run ends or `interrupted` is set.
     pub(crate) fn run(&self, run: &RunState<'_>, interrupted: &AtomicBool) -> io::Result<Status> {
         let _ = nix::sys::prctl::set_child_subreaper(true);
-        let _keeper = Keeper::new(run.hosts.map(|host| &host.namespace))?;
-        let mut left = self.left.as_deref().map(|line| self.start(run, self.between.0, line)).transpose()?;
-        let mut right = self.right.as_deref().map(|line| self.start(run, self.between.1, line)).transpose()?;
+        let _keeper = Keeper::new(run.hosts)?;
+        let mut left = self.left.as_deref().map(|line| self.start(run, self.between.0, line, false)).transpose()?;
+        let right = self.right.as_deref().map(|line| self.start(run, self.between.1, line, self.is_interactive));
+        let mut right = right.transpose()?;
         let mut status = Status::default();
         loop {
             status.left = left.as_ref().map(Group::ended).transpose()?.flatten();
             status.right = right.as_ref().map(Group::ended).transpose()?.flatten();
-            let failed = status.left.is_some_and(|code| code > 0);
+            let failed = !self.is_interactive && status.left.is_some_and(|code| code > 0);
             let done = if right.is_some() { status.right.is_some() } else { status.left.is_some() || left.is_none() };
             if done || failed || run.is_over() || interrupted.load(Ordering::Relaxed) {
                 break;
@@ -99,14 +132,15 @@ impl Commands {
         Ok(status)
     }
 
-    fn start(&self, run: &RunState<'_>, host: NodeId, line: &str) -> io::Result<Group> {
+    fn start(&self, run: &RunState<'_>, host: NodeId, line: &str, is_interactive: bool) -> io::Result<Group> {
         let [left, right] = [self.between.0, self.between.1].map(|host| run.sides.address(host).to_string());
         let mut command = Command::new("/bin/sh");
         command.args(["-c", line]).env(LEFT_VARIABLE, left).env(RIGHT_VARIABLE, right);
         // A process group of its own is in the background, where a read from the terminal would stop it.
         command.stdin(Stdio::null()).process_group(0);
+        let terminal = if is_interactive { terminal::lend(&mut command) } else { None };
         let namespace = &run.host(run.sides.side(host)).namespace;
-        namespace.inside(|| command.spawn()).map(|shell| Group { shell, ended: false })
+        namespace.inside(|| command.spawn()).map(|shell| Group { shell, ended: false, terminal })
     }
 }
 
@@ -114,6 +148,7 @@ impl Commands {
 struct Group {
     shell: Child,
     ended: bool,
+    terminal: Option<Lent>,
 }
 
 impl Group {
@@ -132,7 +167,8 @@ impl Group {
     }
 
     fn terminate(&self) {
-        let _ = killpg(self.id(), Signal::SIGTERM);
+        // An interactive shell ignores SIGTERM, and ends when its terminal is gone.
+        let _ = killpg(self.id(), if self.terminal.is_some() { Signal::SIGHUP } else { Signal::SIGTERM });
     }
 
     /// Waits until all processes of the group have ended after SIGTERM, and kills those that are left after [`GRACE`].

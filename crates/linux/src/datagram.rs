@@ -26,6 +26,7 @@ pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,
     hop: HopId,
+    noted: Ecn,
 }
 
 impl Capture for Datagram {
@@ -47,7 +48,7 @@ impl Datagram {
         if !valid {
             return Err(bytes);
         }
-        let mut datagram = Self { bytes, flow: 0, hop: HopId::MIN };
+        let mut datagram = Self { bytes, flow: 0, hop: HopId::MIN, noted: Ecn::NotEct };
         datagram.flow = datagram.hash();
         Ok(datagram)
     }
@@ -122,6 +123,14 @@ impl Routed for Datagram {
 
     fn set_hop(&mut self, hop: HopId) {
         self.hop = hop;
+    }
+
+    fn note_ecn(&mut self) {
+        self.noted = self.ecn();
+    }
+
+    fn noted_ecn(&self) -> Ecn {
+        self.noted
     }
 }
 

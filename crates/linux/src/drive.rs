@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rampmeter_run::{Entry, FlowResults, Flows, Host, Timetable};
+use rampmeter_run::{Applications, Entry, FlowResults, Flows, Host, Timetable};
 use rampmeter_scenario::WorldError;
 use rampmeter_units::Time;
 
@@ -13,6 +13,11 @@ use crate::run_state::RunState;
 pub(crate) trait Sockets: Host<Address = ()> {
     /// Waits for packets until `until` in the run's time, but at most for a short time.
     fn wait(&mut self, until: Time) -> io::Result<()>;
+
+    /// What watches their applications.
+    fn watch(&self) -> Option<Applications> {
+        None
+    }
 }
 
 /// The output of an application at one end of its flow.
@@ -33,7 +38,8 @@ pub(crate) fn drive<H: Sockets>(
     let _ = priority::raise(Priority::Hosts);
     let concerns = |entry: Entry| !matches!(entry, Entry::Change(..)) && entry.flow().is_none_or(&is_ours);
     let mut timetable = Timetable::new(run.plan, concerns);
-    let mut flows = Flows::new(run.plan, vec![hosts], |flow| is_ours(flow).then_some([0, 0]));
+    let watch = hosts.watch();
+    let mut flows = Flows::watched(run.plan, vec![hosts], |flow| is_ours(flow).then_some([0, 0]), watch);
     let mut pending = flows.pending();
     while !run.is_over() {
         while let Some((at, entry)) = timetable.due(run.clock.now()) {

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
 use rampmeter_net::{Event as HostEvent, EventLoop, Host as NetHost, HostId, Limits, Peer, Socket};
-use rampmeter_run::{Event, Host, Name, Opening, Sent};
+use rampmeter_run::{Applications, Event, Host, Name, Opening, Sent};
 use rampmeter_scenario::{NodeId, SenderState};
 use rampmeter_trace::{self as trace, Trace};
 use rampmeter_transport::{ConnectionId, Endpoint};
@@ -50,6 +50,7 @@ pub(crate) struct Endpoints<'a> {
     events: VecDeque<Event<(HostId, Name)>>,
     zeros: Vec<u8>,
     scratch: Vec<u8>,
+    trace: Option<Trace>,
 }
 
 impl<'a> Endpoints<'a> {
@@ -69,6 +70,7 @@ impl<'a> Endpoints<'a> {
             events: VecDeque::new(),
             zeros: vec![0; 1 << 16],
             scratch: Vec::new(),
+            trace: trace.cloned(),
         };
         for flow in &run.plan.flows {
             endpoints.add(flow.from, flow.scheme, trace)?;
@@ -201,6 +203,10 @@ impl Sockets for Endpoints<'_> {
         self.wire.run_once(until.min(self.wire.now() + STOP_CHECK_INTERVAL))?;
         self.poll_changes();
         Ok(())
+    }
+
+    fn watch(&self) -> Option<Applications> {
+        self.trace.clone().map(Applications::new)
     }
 }
 

@@ -9,10 +9,12 @@
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use rampmeter_scenario::WorldError;
 
 use crate::interface::Interfaces;
+use crate::name::Name;
 use crate::namespace::Namespace;
 use crate::sides::Side;
 use crate::tun::{self, Tun};
@@ -37,6 +39,8 @@ const SETTINGS: [(&str, &str); 5] = [
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
     pub(crate) tun: Tun,
+    /// Only root may give names.
+    pub(crate) name: io::Result<Name>,
 }
 
 impl Host {
@@ -47,7 +51,13 @@ impl Host {
             .inside(|| Tun::new(DEVICE))
             .map_err(failed(&format!("cannot create a TUN device through {}", tun::PATH)))?;
         namespace.inside(|| configure(side, mtu)).map_err(failed("cannot set up a network namespace"))?;
-        Ok(Self { namespace, tun })
+        let name = Name::new(side.name(), &namespace);
+        Ok(Self { namespace, tun, name })
+    }
+
+    /// The link in `/run/netns`, if the namespace has a name.
+    pub(crate) fn link(&self) -> Option<&Path> {
+        self.name.as_ref().ok().map(Name::link)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Network namespaces without names.
+//! Network namespaces.
 //!
 //! A thread unshares its network namespace and opens the file that refers to the new one. The namespace exists as long
 //! as that file, or a socket or device inside it, is open, and as long as a process runs in it. The system closes all of

@@ -30,6 +30,14 @@ impl Side {
         }
     }
 
+    /// In names of namespaces: commands run on the `left` host and on the `right` one.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::A => "left",
+            Self::B => "right",
+        }
+    }
+
     /// The side's network, a /16.
     pub(crate) fn network(self) -> Ipv4Addr {
         match self {

@@ -11,7 +11,7 @@ use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, RunProgress, Sender,
 use rampmeter_trace::Trace;
 use rampmeter_units::{Bytes, Time};
 
-use crate::commands::{Commands, Status};
+use crate::commands::{CommandHost, Commands, Status};
 use crate::drive::drive;
 use crate::emulation::{Emulation, Measured};
 use crate::endpoints::Endpoints;
@@ -65,9 +65,17 @@ impl World for Emulated {
 
 impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands end, and returns
-    /// their exit codes. Planned events happen at their times; the plan's duration does not end the run.
-    pub fn run_with_commands(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
-        let (outcome, status) = self.run_until(plan, Some(commands.between), None, |run| {
+    /// their exit codes. Before they start, `ready` gets the left and the right host. Planned events happen at their
+    /// times; the plan's duration does not end the run.
+    pub fn run_with_commands(
+        &self,
+        plan: &Plan,
+        commands: &Commands,
+        trace: Option<&Trace>,
+        ready: impl FnOnce([CommandHost; 2]),
+    ) -> Result<(Outcome, Status), WorldError> {
+        let (outcome, status) = self.run_until(plan, Some(commands.between), trace, |run| {
+            ready(commands.hosts(run));
             let status = commands.run(run, &self.interrupted);
             run.end();
             status

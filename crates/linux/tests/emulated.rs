@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,17 +206,17 @@ fn an_interrupted_run_ends_at_once() {
     assert!(matches!(result, Err(WorldError::Interrupted)), "{result:?}");
 }
 
-/// Network devices, and the network namespaces of this machine's processes and their open files.
-fn traces() -> BTreeSet<String> {
+/// Network devices.
+fn devices() -> BTreeSet<String> {
     let devices = fs::read_to_string("/proc/net/dev").unwrap();
-    let mut traces: BTreeSet<String> =
-        devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect();
-    for place in ["/var/run/netns", "/run/netns"] {
-        traces.extend(
-            fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path().display().to_string()),
-        );
-    }
-    traces
+    devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// The names of network namespaces that lead to open files of a process.
+fn names(process: u32) -> usize {
+    let links =
+        fs::read_dir("/run/netns").into_iter().flatten().flatten().filter_map(|it| fs::read_link(it.path()).ok());
+    links.filter(|to| to.starts_with(format!("/proc/{process}"))).count()
 }
 
 /// A run in a process of its own, which the test kills.
@@ -227,11 +228,11 @@ fn long_run() {
 
 #[test]
 fn a_killed_run_leaves_no_devices() {
-    let before = traces();
+    let before = devices();
     if run("a_killed_run_leaves_no_devices", &transfers(1)).is_none() {
         return;
     }
-    assert_eq!(traces(), before);
+    assert_eq!((devices(), names(std::process::id())), (before.clone(), 0));
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "long_run"])
         .stdout(Stdio::null())
@@ -242,9 +243,13 @@ fn a_killed_run_leaves_no_devices() {
     let files = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
     let open: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
     assert_eq!(open.iter().filter(|file| file.to_string_lossy().starts_with("/dev/net/tun")).count(), 2, "{open:?}");
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    assert_eq!(names(child.id()), if is_root { 2 } else { 0 });
     child.kill().unwrap(); // SIGKILL
     child.wait().unwrap();
-    assert_eq!(traces(), before);
+    assert_eq!(devices(), before);
+    try_run(&transfers(1)).unwrap();
+    assert_eq!(names(child.id()), 0, "the next run removes the names of the killed one");
 }
 
 #[test]

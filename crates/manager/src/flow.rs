@@ -160,6 +160,11 @@ impl Flow {
         }
     }
 
+    /// Whether it has requested to send, and has no grant yet.
+    pub(crate) fn waits(&self) -> bool {
+        self.requested || self.retransmission
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.requested || self.in_flight > Bytes::ZERO
     }

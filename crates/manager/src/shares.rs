@@ -82,6 +82,13 @@ impl<C: Controller> Manager<C> {
         Some(macroflow.status(now, self.weights(macroflow).share_of(f.share(), f.is_active())))
     }
 
+    /// The number of other flows of its macroflow that have requested to send.
+    pub fn waiting(&self, flow: FlowId) -> usize {
+        let Some((_, macroflow)) = self.of_flow(flow) else { return 0 };
+        let others = macroflow.members.iter().filter(|&&member| member != flow.0);
+        others.filter(|&&other| self.flows[other as usize].as_ref().is_some_and(Flow::waits)).count()
+    }
+
     /// From now on, changes of the flow's share are reported by [`Manager::poll_change`], starting with its present
     /// share.
     pub fn watch(&mut self, now: Time, flow: FlowId, thresholds: Thresholds) {

@@ -24,6 +24,11 @@ impl Registry {
         self.0.make(name, settings)
     }
 
+    /// All settings of the router `name`: those in `settings`, and the defaults of the others.
+    pub fn complete(&self, name: &str, settings: &toml::Table) -> Result<toml::Table, RegistryError> {
+        self.0.complete(name, settings)
+    }
+
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.list()
@@ -45,6 +50,8 @@ macro_rules! routers {
             $(#[doc = $about] $variant($place),)*
             /// A router of another crate.
             External(External<P>),
+            /// One of these within another that watches it.
+            Watched(Box<dyn Router<P> + Send>),
         }
 
         /// The checked settings of any router, from which each link makes its own router.
@@ -85,7 +92,11 @@ macro_rules! routers {
 
         impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
             delegate! {
-                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router } {
+                to match self {
+                    $(Self::$variant(router) => router,)*
+                    Self::External(router) => router,
+                    Self::Watched(router) => router,
+                } {
                     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
                     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>);
                     fn dequeue(&mut self, now: Time) -> Option<P>;

@@ -7,6 +7,47 @@ use rampmeter_workload::{Alarms, AnyApplication, Application, Carrier, End, Even
 use crate::host::{Event, Host, Opening, PacketHost, Sent};
 use crate::timetable::Entry;
 
+/// What an application did at an end of its flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// The connection is established there.
+    Opened,
+    /// It wrote this many bytes to its stream.
+    Wrote(u64),
+    /// It writes no more.
+    Finished,
+    /// It has read the stream of the other end.
+    Read {
+        /// The bytes read since the start.
+        total: Bytes,
+        /// Whether that is all of it.
+        ended: bool,
+    },
+    /// The receiver has all data, this long after the flow's start.
+    Completed(Duration),
+}
+
+/// What sees the applications of flows whose hosts are ours and send streams. `()` sees nothing, and costs nothing.
+pub trait WatchFlows {
+    /// Whether it sees anything.
+    const IS_ON: bool = true;
+
+    /// The application at an end of a flow did something.
+    fn on_stream_event(&mut self, _now: Time, _flow: u32, _end: End, _event: StreamEvent) {}
+}
+
+impl WatchFlows for () {
+    const IS_ON: bool = false;
+}
+
+impl<W: WatchFlows> WatchFlows for Option<W> {
+    fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
+        if let Some(watch) = self {
+            watch.on_stream_event(now, flow, end, event);
+        }
+    }
+}
+
 /// A host with the deadlines of the applications on it.
 #[derive(Debug)]
 pub struct Site<H> {
@@ -87,7 +128,7 @@ pub struct FlowResults {
 
 /// The flows of a plan, and their hosts.
 #[derive(Debug)]
-pub struct Flows<'a, H: Host> {
+pub struct Flows<'a, H: Host, W = ()> {
     plan: &'a Plan,
     /// The hosts.
     pub sites: Vec<Site<H>>,
@@ -98,12 +139,20 @@ pub struct Flows<'a, H: Host> {
     degraded: Vec<Degraded>,
     /// Why the run has no outcome.
     pub failure: Option<WorldError>,
+    watch: W,
 }
 
 impl<'a, H: Host> Flows<'a, H> {
+    /// Flows whose applications nothing watches.
+    pub fn new(plan: &'a Plan, hosts: Vec<H>, ends: impl FnMut(usize) -> Option<[u32; 2]>) -> Self {
+        Self::watched(plan, hosts, ends, ())
+    }
+}
+
+impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
     /// The flows of `plan` between `hosts`; `ends` returns the places of a flow's sender and receiver in that list.
     /// `None`: the flow is somebody else's.
-    pub fn new(plan: &'a Plan, hosts: Vec<H>, mut ends: impl FnMut(usize) -> Option<[u32; 2]>) -> Self {
+    pub fn watched(plan: &'a Plan, hosts: Vec<H>, mut ends: impl FnMut(usize) -> Option<[u32; 2]>, watch: W) -> Self {
         let flow = |n: usize| {
             let hosts = ends(n);
             let planned = &plan.flows[n];
@@ -129,6 +178,19 @@ impl<'a, H: Host> Flows<'a, H> {
             samples: Vec::new(),
             degraded: Vec::new(),
             failure: None,
+            watch,
+        }
+    }
+
+    /// Reports what an application did. Datagrams and the kernel's TCP have no trace of their own.
+    #[inline]
+    fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
+        if W::IS_ON {
+            let planned = &self.plan.flows[flow as usize];
+            let has_stream = self.plan.traffic[planned.traffic].workload.carrier() == Carrier::Stream;
+            if has_stream && self.plan.is_ours(flow as usize) {
+                self.watch.on_stream_event(now, flow, end, event);
+            }
         }
     }
 
@@ -228,10 +290,12 @@ impl<'a, H: Host> Flows<'a, H> {
                 let id = self.all[flow as usize].ends[End::Sender as usize].id;
                 let id = id.filter(|_| traffic.workload.uses_share());
                 let path = id.map(|id| self.sites[place as usize].host.path(now, id));
+                self.on_stream_event(now, flow, End::Sender, StreamEvent::Opened);
                 self.notify(now, flow, End::Sender, &Happened::Opened(path.unwrap_or_default()));
             }
             Event::Accepted(flow, id) => {
                 self.all[flow as usize].ends[End::Receiver as usize].id = Some(id);
+                self.on_stream_event(now, flow, End::Receiver, StreamEvent::Opened);
                 self.notify(now, flow, End::Receiver, &Happened::Opened(Path::default()));
             }
             Event::Datagram(flow, bytes) => self.all[flow as usize].ends[End::Receiver as usize].read += bytes,
@@ -260,6 +324,7 @@ impl<'a, H: Host> Flows<'a, H> {
         let host = &mut self.sites[this.host as usize].host;
         let Some((total, ended)) = host.read(now, id, this.read) else { return };
         this.read = total;
+        self.on_stream_event(now, flow, end, StreamEvent::Read { total, ended });
         self.notify(now, flow, end, &Happened::Read { total, ended });
     }
 
@@ -301,8 +366,16 @@ impl<'a, H: Host> Flows<'a, H> {
             }
         }
         if let (true, Some(start), None) = (reply.complete, acting.start, acting.fct) {
-            acting.fct = Some(now.since(start));
+            let after = now.since(start);
+            acting.fct = Some(after);
             self.complete(flow);
+            self.on_stream_event(now, flow, end, StreamEvent::Completed(after));
+        }
+        if reply.write > 0 {
+            self.on_stream_event(now, flow, end, StreamEvent::Wrote(reply.write));
+        }
+        if reply.finish {
+            self.on_stream_event(now, flow, end, StreamEvent::Finished);
         }
     }
 

@@ -23,9 +23,9 @@ mod ours;
 mod timetable;
 mod traced;
 
-pub use flows::{FlowResults, Flows, Site};
+pub use flows::{FlowResults, Flows, Site, StreamEvent, WatchFlows};
 pub use host::{Event, Host, Opening, PacketHost, Sent};
 pub use network::{Hop, HopId, Network, Routed, Step, Watch};
 pub use ours::Name;
 pub use timetable::{Entry, Timetable};
-pub use traced::Links;
+pub use traced::{Applications, Links};

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 
 use rampmeter_router::{AnyRouter, Backlog, Link, Offered, Parcel};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan};
-use rampmeter_units::Time;
+use rampmeter_units::{Ecn, Time};
 
 use crate::timetable::Entry;
 
@@ -25,6 +25,10 @@ pub trait Routed: Parcel {
     fn hop(&self) -> HopId;
     /// Changes the hop.
     fn set_hop(&mut self, hop: HopId);
+    /// Notes the ECN code with which the packet comes to a router, for [`Routed::noted_ecn`].
+    fn note_ecn(&mut self);
+    /// The code that was noted last.
+    fn noted_ecn(&self) -> Ecn;
     /// Moves the packet forward by `hops` hops.
     #[inline]
     fn skip(&mut self, hops: u32) {
@@ -59,6 +63,11 @@ pub trait Watch<P> {
     /// Whether it sees anything. Then no packet goes on ahead of time, so that events come in the order of time.
     const IS_ON: bool = true;
 
+    /// The router of a link, or another around it that does the same and sees what becomes of packets.
+    fn router(&self, _link: u32, router: AnyRouter<P>) -> AnyRouter<P> {
+        router
+    }
+
     /// A packet reaches the near end of a link, where these wait.
     fn on_offered(&mut self, _now: Time, _link: u32, _packet: &P, _queue: impl FnOnce() -> Backlog) {}
 
@@ -81,6 +90,13 @@ struct Wire<P> {
 }
 
 impl<P, W: Watch<P>> Watch<P> for Option<W> {
+    fn router(&self, link: u32, router: AnyRouter<P>) -> AnyRouter<P> {
+        match self {
+            Some(watch) => watch.router(link, router),
+            None => router,
+        }
+    }
+
     fn on_offered(&mut self, now: Time, link: u32, packet: &P, queue: impl FnOnce() -> Backlog) {
         if let Some(watch) = self {
             watch.on_offered(now, link, packet, queue);
@@ -120,8 +136,12 @@ impl<'a, P: Routed + Send, E: Copy, W: Watch<P>> Network<'a, P, E, W> {
     /// The links of `plan`, without paths.
     pub fn new(plan: &'a Plan, watch: W) -> Self {
         let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
+        let wire = |(n, link): (usize, Link<P, AnyRouter<P>>)| {
+            let link = if W::IS_ON { link.map_router(|router| watch.router(n as u32, router)) } else { link };
+            Wire { link, is_ahead: false }
+        };
         Self {
-            wires: plan.make_links().into_iter().map(|link| Wire { link, is_ahead: false }).collect(),
+            wires: plan.make_links().into_iter().enumerate().map(wire).collect(),
             hops: Vec::new(),
             horizon: Time::ZERO,
             measured: measured.map(|(link, _)| LinkId(link)).collect(),
@@ -286,7 +306,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rampmeter_router::Hosts;
-    use rampmeter_units::{Bytes, Duration, Ecn};
+    use rampmeter_units::{Bytes, Duration};
 
     use super::*;
     use crate::timetable::tests::plan;
@@ -320,6 +340,10 @@ mod tests {
         }
         fn set_hop(&mut self, hop: HopId) {
             self.hop = hop;
+        }
+        fn note_ecn(&mut self) {}
+        fn noted_ecn(&self) -> Ecn {
+            Ecn::NotEct
         }
     }
 

@@ -35,10 +35,13 @@ enum Factor {
 }
 
 impl Placeholder {
-    /// All placeholders of `file` outside `[axes]`, in the order of the text. Those of an axis that is lost are left out.
+    /// All placeholders of `file` outside `[axes]` and `[metrics]`, in the order of the text. Those of an axis that is
+    /// lost are left out.
     pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis], errors: &mut Errors) -> Vec<Self> {
         let mut found = Vec::new();
-        file.items().filter(|item| item.key != "axes").for_each(|item| texts(item.value, &mut found));
+        file.items()
+            .filter(|item| !["axes", "metrics"].contains(&item.key))
+            .for_each(|item| texts(item.value, &mut found));
         found.sort_by_key(|(_, range)| range.start);
         let mut placeholders = Vec::new();
         for (text, range) in found {
@@ -107,6 +110,14 @@ impl Placeholder {
         }
         Ok(filled + &source.text[end..])
     }
+}
+
+/// The value at `point` of what `$name` stands for: an axis, or a field of its records.
+pub(crate) fn variable(name: &str, axes: &[Axis], point: &Point) -> Result<Option<Value>, String> {
+    if let Some(key) = point.get(name).filter(|_| name.contains('.')) {
+        return Ok(Some(key.clone()));
+    }
+    Ok(Factor::read(&format!("${name}"), axes)?.value(axes, point))
 }
 
 impl Factor {

@@ -103,12 +103,26 @@ impl Plan {
 
     /// The minimum round-trip time of all flows, from the delays of the links alone; `None` without flows.
     pub fn min_round_trip(&self) -> Option<Duration> {
+        let pairs: BTreeSet<_> = self.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+        pairs.into_iter().filter_map(|(from, to)| self.round_trip(from, to)).min()
+    }
+
+    /// The round-trip time between two hosts, from the delays of the links alone; `None` without a path.
+    fn round_trip(&self, from: NodeId, to: NodeId) -> Option<Duration> {
         let delay = |from, to| {
             let links = self.path(from, to).ok()?;
             Some(links.iter().map(|link| self.links[link.0].config.delay).fold(Duration::ZERO, Duration::add))
         };
-        let pairs: BTreeSet<_> = self.flows.iter().map(|flow| (flow.from, flow.to)).collect();
-        pairs.into_iter().filter_map(|(from, to)| Some(delay(from, to)? + delay(to, from)?)).min()
+        Some(delay(from, to)? + delay(to, from)?)
+    }
+
+    /// The flow with the longest round trip among those that send without an end, and that round trip, if the measured
+    /// time has fewer than ten of them: then results show how flows start rather than what they reach.
+    pub fn too_short(&self) -> Option<(usize, Duration)> {
+        let is_endless = |flow: &FlowPlan| flow.bytes.is_none() && self.traffic[flow.traffic].measured;
+        let endless = self.flows.iter().enumerate().filter(|(_, flow)| is_endless(flow));
+        let longest = endless.filter_map(|(n, flow)| Some((n, self.round_trip(flow.from, flow.to)?)));
+        longest.max_by_key(|(_, round_trip)| *round_trip).filter(|(_, round_trip)| *round_trip * 10 > self.measured())
     }
 
     /// The time at which the run ends even if transfers have not completed.

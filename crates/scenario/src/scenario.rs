@@ -19,7 +19,7 @@ use crate::error::{Result, ScenarioError, unknown};
 use crate::errors::Errors;
 use crate::file::{File, LinkSpec, MetricText};
 use crate::keys;
-use crate::placeholder::Placeholder;
+use crate::placeholder::{Placeholder, variable};
 use crate::sets::{Edited, Set, parts};
 use crate::shared_schemes::SharedSchemes;
 use crate::traces::Traces;
@@ -38,7 +38,7 @@ pub struct Scenario {
     axes: Vec<Axis>,
     /// The placeholders of its axes' values.
     placeholders: Vec<Placeholder>,
-    traces: Traces,
+    pub(crate) traces: Traces,
     conditions: Conditions,
     used: Used,
 }
@@ -214,6 +214,11 @@ impl Scenario {
         Section::root(source, document.get_ref()).or("metrics", Vec::new(), MetricText::read_all)
     }
 
+    /// The value at `point` of what `$name` stands for in a metric: an axis, or a field of its records.
+    pub fn variable(&self, name: &str, point: &Point) -> Result<Option<Value>, String> {
+        variable(name, &self.axes, point)
+    }
+
     /// Refuses what is neither an axis nor a key.
     fn check_key(&self, name: &str) -> Result<(), String> {
         const OTHERS: [&str; 5] = ["axes", "schemes", "title", "source", "metrics"];
@@ -371,7 +376,7 @@ impl Scenario {
         used.conditions.iter().filter_map(|name| Some((name.clone(), self.conditions.text(name).ok()?.text))).collect()
     }
 
-    fn file_at(&self, point: &Point) -> Result<File> {
+    pub(crate) fn file_at(&self, point: &Point) -> Result<File> {
         let mut errors = Errors::default();
         let file = self.read_at(point, &mut errors);
         errors.or(file)
@@ -424,7 +429,7 @@ impl Scenario {
     }
 
     /// The first point, and one more for every further value of every axis.
-    fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
+    pub fn each_value(&self) -> impl Iterator<Item = Point> + use<'_> {
         let first = self.first_point();
         let others = self.axes.iter().enumerate().filter(|(_, axis)| axis.name != SEED); // no seed is invalid
         let others = others.flat_map(|(index, axis)| axis.values[1..].iter().map(move |value| (index, value)));

@@ -7,7 +7,7 @@
 //! delivered ahead of its next entry. A host that is ahead sends over a plain link, too, because both directions of its
 //! access link are alike (`planner` in `rampmeter-scenario`).
 
-use rampmeter_run::{Step, Watch};
+use rampmeter_run::{Step, Watch, WatchFlows};
 use rampmeter_units::Time;
 
 use crate::packet::InTransit;
@@ -28,7 +28,7 @@ pub(crate) enum Place {
     Answered(u32),
 }
 
-impl<H: SimulatedHost, W: Watch<InTransit>> Simulation<'_, H, W> {
+impl<H: SimulatedHost, W: Watch<InTransit>, F: WatchFlows> Simulation<'_, H, W, F> {
     /// Does what is due on a link. Returns its next wake-up.
     pub(crate) fn wake_link(&mut self, now: Time, link: u32) -> Time {
         loop {

@@ -10,7 +10,7 @@
 
 use rampmeter_island::{Egress, Ingress};
 use rampmeter_router::Parcel;
-use rampmeter_run::{Entry, Hop, Network, Routed, Watch};
+use rampmeter_run::{Entry, Hop, Network, Routed, Watch, WatchFlows};
 use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
@@ -81,7 +81,7 @@ impl Aggregate {
     }
 }
 
-impl<H: SimulatedHost, W: Watch<InTransit>> Simulation<'_, H, W> {
+impl<H: SimulatedHost, W: Watch<InTransit>, F: WatchFlows> Simulation<'_, H, W, F> {
     /// Runs an entry of the timetable, if it measures the queues of ingresses.
     pub(crate) fn run_aggregates(&mut self, now: Time, entry: Entry) {
         for (n, aggregate) in self.aggregates.iter_mut().enumerate() {

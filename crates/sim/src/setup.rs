@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_run::{Flows, Hop, Network, Timetable, Watch};
+use rampmeter_run::{Flows, Hop, Network, Timetable, Watch, WatchFlows};
 use rampmeter_scenario::{LinkId, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
@@ -15,9 +15,13 @@ use crate::presence::Presence;
 use crate::simulation::Simulation;
 use crate::world::{Simulated, SimulatedHost};
 
-impl<'a, H: SimulatedHost, W: Watch<InTransit>> Simulation<'a, H, W> {
+impl<'a, H: SimulatedHost, W: Watch<InTransit>, F: WatchFlows> Simulation<'a, H, W, F> {
     /// `make` creates the host of a scheme at a node, the one with this number.
-    pub(crate) fn new(plan: &'a Plan, watch: W, make: impl FnMut(NodeId, usize, u32) -> H) -> Result<Self, WorldError> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        (watch, watch_flows): (W, F),
+        make: impl FnMut(NodeId, usize, u32) -> H,
+    ) -> Result<Self, WorldError> {
         let mut hosts = Hosts { make, list: Vec::new(), known: BTreeMap::new() };
         let (mut network, mut paths) = (Network::new(plan, watch), Paths::default());
         let (mut path_of, mut ends) = (Vec::new(), Vec::new());
@@ -62,7 +66,7 @@ impl<'a, H: SimulatedHost, W: Watch<InTransit>> Simulation<'a, H, W> {
             network,
             paths,
             presences: nodes.iter().map(presence).collect(),
-            flows: Flows::new(plan, hosts.list, |flow| Some(ends[flow])),
+            flows: Flows::watched(plan, hosts.list, |flow| Some(ends[flow]), watch_flows),
             path_of,
             aggregates,
             pool: Pool::default(),

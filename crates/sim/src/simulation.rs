@@ -3,7 +3,7 @@
 //! A link that wakes up forwards each packet that has arrived to the next hop. A host that receives a packet, or whose
 //! timer expires, puts its output on the first link at once, or at the end of its stall.
 
-use rampmeter_run::{Entry, Flows, Network, Timetable, Watch};
+use rampmeter_run::{Entry, Flows, Network, Timetable, Watch, WatchFlows};
 use rampmeter_scenario::{Outcome, Plan, RunProgress, Series, WorldError};
 use rampmeter_units::{Duration, Time};
 use rampmeter_workload::End;
@@ -34,14 +34,14 @@ impl Drop for LastEvent<'_> {
 }
 
 /// A network with its packets, hosts and flows.
-pub(crate) struct Simulation<'a, H: SimulatedHost, W: Watch<InTransit> = ()> {
+pub(crate) struct Simulation<'a, H: SimulatedHost, W: Watch<InTransit> = (), F: WatchFlows = ()> {
     pub(crate) plan: &'a Plan,
     /// The order of actors: links, hosts, aggregates.
     pub(crate) agenda: Agenda,
     pub(crate) timetable: Timetable,
     pub(crate) network: Network<'a, InTransit, Place, W>,
     pub(crate) paths: Paths,
-    pub(crate) flows: Flows<'a, H>,
+    pub(crate) flows: Flows<'a, H, F>,
     /// The path of each flow, from its sender to its receiver.
     pub(crate) path_of: Vec<PathId>,
     /// The hosts, in the order of the flows' list.
@@ -53,7 +53,7 @@ pub(crate) struct Simulation<'a, H: SimulatedHost, W: Watch<InTransit> = ()> {
     pub(crate) data_packets: u64,
 }
 
-impl<H: SimulatedHost, W: Watch<InTransit>> Simulation<'_, H, W> {
+impl<H: SimulatedHost, W: Watch<InTransit>, F: WatchFlows> Simulation<'_, H, W, F> {
     pub(crate) fn run(mut self, reached: &RunProgress) -> Result<Outcome, WorldError> {
         let end = self.plan.end();
         let step = end.since(Time::ZERO) / PROGRESS_STEPS;

@@ -1,6 +1,6 @@
 //! The entry point: runs a plan and returns its outcome.
 
-use rampmeter_run::{Links, PacketHost};
+use rampmeter_run::{Applications, Links, PacketHost};
 use rampmeter_scenario::{NodeId, Outcome, Plan, RunProgress, World, WorldError};
 
 use rampmeter_trace::{Recorder, Trace};
@@ -36,7 +36,8 @@ impl World for Simulated {
     fn run_traced(&self, plan: &Plan, reached: &RunProgress, trace: &Trace) -> Result<Outcome, WorldError> {
         self.check(plan)?;
         let make = |node, scheme, number| OurHost::new(plan, node, scheme, number, Recorder::new(trace.clone()));
-        Simulation::new(plan, Links(trace.clone()), make)?.run(reached)
+        let watch = (Links(trace.clone()), Applications::new(trace.clone()));
+        Simulation::new(plan, watch, make)?.run(reached)
     }
 }
 
@@ -58,6 +59,6 @@ impl Simulated {
         reached: &RunProgress,
         make: impl FnMut(NodeId, usize, u32) -> H,
     ) -> Result<Outcome, WorldError> {
-        Simulation::new(plan, (), make)?.run(reached)
+        Simulation::new(plan, ((), ()), make)?.run(reached)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use rampmeter_scenario::RunProgress;
 use rampmeter_sim::{Plan, Registries, Scenario, Simulated, World};
-use rampmeter_trace::{Capture, End, FlowEvent, LinkEvent, Sink, Trace};
-use rampmeter_units::Time;
+use rampmeter_trace::{ApplicationEvent, Capture, End, FlowEvent, Grant, LinkEvent, Sink, Trace};
+use rampmeter_units::{Ecn, Time};
 
 /// Counts of what happened.
 #[derive(Debug, Default)]
@@ -23,6 +23,11 @@ struct Counts {
     states: Vec<&'static str>,
     own: BTreeSet<&'static str>,
     links: BTreeMap<(u32, &'static str), u64>,
+    /// Codes before and after, and packets in the queue.
+    marks: Vec<(Ecn, Ecn, u64)>,
+    /// Of all flows: grants, and what applications did at each end.
+    grants: Vec<Grant>,
+    applications: Vec<(u32, End, ApplicationEvent)>,
     /// The largest IPv4 length that differs from the packet's own.
     wrong_length: Option<usize>,
 }
@@ -39,6 +44,11 @@ impl Sink for Counts {
         self.at(at);
         if let (0, End::Server, FlowEvent::Received { packet, offset, .. }) = (flow, end, event) {
             self.arrived.extend((packet.payload > 0).then_some(offset));
+        }
+        match event {
+            FlowEvent::Granted(grant) => self.grants.push(*grant),
+            FlowEvent::Application(event) => self.applications.push((flow, end, *event)),
+            _ => {}
         }
         if (flow, end) != (0, End::Client) {
             return;
@@ -68,6 +78,10 @@ impl Sink for Counts {
             LinkEvent::Offered { .. } => "offered",
             LinkEvent::Dropped => "dropped",
             LinkEvent::Arrived => "arrived",
+            LinkEvent::Marked { from, to, queued } => {
+                self.marks.push((from, to, queued));
+                "marked"
+            }
         };
         *self.links.entry((link, name)).or_default() += 1;
         let mut bytes = Vec::new();
@@ -153,4 +167,87 @@ fn an_outage_shows_timers_that_expire() {
     let counts =
         traced(&plan("newreno", r#", changes = [{ at = "1 s", rate = "0 b/s" }, { at = "3 s", rate = "10 Mb/s" }]"#));
     assert!(counts.expired.iter().filter(|name| **name == "loss_timeout").count() >= 2, "{:?}", counts.expired);
+}
+
+/// A run of `scheme` over a router, with this traffic more.
+fn traced_with(scheme: &str, router: &str, traffic: &str) -> (Counts, Plan) {
+    let text = format!(
+        r#"
+        duration = "4 s"
+        hosts = [{{ name = "server", at = "left", rate = "100 Mb/s", delay = "1 ms" }},
+                 {{ name = "client", at = "right", rate = "100 Mb/s", delay = "1 ms" }}]
+        link = [{{ name = "bottleneck", between = ["left", "right"], rate = "10 Mb/s", delay = "10 ms",
+                  router = {router}, measure = true }}]
+        scheme.mine = {scheme}
+        traffic = [{{ name = "it", scheme = "mine", from = "server", to = "client", {traffic} }}]
+        "#
+    );
+    let scenario = Scenario::parse("traced.toml", &text).unwrap();
+    let plan = scenario.plan(&scenario.points()[0], &Registries::default()).unwrap();
+    (traced(&plan), plan)
+}
+
+#[test]
+fn each_mark_that_a_router_counts_is_in_the_trace() {
+    for (scheme, router, codes) in [
+        ("{ controller = \"dctcp\" }", "{ kind = \"step-marking\", threshold = 10 }", vec![(Ecn::Ect0, Ecn::Ce)]),
+        ("{ controller = \"dctcp\" }", "{ kind = \"codel\", ecn = true }", vec![(Ecn::Ect0, Ecn::Ce)]),
+        ("{ controller = \"vcp\" }", "{ kind = \"vcp\" }", Vec::new()),
+    ] {
+        let (counts, plan) = traced_with(scheme, router, "arrivals = { count = 2 }");
+        assert!(!counts.marks.is_empty(), "{router}");
+        let known: BTreeSet<_> = counts.marks.iter().map(|(from, to, _)| (from.bits(), to.bits())).collect();
+        if let [(from, to)] = codes[..] {
+            assert!(known.iter().eq([&(from.bits(), to.bits())]), "{router}: {known:?}");
+            let marked: u64 = Simulated.run(&plan).unwrap().links.iter().map(|link| link.counts.marked).sum();
+            assert!(counts.marks.iter().any(|(.., queued)| *queued > 0), "{router}");
+            assert!(marked > 0 && counts.marks.len() as u64 >= marked, "{router}: {} {marked}", counts.marks.len());
+        } else {
+            assert!(known.len() > 1, "low to high load and to overload: {known:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_macroflow_shows_whom_it_grants() {
+    let (counts, _) = traced_with(
+        "{ controller = \"newreno\", macroflow = \"destination\" }",
+        "{ kind = \"drop-tail\", packets = 50 }",
+        "arrivals = { count = 3 }",
+    );
+    assert!(counts.grants.iter().all(|grant| grant.flows > 1 && grant.waiting < grant.flows));
+    assert!(counts.grants.iter().any(|grant| grant.flows == 3 && grant.waiting == 2), "all wait for the window");
+    let alone = traced(&plan("newreno", ""));
+    assert!(alone.grants.is_empty(), "each flow has a macroflow of its own");
+}
+
+#[test]
+fn messages_of_applications_are_in_the_trace() {
+    let (counts, _) = traced_with(
+        "{ controller = \"newreno\" }",
+        "{ kind = \"drop-tail\", packets = 50 }",
+        "web = {}, arrivals = { count = 1 }",
+    );
+    let of = |end| {
+        let events = counts.applications.iter().filter(move |(_, at, _)| *at == end);
+        events.map(|(.., event)| *event).collect::<Vec<_>>()
+    };
+    let (client, server) = (of(End::Client), of(End::Server));
+    assert!(client.contains(&ApplicationEvent::Opened) && server.contains(&ApplicationEvent::Opened));
+    let written = |event: &ApplicationEvent| match *event {
+        ApplicationEvent::Wrote { offset, length } => Some((offset, length)),
+        _ => None,
+    };
+    let received = |event: &ApplicationEvent| match *event {
+        ApplicationEvent::Received { offset, length, .. } => Some((offset, length)),
+        _ => None,
+    };
+    // Requests go one way, objects the other, and each arrives as it was written.
+    for (writer, reader) in [(&client, &server), (&server, &client)] {
+        let written: Vec<_> = writer.iter().filter_map(written).collect();
+        let read: Vec<_> = reader.iter().filter_map(received).collect();
+        assert!(!written.is_empty() && written.starts_with(&read) && written.len() - read.len() < 20, "{written:?}");
+    }
+    let is_completed = |event: &ApplicationEvent| matches!(event, ApplicationEvent::Completed { .. });
+    assert!(client.iter().chain(&server).any(is_completed), "{server:?}");
 }

@@ -27,6 +27,17 @@ pub enum StudyError {
         /// The content of the directory.
         what: String,
     },
+    /// Another command writes to the directory.
+    #[error(
+        "{directory} belongs to {holder}; wait for its end with `flock {directory}/lock true`, or give another \
+         directory with --out", directory = directory.display()
+    )]
+    Locked {
+        /// The directory.
+        directory: PathBuf,
+        /// The process that writes there.
+        holder: String,
+    },
     /// A directory holds no run.
     #[error("{}: there is no run.json; name a directory of `rampmeter run`", directory.display())]
     NoRun {

@@ -28,11 +28,12 @@ mod metrics;
 mod overview;
 mod sweep;
 mod tables;
+mod trace_files;
 mod traced;
 
 pub use cluster::{BUILD, Cluster, run_points};
 pub use difference::{Difference, Differences};
-pub use directory::{Directory, default_directory, tables_that_differ};
+pub use directory::{ChangedSetting, Directory, default_directory, tables_that_differ};
 pub use error::StudyError;
 pub use journal::{Journal, Program};
 pub use metrics::check_metrics;

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 use rampmeter_trace::qlog::About;
-use rampmeter_trace::{Directory, Selection, Trace};
-use rampmeter_units::{Bytes, Time};
+use rampmeter_trace::{Selection, Trace};
+use rampmeter_units::{Bytes, Duration, Time};
+
+use crate::trace_files::TraceFiles;
 
 /// How many flows are traced if none are named.
 const MAX_FLOWS: usize = 100;
@@ -18,17 +20,20 @@ pub struct TraceOptions {
     pub directory: PathBuf,
     /// Flows, by their indices in results or by the names of their traffic; none: the first hundred of measured traffic.
     pub flows: Vec<String>,
-    /// Links, by name; none: the measured ones.
+    /// Links, by name; none: the measured ones, or all if none is measured.
     pub links: Vec<String>,
     /// The size of all files of a point together.
     pub limit: Bytes,
+    /// At most one row in each of these intervals, in a table for each flow; zero: a row for each acknowledgement; `None`:
+    /// no tables.
+    pub series: Option<Duration>,
 }
 
 impl TraceOptions {
     /// A gigabyte of each run, in this directory: the first hundred flows of measured traffic, and the measured links.
     pub fn all(directory: &Path) -> Self {
         let limit = Bytes::new(1_000_000_000);
-        Self { directory: directory.to_owned(), flows: Vec::new(), links: Vec::new(), limit }
+        Self { directory: directory.to_owned(), flows: Vec::new(), links: Vec::new(), limit, series: None }
     }
 
     /// What of `plan` is traced, and how many flows are left out.
@@ -64,11 +69,42 @@ impl TraceOptions {
             };
             flows[flow] = Some((file_name(&format!("{flow}-{traffic}")), about));
         }
+        let some_measured = plan.links.iter().any(|link| link.measured);
         let is_traced = |name: &String, measured: bool| {
-            if self.links.is_empty() { measured } else { self.links.contains(name) }
+            if self.links.is_empty() { measured || !some_measured } else { self.links.contains(name) }
         };
         let links = plan.links.iter().map(|link| is_traced(&link.name, link.measured).then(|| file_name(&link.name)));
         Ok((Selection { flows, links: links.collect() }, chosen.len() - kept))
+    }
+
+    /// Calls `run` with a trace of `plan`, and then `remark` with each thing that the user should know of the trace.
+    pub fn trace<T>(
+        &self,
+        plan: &Plan,
+        run: impl FnOnce(&Trace) -> Result<T, WorldError>,
+        mut remark: impl FnMut(String),
+    ) -> Result<T, WorldError> {
+        let (selection, left_out) = self.selection(plan).map_err(WorldError::Trace)?;
+        let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        let path = self.directory.join(file_name(&name.join(",").replace('"', "")));
+        let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
+        let files = TraceFiles::new(&path, selection, self.limit, self.series);
+        let directory = Arc::new(Mutex::new(files.map_err(failed)?));
+        let result = run(&Trace::new(&directory));
+        let mut remark = |what: String| remark(format!("{}: {what}", path.display()));
+        // The run's tables do not depend on its trace; that of a run that failed is wanted most.
+        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
+            Ok(None) => {}
+            Ok(Some(at)) => {
+                let (at, limit) = (at.since(Time::ZERO), self.limit);
+                remark(format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
+            }
+            Err(error) => remark(format!("not whole: {error}")),
+        }
+        if left_out > 0 {
+            remark(format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
+        }
+        result
     }
 }
 
@@ -95,10 +131,6 @@ impl<'a> Traced<'a> {
     pub fn remarks(&self) -> Vec<String> {
         std::mem::take(&mut self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    fn remark(&self, path: &Path, what: impl std::fmt::Display) {
-        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {what}", path.display()));
-    }
 }
 
 impl World for Traced<'_> {
@@ -119,24 +151,7 @@ impl World for Traced<'_> {
     }
 
     fn run_with_progress(&self, plan: &Plan, progress: &RunProgress) -> Result<Outcome, WorldError> {
-        let (selection, left_out) = self.options.selection(plan).map_err(WorldError::Trace)?;
-        let name: Vec<_> = plan.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-        let path = self.options.directory.join(file_name(&name.join(",").replace('"', "")));
-        let failed = |error| WorldError::System { what: format!("cannot write the trace {}", path.display()), error };
-        let directory = Arc::new(Mutex::new(Directory::new(&path, selection, self.options.limit).map_err(failed)?));
-        let outcome = self.world.run_traced(plan, progress, &Trace::new(&directory));
-        // The run's tables do not depend on its trace; that of a run that failed is wanted most.
-        match directory.lock().unwrap_or_else(PoisonError::into_inner).finish() {
-            Ok(None) => {}
-            Ok(Some(at)) => {
-                let (at, limit) = (at.since(Time::ZERO), self.options.limit);
-                self.remark(&path, format!("cut at {at} of the run: it has reached --trace-limit {limit}"));
-            }
-            Err(error) => self.remark(&path, format!("not whole: {error}")),
-        }
-        if left_out > 0 {
-            self.remark(&path, format!("the first {MAX_FLOWS} flows; {left_out} more are left out (--trace-flow)"));
-        }
-        outcome
+        let remark = |text| self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        self.options.trace(plan, |trace| self.world.run_traced(plan, progress, trace), remark)
     }
 }

@@ -15,6 +15,16 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// Why a host looked for packets to send: the last thing that happened there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cause {
@@ -112,6 +122,53 @@ impl Metrics {
     }
 }
 
+/// A permission to send that the Congestion Manager gave to a flow of a macroflow that several flows share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The number of the macroflow at its host.
+    pub macroflow: u32,
+    /// Flows that share it.
+    pub flows: usize,
+    /// Those of the other flows that have requested to send, and wait.
+    pub waiting: usize,
+    /// The macroflow's window; [`Bytes::MAX`]: none.
+    pub window: Bytes,
+    /// The macroflow's bytes in flight, with the packet of this grant.
+    pub in_flight: Bytes,
+}
+
+/// What the application at an end of a flow did. A message is what it wrote at once: a request, a page, a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplicationEvent {
+    /// The connection is established at this end.
+    Opened,
+    /// It wrote a message.
+    Wrote {
+        /// The offset of its first byte in the stream of this end.
+        offset: u64,
+        /// Its bytes.
+        length: u64,
+    },
+    /// It has read all of a message of the other end.
+    Received {
+        /// The offset of its first byte in the stream of the other end.
+        offset: u64,
+        /// Its bytes.
+        length: u64,
+        /// The time since the other end wrote it.
+        after: Duration,
+    },
+    /// It writes no more.
+    Finished,
+    /// It has read the whole stream of the other end, which writes no more.
+    Ended,
+    /// The receiver has all data of the flow.
+    Completed {
+        /// The time since the flow started.
+        after: Duration,
+    },
+}
+
 /// What happened at an end of a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlowEvent<'a> {
@@ -156,6 +213,10 @@ pub enum FlowEvent<'a> {
     State(Option<&'static str>, &'static str),
     /// A timer changed.
     Timer(Timer),
+    /// The Congestion Manager permitted the packet that leaves next.
+    Granted(Grant),
+    /// The application did something.
+    Application(ApplicationEvent),
 }
 
 /// What happened to a packet at a link.
@@ -170,6 +231,15 @@ pub enum LinkEvent {
     Dropped,
     /// It reached the far end.
     Arrived,
+    /// It leaves the queue, and the router has changed its ECN code.
+    Marked {
+        /// The code with which it came.
+        from: Ecn,
+        /// The code with which it leaves.
+        to: Ecn,
+        /// Packets in the queue that it leaves.
+        queued: u64,
+    },
 }
 
 /// A packet whose bytes a capture shows.

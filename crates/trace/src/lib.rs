@@ -20,7 +20,9 @@ pub mod qlog;
 mod recorder;
 
 pub use directory::{Directory, Selection};
-pub use event::{Capture, Cause, End, FlowEvent, LinkEvent, Metrics, Moment, Sink, Timer, Trace};
+pub use event::{
+    ApplicationEvent, Capture, Cause, End, FlowEvent, Grant, LinkEvent, Metrics, Moment, Sink, Timer, Trace,
+};
 pub use host::HostTrace;
 pub use pcapng::Pcapng;
 pub use recorder::{Recorder, Tap};

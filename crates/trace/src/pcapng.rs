@@ -1,5 +1,5 @@
-//! pcapng: a file for a link, with nanosecond times. An interface is an end of the link, and what was dropped is on a
-//! third one, with a comment.
+//! pcapng: a file for a link, with nanosecond times. An interface is an end of the link; what was dropped is on a
+//! third one, what the router marked on a fourth one, with comments.
 //!
 //! Three kinds of block (draft-ietf-opsawg-pcapng), in the machine's byte order, which the first one shows:
 //!
@@ -50,7 +50,7 @@ impl<W: Write> Pcapng<W> {
         this.block.extend([1_u16, 0].map(u16::to_ne_bytes).concat());
         this.block.extend(u64::MAX.to_ne_bytes());
         this.end()?;
-        for end in ["near end", "far end", "dropped"] {
+        for end in ["near end", "far end", "dropped", "marked"] {
             this.start(INTERFACE);
             this.block.extend([RAW, 0].map(u16::to_ne_bytes).concat());
             this.block.extend((SNAP_LENGTH as u32).to_ne_bytes());
@@ -72,6 +72,10 @@ impl<W: Write> Pcapng<W> {
             LinkEvent::Offered { queued } => (0, Some(format!("behind {queued} packets"))),
             LinkEvent::Arrived => (1, None),
             LinkEvent::Dropped => (2, Some("dropped".to_owned())),
+            LinkEvent::Marked { from, to, queued } => {
+                let (from, to) = (from.name(), to.name());
+                (3, Some(format!("with {queued} packets in the queue: {to} instead of {from}")))
+            }
         };
         self.start(PACKET);
         let time = at.as_nanos();

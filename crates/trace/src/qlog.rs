@@ -4,7 +4,8 @@
 //! Our packets are not QUIC's, so some of QUIC's names stand for ours: a `Syn` is `initial`, a `SynAck` `handshake`, a
 //! reset `stateless_reset`, all others `1RTT`. The stream has the id 0, and the receipts of a packet are ranges of its
 //! `ack` frame. What the drafts have no name for is in the namespace `rampmeter`: `rampmeter:controller_updated` has the
-//! controller's own values.
+//! controller's own values, `rampmeter:flow_granted` what the Congestion Manager permitted, and others what applications
+//! did.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,7 @@ use rampmeter_wire::{Kind, Packet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::event::{End, FlowEvent, Metrics};
+use crate::event::{ApplicationEvent, End, FlowEvent, Metrics};
 
 /// The URI of the events of QUIC, as of the draft.
 const QUIC_EVENTS: &str = "urn:ietf:params:qlog:events:quic-14";
@@ -113,10 +114,6 @@ fn milliseconds(time: Duration) -> f64 {
 impl<W: Write> Qlog<W> {
     /// Starts a file.
     pub fn new(mut out: W, about: &About, end: End) -> io::Result<Self> {
-        let kind = match end {
-            End::Client => "client",
-            End::Server => "server",
-        };
         // These two come first, so that tools know the file by its first bytes.
         write!(
             out,
@@ -136,7 +133,7 @@ impl<W: Write> Qlog<W> {
                     "time_format": "relative_to_epoch",
                     "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
                 },
-                "vantage_point": { "name": about.title, "type": kind },
+                "vantage_point": { "name": about.title, "type": end.name() },
                 "event_schemas": [QUIC_EVENTS, OWN_EVENTS],
             },
         });
@@ -196,7 +193,37 @@ impl<W: Write> Qlog<W> {
                 };
                 Ok(bytes + self.put(at, "quic:timer_updated", data)?)
             }
+            FlowEvent::Granted(grant) => {
+                let data = json!({
+                    "macroflow": grant.macroflow,
+                    "flows": grant.flows,
+                    "waiting_flows": grant.waiting,
+                    "macroflow_window_bytes": Some(grant.window).filter(|&it| it < Bytes::MAX).map(Bytes::as_u64),
+                    "macroflow_in_flight_bytes": grant.in_flight.as_u64(),
+                });
+                self.put(at, "rampmeter:flow_granted", data)
+            }
+            FlowEvent::Application(event) => self.write_application(at, *event),
         }
+    }
+
+    fn write_application(&mut self, at: Time, event: ApplicationEvent) -> io::Result<u64> {
+        let (name, data) = match event {
+            ApplicationEvent::Opened => ("rampmeter:stream_opened", json!({})),
+            ApplicationEvent::Wrote { offset, length } => {
+                ("rampmeter:message_written", json!({ "offset": offset, "length": length }))
+            }
+            ApplicationEvent::Received { offset, length, after } => {
+                let data = json!({ "offset": offset, "length": length, "duration": milliseconds(after) });
+                ("rampmeter:message_received", data)
+            }
+            ApplicationEvent::Finished => ("rampmeter:stream_finished", json!({})),
+            ApplicationEvent::Ended => ("rampmeter:stream_ended", json!({})),
+            ApplicationEvent::Completed { after } => {
+                ("rampmeter:transfer_completed", json!({ "duration": milliseconds(after) }))
+            }
+        };
+        self.put(at, name, data)
     }
 
     fn write_metrics(&mut self, at: Time, metrics: &Metrics) -> io::Result<u64> {
@@ -219,8 +246,8 @@ impl<W: Write> Qlog<W> {
         Ok(bytes + self.put(at, "rampmeter:controller_updated", own)?)
     }
 
-    /// Writes a last event that says why the file ends early.
-    pub fn cut(&mut self, at: Time, why: &str) -> io::Result<u64> {
+    /// Writes a message: why the file ends early, or what it continues. Returns its size in bytes.
+    pub fn warn(&mut self, at: Time, why: &str) -> io::Result<u64> {
         self.put(at, "loglevel:warning", json!({ "message": why }))
     }
 
@@ -256,12 +283,7 @@ fn transferred(packet: &Packet, bytes: Bytes, ecn: Ecn, offset: u64) -> Transfer
         frames,
         raw: Raw { length: bytes.as_u64(), payload_length: payload },
         trigger: None,
-        ecn: match ecn {
-            Ecn::NotEct => None,
-            Ecn::Ect0 => Some("ECT(0)"),
-            Ecn::Ect1 => Some("ECT(1)"),
-            Ecn::Ce => Some("CE"),
-        },
+        ecn: (ecn != Ecn::NotEct).then(|| ecn.name()),
         rampmeter_cause: None,
     }
 }

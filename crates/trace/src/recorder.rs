@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use rampmeter_control::{Controller, Record};
 use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint, Envelope, State};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::Packet;
+use rampmeter_wire::{Kind, Packet};
 
-use crate::event::{Cause, End, FlowEvent, Metrics, Moment, Timer, Trace};
+use crate::event::{Cause, End, FlowEvent, Grant, Metrics, Moment, Timer, Trace};
 
 /// What a host with an endpoint reports of its work. All calls come after the endpoint's own.
 pub trait Tap<C, A> {
@@ -119,6 +119,9 @@ impl<C: Controller, A: Address> Tap<C, A> for Recorder {
         let (id, offset, ecn) = (envelope.connection, envelope.offset, envelope.ecn);
         let (_, seen) = self.ends.entry(id).or_insert_with(|| (flow, Seen::default()));
         let is_repeated = seen.on_sent(now.at, packet, offset);
+        if let Some(grant) = grant(now.local, packet, id, from) {
+            self.trace.sink().on_flow(now.at, flow.0, flow.1, &FlowEvent::Granted(grant));
+        }
         let event = FlowEvent::Sent { packet, bytes, ecn, offset, is_repeated, cause: self.cause };
         self.trace.sink().on_flow(now.at, flow.0, flow.1, &event);
         self.look(now, id, from, None);
@@ -141,6 +144,19 @@ impl<C: Controller, A: Address> Tap<C, A> for Recorder {
             self.look(now, id, of, None);
         }
     }
+}
+
+/// The grant of a packet that was sent, if its flow shares its macroflow. Acknowledgements need none.
+fn grant<C: Controller, A: Address>(
+    local: Time,
+    packet: &Packet,
+    id: ConnectionId,
+    from: &Endpoint<C, A>,
+) -> Option<Grant> {
+    let flow = from.flow(id).filter(|_| packet.kind == Kind::Data && packet.sequence_len() > 0)?;
+    let (macroflow, waiting) = (from.manager().macroflow_of(flow)?, from.manager().waiting(flow));
+    let status = from.manager().query(local, flow).filter(|status| status.flows > 1)?;
+    Some(Grant { macroflow, flows: status.flows, waiting, window: status.window, in_flight: status.in_flight })
 }
 
 impl Seen {

@@ -31,6 +31,16 @@ impl Ecn {
         self as u8
     }
 
+    /// Its name in RFC 3168.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotEct => "Not-ECT",
+            Self::Ect1 => "ECT(1)",
+            Self::Ect0 => "ECT(0)",
+            Self::Ce => "CE",
+        }
+    }
+
     /// Whether a router may mark this packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::Table;
@@ -11,7 +12,7 @@ use toml::Table;
 use crate::{Known, settings};
 
 /// The settings of one controller, router or workload, as in a scenario file.
-pub trait Settings: DeserializeOwned + Debug + Clone + Send + Sync + 'static {
+pub trait Settings: Serialize + DeserializeOwned + Debug + Clone + Send + Sync + 'static {
     /// Refuses invalid values; the error names the setting and the remedy.
     fn check(&self) -> Result<(), String> {
         Ok(())
@@ -31,6 +32,7 @@ struct Entry<T, F> {
     facts: F,
     settings: &'static [&'static str],
     make: Make<T>,
+    complete: Make<Table>,
 }
 
 type Make<T> = Arc<dyn Fn(&Table) -> Result<T, String> + Send + Sync>;
@@ -51,17 +53,26 @@ impl<T, F> Registry<T, F> {
         make: impl Fn(C) -> T + Send + Sync + 'static,
     ) -> Self {
         let make = Arc::new(move |table: &Table| settings::checked(table).map(&make));
-        let settings = settings::names::<C>().unwrap_or_default();
-        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), facts, settings, make });
+        let complete =
+            |table: &Table| Table::try_from(settings::checked::<C>(table)?).map_err(|error| error.to_string());
+        let (settings, complete) = (settings::names::<C>().unwrap_or_default(), Arc::new(complete));
+        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), facts, settings, make, complete });
         self
     }
 
     /// What `name` stands for, made from `settings`.
     pub fn make(&self, name: &str, settings: &Table) -> Result<T, RegistryError> {
-        let Some(entry) = self.entries.get(name) else {
-            return Err(RegistryError::unknown(self.kind, name, self.entries.keys().map(String::as_str)));
-        };
-        (entry.make)(settings).map_err(|reason| RegistryError::settings(self.kind, name, reason))
+        (self.entry(name)?.make)(settings).map_err(|reason| RegistryError::settings(self.kind, name, reason))
+    }
+
+    /// All settings of `name`: those in `settings`, and the defaults of the others.
+    pub fn complete(&self, name: &str, settings: &Table) -> Result<Table, RegistryError> {
+        (self.entry(name)?.complete)(settings).map_err(|reason| RegistryError::settings(self.kind, name, reason))
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry<T, F>, RegistryError> {
+        let unknown = || RegistryError::unknown(self.kind, name, self.entries.keys().map(String::as_str));
+        self.entries.get(name).ok_or_else(unknown)
     }
 
     /// The facts about `name`.

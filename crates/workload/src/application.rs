@@ -21,6 +21,15 @@ pub enum End {
 impl End {
     /// Both ends.
     pub const ALL: [Self; 2] = [Self::Sender, Self::Receiver];
+
+    /// The other end.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
 }
 
 /// How a flow carries its data.

@@ -6,13 +6,13 @@
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::datagrams::check_size;
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Settings, Workload, levels};
 
 /// A layered audio stream.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Bytes of each datagram.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use rampmeter_units::{Bytes, Random, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload, bulk, ensure};
 
@@ -11,7 +11,7 @@ use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload, b
 const SIZES: RangeInclusive<u64> = 8..=9000;
 
 /// A flow of datagrams.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Bytes of each datagram.

@@ -13,13 +13,13 @@
 //! *Not modelled*: key frames, whose sizes differ, and encoders that skip frames or change their rate.
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload, ensure};
 
 /// A source of media.
-#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The rate of the encoder. Required.

@@ -6,12 +6,12 @@
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload, ensure, levels, transfer};
 
 /// The representations of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Their sizes, from the smallest to the largest.

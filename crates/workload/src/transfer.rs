@@ -2,12 +2,12 @@
 //! start. The sender writes all data and ends its stream; the receiver ends its own stream when it has all data.
 
 use rampmeter_units::{Bytes, Random, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload};
 
 /// It has no settings: each flow has its own size.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 

@@ -21,7 +21,7 @@
 //! leaves open. Values that the paper gives in seconds of its buffer of 240 s scale with the buffer.
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload, ensure, levels};
@@ -30,7 +30,7 @@ use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload, en
 pub const REQUEST: Bytes = Bytes::new(400);
 
 /// A video and its player.
-#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The bitrates of the video, from the lowest to the highest. Required.

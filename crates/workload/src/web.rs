@@ -24,7 +24,7 @@
 //! *Not modelled*: several servers, several connections to a server, time to compute, caches.
 
 use rampmeter_units::{Bytes, Random, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::video::REQUEST;
@@ -49,7 +49,7 @@ const SIZES: (f64, f64) = (100.0, 8e6);
 const MAX_OBJECTS: f64 = 1000.0;
 
 /// Pages.
-#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The median number of objects beside the document.

@@ -14,10 +14,10 @@
 
 use rampmeter_control::units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, RouterFeedback, Sent, Settings};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Tunables of Steady.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The bound on the queueing delay.

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use rampmeter_router::units::{Bytes, Duration, Random, Time};
 use rampmeter_router::{AnyPacket, Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Tunables of Step.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A packet that has waited longer is marked.

@@ -43,7 +43,10 @@ def write(
     sweep = Sweep(Run.read(directory), x, lines, f"{directory / 'run.json'}")
     chosen = [metric for name in y for metric in chosen_metrics(sweep, name, directory)] or main_metrics(sweep)
     seen = read_traces(sweep)
-    charts = [*(draw_over_time(seen) if seen else []), over_the_sweep(sweep, chosen), completion_times(sweep)]
+    over_time = draw_over_time(seen) if seen else []
+    swept = over_the_sweep(sweep, chosen)
+    charts = [swept, *over_time] if x is not None or y else [*over_time, swept]  # what was asked for is first
+    charts.append(completion_times(sweep))
     path = Path(out) if out is not None else directory / "report.html"
     path.write_text(write_page(sweep, [chart for chart in charts if chart is not None]), encoding="utf-8")
     return path

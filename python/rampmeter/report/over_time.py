@@ -33,8 +33,9 @@ def draw_over_time(seen: Traces) -> list[Chart]:
     note = f"Samples at {seen.place}. Goodput and sent bytes are averaged over the last {seen.width:.3g} s; losses and "
     note += "timeouts (crosses) are those since the sample before."
     if any(len(seen.flows.get(line, {})) > MAX_FLOWS for part in parts for line in part):
-        note += f" Of more than {MAX_FLOWS} flows: the band holds 80% of them, the thick line is the median, and thin "
-        note += "lines are the flows that delivered least (red), the median and most (green); losses are their sum."
+        note += f" Of more than {MAX_FLOWS} flows: a band holds 80% of those of a traffic, and its thick line is their "
+        note += "median. Of one traffic, thin lines are the flows that delivered least (red), the median and most "
+        note += "(green). Losses are their sum."
     left_out = len(lines) - sum(map(len, parts))
     if left_out:
         note += f" {left_out} more lines of the sweep are left out."
@@ -46,6 +47,8 @@ def arrange(seen: Traces, lines: list[str]) -> Drawing:
     panels = list(seen.panels())
     few = [name for line in lines if len(seen.flows.get(line, {})) <= MAX_FLOWS for name in seen.flows.get(line, {})]
     looks = colors(few)
+    many = [line for line in lines if len(seen.flows.get(line, {})) > MAX_FLOWS]
+    bands = colors(seen.traffic[name] for line in many for name in seen.flows[line])
     height = 1.15 * len(panels) + 0.6
     figure, drawn = pyplot.subplots(
         len(panels), len(lines), sharex=True, sharey="row", squeeze=False, layout="constrained", figsize=(WIDTH, height)
@@ -58,7 +61,7 @@ def arrange(seen: Traces, lines: list[str]) -> Drawing:
             elif name == "lost":
                 draw_losses(axes, flows, looks)
             elif len(flows) > MAX_FLOWS:
-                draw_band(axes, flows, name, factor)
+                draw_bands(axes, grouped_flows(flows, seen.traffic), name, factor, bands)
             else:
                 draw_lines(axes, flows, name, factor, looks)
             axes.tick_params(labelsize=8)
@@ -72,8 +75,9 @@ def arrange(seen: Traces, lines: list[str]) -> Drawing:
         if name != "smoothed_rtt_s":  # its changes are small beside the propagation delay
             row[0].set_ylim(bottom=0)
     figure.align_ylabels()
-    if len(looks) > 1:
-        add_legend(figure, [Line2D([], [], color=color) for color in looks.values()], list(looks))
+    legend = (looks if len(looks) > 1 else {}) | (bands if len(bands) > 1 else {})
+    if legend:
+        add_legend(figure, [Line2D([], [], color=color) for color in legend.values()], list(legend))
     return figure
 
 
@@ -89,8 +93,28 @@ def draw_lines(axes: Any, traces: dict[str, list[Row]], column: str, factor: flo
         axes.plot(*points(samples, column, factor), color=looks[name], **THIN)
 
 
-def draw_band(axes: Any, flows: dict[str, list[Row]], column: str, factor: float) -> None:
-    """Draw the quantiles of many flows, and the lines of three of them."""
+def grouped_flows(flows: dict[str, list[Row]], traffic: dict[str, str]) -> dict[str, dict[str, list[Row]]]:
+    """Gather the flows of each traffic."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for name, samples in flows.items():
+        found.setdefault(traffic[name], {})[name] = samples
+    return found
+
+
+def draw_bands(
+    axes: Any, by_traffic: dict[str, dict[str, list[Row]]], column: str, factor: float, looks: dict[str, str]
+) -> None:
+    """Draw a band for each traffic. Three flows have lines if there is one traffic."""
+    for traffic, flows in by_traffic.items():
+        if len(by_traffic) > 1:
+            draw_band(axes, flows, column, factor, looks[traffic])
+        else:
+            draw_band(axes, flows, column, factor, "#0072B2")
+            draw_three(axes, flows, column, factor)
+
+
+def draw_band(axes: Any, flows: dict[str, list[Row]], column: str, factor: float, color: str) -> None:
+    """Draw the quantiles of many flows."""
     at_time = grouped(
         (row for samples in flows.values() for row in samples if row[column] is not None), lambda row: row["time_s"]
     )
@@ -100,11 +124,15 @@ def draw_band(axes: Any, flows: dict[str, list[Row]], column: str, factor: float
     low, middle, high = np.transpose(
         [np.quantile([factor * row[column] for row in at_time[time]], [0.1, 0.5, 0.9]) for time in times]
     )
-    axes.fill_between(times, low, high, color="#0072B2", alpha=0.2, linewidth=0)
+    axes.fill_between(times, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.plot(times, middle, color=color, linewidth=1.3)
+
+
+def draw_three(axes: Any, flows: dict[str, list[Row]], column: str, factor: float) -> None:
+    """Draw the flows that delivered least, the median and most."""
     ordered = sorted(flows.values(), key=lambda samples: samples[-1]["delivered_bytes"])
     for samples, color in [(ordered[0], "#D55E00"), (ordered[len(ordered) // 2], "#777777"), (ordered[-1], "#009E73")]:
         axes.plot(*points(samples, column, factor), color=color, linewidth=0.8, alpha=0.8)
-    axes.plot(times, middle, color="#0072B2", linewidth=1.3)
 
 
 def draw_losses(axes: Any, flows: dict[str, list[Row]], looks: dict[str, str]) -> None:

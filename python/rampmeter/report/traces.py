@@ -32,6 +32,8 @@ class Traces(NamedTuple):
     """Samples with the columns `goodput_bps`, and `lost` and `timed_out` since the sample before."""
     links: dict[str, dict[str, list[Row]]]
     """Samples with the column `sent_bps`."""
+    traffic: dict[str, str]
+    """The traffic of each flow."""
     place: str
     width: float
     """The seconds that a rate is averaged over."""
@@ -59,6 +61,7 @@ def read_traces(sweep: Sweep) -> Traces | None:
         return None
     width = max(MIN_SAMPLES * (times[1] - times[0]), times[-1] / 60)
     called = _names(sweep, about)
+    traffic = {called[sweep.name(row), row[sweep.flow_column]]: row[traffic_column(sweep)] for row in about}
     lasting = {(sweep.name(row), row[sweep.flow_column]) for row in about if row["size_bytes"] is None}
     kept = [row for row in flows if (sweep.name(row), row[sweep.flow_column]) in lasting] or flows
     of_flows = {
@@ -76,7 +79,7 @@ def read_traces(sweep: Sweep) -> Traces | None:
     for samples in [samples for by_link in of_links.values() for samples in by_link.values()]:
         for row, rate in zip(samples, rates(samples, "transmitted_bytes", width), strict=True):
             row["sent_bps"] = rate
-    return Traces(of_flows, of_links, place, width)
+    return Traces(of_flows, of_links, traffic, place, width)
 
 
 def rates(samples: list[Row], column: str, width: float) -> list[float | None]:
@@ -91,9 +94,14 @@ def rates(samples: list[Row], column: str, width: float) -> list[float | None]:
     return found
 
 
+def traffic_column(sweep: Sweep) -> str:
+    """Return the column of `flows` with the traffic."""
+    return "its_traffic" if "traffic" in sweep.axes else "traffic"
+
+
 def _names(sweep: Sweep, about: list[Row]) -> dict[tuple[str, int], str]:
     """Name each line's flows by their traffic, with their index where the traffic has several."""
-    traffic = "its_traffic" if "traffic" in sweep.axes else "traffic"
+    traffic = traffic_column(sweep)
     count = Counter((sweep.name(row), row[traffic]) for row in about)
     names = {}
     for row in about:

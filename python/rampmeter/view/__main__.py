@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 import webbrowser
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from rampmeter.view.live import Live
 from rampmeter.view.model import TraceError
 from rampmeter.view.picture import draw
 from rampmeter.view.server import Server
 from rampmeter.view.sources import find
+
+KEYS = {
+    "t=FROM,TO": "the times in seconds",
+    "c=FLOW|LINK|...": "a column, also several times: a flow and links, each as GROUP/NAME",
+    "hide=PANEL": "a panel that is not shown, also several times",
+    "off=PANEL:SERIES": "a series that is not shown, also several times",
+}
+"""What an address says of a view (`page.js`)."""
+
+
+def wrong_key(view: str) -> str:
+    """Say what is wrong with the keys of a view; empty if nothing is."""
+    known = [key.partition("=")[0] for key in KEYS]
+    for part in filter(None, view.split("&")):
+        key, sign, _ = part.partition("=")
+        if key not in known or not sign:
+            return f"there is no key `{key}`; write {', '.join(KEYS)}"
+    times = [value for key, value in parse_qsl(view) if key == "t"]
+    if any(not re.fullmatch(r"\s*-?[\d.e-]+\s*,\s*-?[\d.e-]+\s*", value) for value in times):
+        return f"`t={times[0]}` has no two times; write for example t=2.6,2.7"
+    return ""
 
 
 def main() -> int:
@@ -25,12 +48,22 @@ def main() -> int:
     parser.add_argument("paths", type=Path, nargs="+", metavar="DIR|FILE", help="a directory of traces, or a trace")
     parser.add_argument("--port", type=int, default=0, help="the port at 127.0.0.1 (default: any that is free)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--show", default="", metavar="VIEW", help="the view to open: the part of an address after #")
+    parser.add_argument(
+        "--show",
+        default="",
+        metavar="KEYS",
+        help="the view to open, KEY=VALUE&...: the part of an address after #. "
+        + "; ".join(map(" ".join, KEYS.items())),
+    )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write a picture, .svg or .png, and exit")
     parser.add_argument("--live", action="store_true", help="follow directories that a run writes, or will write")
     given = parser.parse_args()
     if given.live and given.picture:
         parser.error("--picture is of a trace that has ended: give it without --live")
+    view = given.show.removeprefix("#")
+    if wrong := wrong_key(view):
+        print(f"rampmeter: --show: {wrong}", file=sys.stderr)
+        return 2
     gc.disable()  # the events of a trace have no cycles, and looking for them takes half the time of reading
     try:
         sources = [] if given.live else find(given.paths)
@@ -40,7 +73,6 @@ def main() -> int:
     except (TraceError, OSError) as error:
         print(f"rampmeter: {error}", file=sys.stderr)
         return 2
-    view = given.show.removeprefix("#")
     try:
         if given.picture:
             draw(sources, view, given.picture)

@@ -142,7 +142,7 @@ def walk_blocks(capture: Capture) -> int:
             if options + 4 <= end:
                 code, size = short.unpack_from(buffer, options)
                 words = buffer[options + 4 : options + 4 + size].split() if code == COMMENT else []
-                if words[:1] == [b"behind"] and words[1:] and words[1].isdigit():
+                if words[:1] in ([b"behind"], [b"with"]) and words[1:] and words[1].isdigit():
                     queued = int(words[1])
             capture.rows.extend((time, first + interface, at + 28, captured, original, queued))
         elif kind == INTERFACE:

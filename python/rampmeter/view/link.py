@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rampmeter.view.capture import Capture, walk_pcapng
 from rampmeter.view.model import Floats, Link, Pair, Table, ordered
 
-ENDS = ["near end", "far end", "dropped"]
+ENDS = ["near end", "far end", "dropped", "marked"]
 PORT = 46000
 """In a simulated run flow N has this port plus N mod 1000, at both ends."""
 IPV4_HEADER, UDP_HEADER = 20, 8
@@ -27,7 +27,7 @@ class LinkReader:
     def __init__(self, path: Path) -> None:
         """Start before the first packet."""
         self.capture = Capture(path)
-        self.chunks: list[list[Table]] = [[], [], []]
+        self.chunks: list[list[Table]] = [[] for _ in ENDS]
         self.pairs: dict[tuple[bytes, bytes], Pair] = {}
 
     @property
@@ -59,7 +59,7 @@ class LinkReader:
             chosen = [number for number, each in enumerate(self.capture.interfaces) if each.name.endswith(f", {name}")]
             rows = np.flatnonzero(np.isin(interface, chosen))
             table = {"time": time[rows], "bytes": sizes[rows]}
-            if end == 0:
+            if end in (0, 3):
                 table["queued"] = queued[rows].astype(np.float64)
             self.chunks[end].append(table)
             if end < 2:
@@ -86,8 +86,8 @@ class LinkReader:
     def result(self, may_grow: bool = False) -> Link:
         """Return everything, in tables. A file that may grow is not cut."""
         remarks = [] if may_grow else list(self.capture.remarks)
-        offered, arrived, dropped = (
+        offered, arrived, dropped, marked = (
             ordered({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
             for chunks in self.chunks
         )
-        return Link(self.capture.path.stem, remarks, offered, arrived, dropped, dict(self.pairs))
+        return Link(self.capture.path.stem, remarks, offered, arrived, dropped, marked, dict(self.pairs))

@@ -86,7 +86,7 @@ class Flow:
     states: list[str] = field(default_factory=list)
     """The names of the controller's states; `metrics["state"]` has their indices."""
     moments: dict[str, Floats] = field(default_factory=dict)
-    """Times of losses, timeouts, timers and marks, by what happened."""
+    """Times of losses, timeouts, timers and marks, and of what the application did, by what happened."""
 
     def describe(self, row: int) -> list[str]:
         """Say what the packet in this row of `sent` was, and why it left then."""
@@ -142,14 +142,17 @@ class Link:
     """Packets at the far end: bytes."""
     dropped: Table = field(default_factory=dict)
     """Dropped packets: bytes."""
+    marked: Table = field(default_factory=dict)
+    """Packets that the router marked: bytes, and how many were queued when they left."""
     pairs: dict[tuple[bytes, bytes], Pair] = field(default_factory=dict)
     """By the addresses of the sender and the receiver."""
 
     @cached_property
     def over(self) -> float:
-        """Return the interval of rates, in seconds: that of about fifty packets."""
-        gaps = np.diff(self.arrived["time"])
-        return max(50 * float(np.median(gaps)), 1e-3) if len(gaps) else 1e-3
+        """Return the interval of rates, in seconds: that of fifty packets, also where they come in bursts."""
+        time = self.arrived["time"]
+        packets = min(50, len(time) - 1)
+        return max(50 / packets * float(np.median(time[packets:] - time[:-packets])), 1e-3) if packets > 0 else 1e-3
 
     @cached_property
     def rates(self) -> Table:
@@ -162,7 +165,7 @@ def times(source: Flow | Link) -> Iterator[Floats]:
     tables = (
         [source.sent, source.received, source.acked, source.lost, *source.metrics.values(), *source.own.values()]
         if isinstance(source, Flow)
-        else [source.offered, source.arrived, source.dropped]
+        else [source.offered, source.arrived, source.dropped, source.marked]
     )
     yield from (table["time"] for table in tables if table and len(table["time"]))
     if isinstance(source, Flow):

@@ -86,11 +86,7 @@ class Places:
 def links_beside(sources: list[Source], index: int) -> dict[int, Link]:
     """Return the links in the directory of a source, by their numbers."""
     own = sources[index]
-    beside = {
-        number: each
-        for number, each in enumerate(sources)
-        if each.is_link and each.group == own.group and each.run == own.run
-    }
+    beside = {number: each for number, each in enumerate(sources) if each.is_link and each.group == own.group}
     links = {number: each.shown().source for number, each in beside.items()}
     return {number: link for number, link in links.items() if isinstance(link, Link)}
 
@@ -100,7 +96,7 @@ def openings_beside(sources: list[Source], index: int) -> dict[int, Opening]:
     own = sources[index]
     found = {}
     for each in sources:
-        if each.group == own.group and each.run == own.run and (match := CLIENT.fullmatch(each.name)):
+        if each.group == own.group and (match := CLIENT.fullmatch(each.name)):
             hosts = re.search(r"(\S+) > (\S+)$", each.title)
             if hosts:
                 found[int(match[1]) % PORTS] = Opening(hosts[1], hosts[2], each.begin)
@@ -222,7 +218,8 @@ def label(hosts: set[str], names: dict[str, str]) -> str:
 def state(link: Link, time: float) -> dict[str, float]:
     """Return what a link does at a time.
 
-    `rate` is in b/s, `queue` in packets; `drops` are those in the interval of the rate, `all_drops` all so far.
+    `rate` is in b/s, `queue` in packets; `drops` and `marks` are those in the interval of the rate, `all_drops` all so
+    far.
     """
     offered, arrived, dropped = (
         int(np.searchsorted(table["time"], time, "right")) for table in (link.offered, link.arrived, link.dropped)
@@ -233,4 +230,5 @@ def state(link: Link, time: float) -> dict[str, float]:
     # Since the last packet came, others may have left: it knows the most that can wait.
     queue = min(float(link.offered["queued"][offered - 1]), offered - dropped - arrived) if offered else 0.0
     drops = dropped - int(np.searchsorted(link.dropped["time"], begin, "right"))
-    return {"rate": rate, "queue": queue, "drops": drops, "all_drops": dropped}
+    marks = np.diff(np.searchsorted(link.marked["time"], [begin, time], "right"))[0]
+    return {"rate": rate, "queue": queue, "drops": drops, "all_drops": dropped, "marks": int(marks)}

@@ -21,7 +21,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, BROWN, GREY, TEAL = (
 """Each has a contrast of 4.5 or more to white."""
 COLOURS = [BLUE, ORANGE, GREEN, PURPLE, TEAL, BROWN, RED, GREY]
 UNITS = {"_bps": "b/s", "_bytes": "B", "_s": "s", "": ""}
-MAX_LANES = 7
+MAX_LANES = 9
 
 
 @dataclass
@@ -97,7 +97,7 @@ def of_flow(flow: Flow) -> list[Panel]:
         Panel("rtt", "Round-trip time", "s", trips + line("min_rtt", "minimum", GREEN)),
         Panel("rate", "Rate", "b/s", rates),
         *own_values(flow),
-        Panel("events", "Losses and timers", "", [lanes(flow)]),
+        Panel("events", "Losses, timers, application", "", [lanes(flow)]),
     ]
 
 
@@ -141,12 +141,13 @@ def lanes(flow: Flow) -> Series:
 def of_link(link: Link) -> list[Panel]:
     """Return the panels of a link."""
     rate = link.rates
-    offered, dropped = link.offered, link.dropped["time"]
+    offered, dropped, marked = link.offered, link.dropped["time"], link.marked
     before = np.searchsorted(offered["time"], dropped, "right") - 1
     at_drop = offered["queued"][np.clip(before, 0, None)] if len(offered["time"]) else np.zeros(len(dropped))
     arrives = Series(f"at the far end, over {1e3 * link.over:.3g} ms", "line", GREEN, rate["time"], rate["value"])
     queue = [
         Series("queued before a packet", "dots", BLUE, offered["time"], offered["queued"]),
+        Series("marked", "cross", ORANGE, marked["time"], marked["queued"]),
         Series("dropped", "cross", RED, dropped, at_drop),
     ]
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ METRICS = {
     "min_rtt": "min_rtt",
     "ssthresh": "ssthresh",
 }
+GRANT = ("waiting_flows", "macroflow_window_bytes", "macroflow_in_flight_bytes")
+"""The values of a grant, which are drawn with the controller's own."""
+APPLICATION_EVENTS = {
+    "stream_opened",
+    "message_written",
+    "message_received",
+    "stream_finished",
+    "stream_ended",
+    "transfer_completed",
+}
+"""What applications do: a moment for each."""
 PACKET = ("number", "offset", "length", "bytes")
 DATA_FRAMES = {"stream", "crypto", "datagram"}
 BIG = 100_000_000
@@ -189,7 +201,11 @@ class Reader:
             taker = self.takers[name]
         except KeyError:
             short = name.lower().rpartition(":")[2].removeprefix("recovery_")
-            taker = self.takers[name] = getattr(self, f"on_{short}", None)
+            if name.startswith("rampmeter:") and short in APPLICATION_EVENTS:
+                taker = partial(self.take_of_application, short.replace("_", " "))
+            else:
+                taker = getattr(self, f"on_{short}", None)
+            self.takers[name] = taker
         if taker:
             taker(when - self.origin, event["data"])
 
@@ -295,6 +311,16 @@ class Reader:
         """Take changed values of the controller's own."""
         for name, value in data.items():
             self.put(self.own, name, time, float(value))
+
+    def on_flow_granted(self, time: float, data: Event) -> None:
+        """Take a permission of the Congestion Manager to send."""
+        for name in GRANT:
+            if data[name] is not None:
+                self.put(self.own, name, time, float(data[name]))
+
+    def take_of_application(self, name: str, time: float, _data: Event) -> None:
+        """Take something that the application did."""
+        self.moments.setdefault(name, []).append(time)
 
     def on_congestion_state_updated(self, time: float, data: Event) -> None:
         """Take a state of the controller."""

@@ -106,7 +106,21 @@ def find(arguments: list[Path]) -> list[Source]:
             raise TraceError(f"{argument}: has no traces: no file that ends with {', '.join(sorted(SUFFIXES))}")
         for file in files:
             found += of_file(run, group(file, arguments), file)
-    return found
+    return found + links_beside(arguments, found)
+
+
+def links_beside(arguments: list[Path], found: list[Source]) -> list[Source]:
+    """List the links in the directories of flows that were given as files."""
+    known = {(each.group, each.name) for each in found if each.is_link}
+    links = []
+    for run, argument in enumerate(arguments):
+        flows = listed(argument) if argument.is_file() and not capture.is_capture(argument) else []
+        for file in (beside for flow in flows for beside in sorted(flow.parent.glob("*.pcapng"))):
+            here = (group(file, arguments), file.stem)
+            if here not in known and capture.is_capture(file) and capture.is_link(file):
+                known.add(here)
+                links += of_file(run, here[0], file)
+    return links
 
 
 def group(file: Path, arguments: list[Path]) -> str:

@@ -19,8 +19,8 @@ use crate::failure::Failure;
 
 pub(crate) use get::{GetArgs, get};
 pub(crate) use print::rate;
-#[cfg(feature = "tunnel")]
 pub(crate) use serve::{ServeArgs, serve};
+#[cfg(feature = "tunnel")]
 pub(crate) use serve::{authorized, reload};
 
 /// The arguments of `rampmeter key`.

@@ -64,7 +64,7 @@ pub(crate) struct RepeatArgs {
 }
 
 pub(crate) fn show(args: &ShowArgs, registries: &Registries) -> Result<ExitCode, Failure> {
-    let (_, scenario, kept) = read(&args.directory, registries)?;
+    let (directory, scenario, kept) = read(&args.directory, registries)?;
     let finished: Vec<&Summary> = kept.iter().flatten().collect();
     if args.json {
         println!("{}", json!({ "runs": finished, "points": kept.len() }));
@@ -72,6 +72,13 @@ pub(crate) fn show(args: &ShowArgs, registries: &Registries) -> Result<ExitCode,
     }
     let (head, rows) = overview(&Schema::default(), &scenario, &finished, args.each);
     print!("{}", table(&head, &rows));
+    let changed = directory.changed_settings(&scenario, registries)?;
+    if !changed.is_empty() {
+        let head = ["scheme", "setting", "value", "default"].map(str::to_owned);
+        let rows: Vec<_> = changed.into_iter().map(|it| vec![it.scheme, it.key, it.value, it.default]).collect();
+        println!();
+        print!("{}", table(&head, &rows));
+    }
     if finished.len() < kept.len() {
         eprintln!("rampmeter: {} of {} runs are finished", finished.len(), kept.len());
     }

@@ -14,7 +14,7 @@ use rampmeter_sim::Simulated;
 use rampmeter_study::{
     Cluster, Directory, Program, Sweep, TraceOptions, Traced, Unfinished, default_directory, overview,
 };
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, Duration};
 use serde_json::json;
 
 use super::cluster::Dask;
@@ -76,6 +76,10 @@ pub(crate) struct Args {
     /// The maximum size of the trace of a run, after which it is cut
     #[arg(long, value_name = "SIZE", default_value = "1 GB", requires = "trace")]
     trace_limit: Bytes,
+    /// Write a Parquet table for each traced flow, too: with a row for each acknowledgement (ack), or at most one in each
+    /// INTERVAL, for example 10ms
+    #[arg(long, value_name = "INTERVAL|ack", requires = "trace", value_parser = series)]
+    series: Option<Duration>,
     /// A row for each seed, instead of means over the seeds with half of their 95% confidence intervals
     #[arg(long)]
     each: bool,
@@ -99,6 +103,7 @@ impl Args {
             flows: self.trace_flow.clone(),
             links: self.trace_link.clone(),
             limit: self.trace_limit,
+            series: self.series,
         }
     }
 }
@@ -118,6 +123,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
+    if let Some(warning) = too_short(&scenario, registries)? {
+        eprintln!("rampmeter: {warning}");
+    }
 
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, world));
     let fresh = args.fresh || args.trace.is_some();
@@ -226,6 +234,21 @@ fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// A warning if a point measures too few round trips to mean anything.
+fn too_short(scenario: &Scenario, registries: &Registries) -> Result<Option<String>, Failure> {
+    for point in scenario.each_value() {
+        let plan = scenario.plan(&point, registries)?;
+        if let Some((flow, round_trip)) = plan.too_short() {
+            let (measured, flow, enough) = (plan.measured(), plan.flow_name(flow), plan.warmup + round_trip * 10);
+            return Ok(Some(format!(
+                "{measured} are measured at {point}, fewer than ten round trips ({round_trip}) of {flow}, so results \
+                 show how flows start; make `duration` at least {enough}"
+            )));
+        }
+    }
+    Ok(None)
+}
+
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.
 fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Option<String> {
     let late: Vec<&&Summary> = summaries.iter().filter(|run| run.is_late()).collect();
@@ -279,6 +302,15 @@ fn name_runs(points: &[&Point], summaries: &[&Summary]) -> String {
         names.push(format!("{} more", points.len() - named));
     }
     format!(" ({})", names.join("; "))
+}
+
+/// Parses the interval of a series of acknowledgements: zero for all of them.
+pub(crate) fn series(text: &str) -> Result<Duration, String> {
+    if text == "ack" {
+        return Ok(Duration::ZERO);
+    }
+    let interval: Option<Duration> = text.parse().ok();
+    interval.filter(|&it| it > Duration::ZERO).ok_or_else(|| "write ack, or an interval such as 10ms".to_owned())
 }
 
 /// Parses a number of runs.

@@ -239,7 +239,7 @@ fn the_runs_of_a_question_are_traced() {
         workspace.rampmeter(&[&command[..], more].concat())
     };
     assert!(evaluate(&[]).status.success());
-    let output = evaluate(&["--only", "completion", "--trace", "why"]);
+    let output = evaluate(&["--only", "completion", "--trace", "why", "--series", "ack"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let runs: Vec<_> = std::fs::read_dir(workspace.0.join("why")).unwrap().flatten().collect();
     assert_eq!(runs.len(), 1, "{runs:?}");

@@ -221,6 +221,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.queue.as_ref().map(|queue| &queue.router)
     }
 
+    /// The same link with what `wrap` makes of its router, if it has one. The router must do the same as before.
+    #[must_use]
+    pub fn map_router(self, wrap: impl FnOnce(R) -> R) -> Self {
+        Self { queue: self.queue.map(|queue| Box::new(queue.map_router(wrap))), ..self }
+    }
+
     /// Restarts the counts and, if `queue` is true, measures the queue from now on. Nothing of a plain link is measured.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
         if let Some(measured) = &mut self.queue {

@@ -71,6 +71,11 @@ impl<P: Parcel, R: Router<P>> Queue<P, R> {
         }
     }
 
+    /// The same with what `wrap` makes of the router.
+    pub(super) fn map_router(self, wrap: impl FnOnce(R) -> R) -> Self {
+        Self { router: wrap(self.router), ..self }
+    }
+
     /// See [`Link::offer`](super::Link::offer).
     pub(super) fn offer(&mut self, line: &mut Line<P>, now: Time, packet: &mut Option<P>, before: Time) -> Offered {
         self.advance(line, now);

@@ -25,7 +25,7 @@ pub(crate) use island::IslandSpec;
 pub use metric::MetricText;
 pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec, RunEnd};
 pub(crate) use rate::RateSpec;
-pub(crate) use scheme::{SchemeSpec, SenderSpec};
+pub(crate) use scheme::{SchemeSpec, SenderSpec, keys_of};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
 #[derive(Debug, Clone)]

@@ -9,6 +9,13 @@ use crate::error::Result;
 use crate::errors::Errors;
 use crate::keys;
 
+const GROUPINGS: [(&str, Grouping); 2] = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
+
+const SCHEDULINGS: [(&str, Scheduling); 3] =
+    [("in-turn", Scheduling::InTurn), ("round-robin", Scheduling::RoundRobin), ("h-fsc", Scheduling::ServiceCurves)];
+
+const HALF_LIVES: [(&str, HalfLife); 2] = [("min-rtt", HalfLife::MinRtt), ("mean-rtt", HalfLife::MeanRtt)];
+
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
     pub(crate) name: String,
@@ -100,6 +107,25 @@ impl SchemeSpec {
     }
 }
 
+/// The keys of a scheme besides `settings` and `transport`, with these values.
+pub(crate) fn keys_of(sharing: &Sharing, agent: AgentConfig) -> toml::Table {
+    fn name<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> toml::Value {
+        names.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name).into()
+    }
+    [
+        ("macroflow", name(&GROUPINGS, &sharing.grouping)),
+        ("scheduler", name(&SCHEDULINGS, &sharing.scheduling)),
+        ("half_life", name(&HALF_LIVES, &sharing.half_life)),
+        ("segregation", sharing.segregation.into()),
+        ("careful_resume", sharing.careful_resume.unwrap_or_default().to_string().into()),
+        ("sequenced", agent.sequenced.into()),
+        ("probe_interval", (f64::from(agent.probe_interval) / 8.0).into()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into_iter()
+    .collect()
+}
+
 fn agent(section: &Section<'_>) -> Result<AgentConfig> {
     let default = AgentConfig::default();
     let interval = |item: &Item<'_>| {
@@ -113,23 +139,16 @@ fn agent(section: &Section<'_>) -> Result<AgentConfig> {
 }
 
 fn sharing(section: &Section<'_>) -> Result<Sharing> {
-    let groupings = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
     let advice = "use \"flow\" (one per flow) or \"destination\" (one for all flows to a host)";
-    let grouping = section.or("macroflow", Grouping::PerFlow, |item| item.one_of(&groupings, advice))?;
+    let grouping = section.or("macroflow", Grouping::PerFlow, |item| item.one_of(&GROUPINGS, advice))?;
     let default = match grouping {
         Grouping::PerFlow => Scheduling::InTurn,
         Grouping::PerDestination | Grouping::PerSession => Scheduling::RoundRobin,
     };
-    let schedulings = [
-        ("in-turn", Scheduling::InTurn),
-        ("round-robin", Scheduling::RoundRobin),
-        ("h-fsc", Scheduling::ServiceCurves),
-    ];
     let advice = "use \"round-robin\" (by weight), \"h-fsc\" (by service curve, then by weight) or \"in-turn\"";
-    let scheduling = section.or("scheduler", default, |item| item.one_of(&schedulings, advice))?;
-    let half_lives = [("min-rtt", HalfLife::MinRtt), ("mean-rtt", HalfLife::MeanRtt)];
+    let scheduling = section.or("scheduler", default, |item| item.one_of(&SCHEDULINGS, advice))?;
     let advice = "use \"min-rtt\" or \"mean-rtt\": the time in which a rate halves while no feedback arrives";
-    let half_life = section.or("half_life", HalfLife::MinRtt, |item| item.one_of(&half_lives, advice))?;
+    let half_life = section.or("half_life", HalfLife::MinRtt, |item| item.one_of(&HALF_LIVES, advice))?;
     let segregation = section.or("segregation", false, Item::boolean)?;
     let lifetime = section.or("careful_resume", Duration::ZERO, Item::quantity)?;
     let careful_resume = (lifetime > Duration::ZERO).then_some(lifetime);

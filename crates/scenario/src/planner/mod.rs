@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod islands;
+mod settings;
 mod vcp_codes;
 
 use std::collections::HashMap;
@@ -21,6 +22,8 @@ use crate::errors::Errors;
 use crate::file::{DirectionSpec, File, LinkSpec, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
 use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
+
+pub(crate) use settings::settings;
 
 pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
     // Schemes that this point does not use are checked, too.
@@ -220,18 +223,25 @@ fn read_rate(rate: &RateSpec, traces: &Traces) -> Result<(Rate, Option<Capacity>
 /// A router's settings and the maximum number of packets in its queue.
 fn read_router(registry: &Routers, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<(AnyConfig, Option<u64>)> {
     let fail = |place: String, wrong: String| spec.settings.place_of(&place).error(wrong);
-    let mut table = spec.settings.table.clone();
-    for (key, value) in &mut table {
-        if let Some(table) = value.as_table() {
-            *value = buffer(key, table, rate, packet).map_err(|wrong| fail(format!("`{key}`"), wrong))?;
-        }
-    }
+    let table = router_settings(spec, rate, packet)?;
     let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
     let config = registry.config(&spec.kind, &table).map_err(|error| match error {
         RegistryError::Unknown { .. } => fail("`kind`".into(), error.to_string()),
         RegistryError::Settings { .. } => fail(error.to_string(), error.to_string()),
     })?;
     Ok((config, room))
+}
+
+/// The settings of a router at a link of this rate.
+fn router_settings(spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<toml::Table> {
+    let mut table = spec.settings.table.clone();
+    for (key, value) in &mut table {
+        if let Some(table) = value.as_table() {
+            *value = buffer(key, table, rate, packet)
+                .map_err(|wrong| spec.settings.place_of(&format!("`{key}`")).error(wrong))?;
+        }
+    }
+    Ok(table)
 }
 
 /// A buffer size given as the time that the link takes to send it: `{ time = "80 ms" }`, in packets of the largest size

@@ -8,6 +8,7 @@ use rampmeter_scenario::{DegradedSummary, Scenario, Summary, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::lock::LOCK;
 use crate::cluster::BUILD;
 use crate::journal::write_atomically;
 use crate::{Finished, Program, StudyError, Unfinished};
@@ -29,6 +30,9 @@ pub(super) struct RunInfo {
     date: String,
     machine: Machine,
     axes: Map<String, Value>,
+    /// All settings of each scheme. A run of an older version has none.
+    #[serde(default)]
+    pub(super) schemes: Map<String, Value>,
     points: usize,
     pub(super) finished: usize,
     skipped: Vec<Unfinished>,
@@ -82,6 +86,7 @@ impl RunInfo {
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             machine: Machine::this(),
             axes: axes(scenario),
+            schemes: Map::new(),
             points: scenario.points().len(),
             finished: 0,
             skipped: Vec::new(),
@@ -122,8 +127,10 @@ impl RunInfo {
         let taken = |what: &str| StudyError::Taken { directory: path.to_owned(), what: what.to_owned() };
         let file = path.join("run.json");
         if !file.exists() {
-            // Other content of the directory must not be overwritten.
-            let busy = path.is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+            // Other content of the directory must not be overwritten. A command that begins has only its lock there.
+            let begins = path.join(LOCK).exists();
+            let busy =
+                !begins && (path.is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()));
             return if busy { Err(taken("is not a run directory")) } else { Ok(None) };
         }
         let text = fs::read_to_string(&file).map_err(|error| StudyError::file(&file, "read", &error))?;

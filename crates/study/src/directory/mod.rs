@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   runs/offered_load-1f2e3d4c5b6a7980/
-//!     run.json          title, world, axes, build, date, machine; skipped and failed points, degraded flows, the reasons
+//!     run.json          title, world, axes, schemes with all settings, build, date, machine; skipped and failed points,
+//!                       degraded flows, the reasons
+//!     lock              the process that writes here
 //!     scenario.toml     the scenario's text              beside.json    the files that it names, if there are any
 //!     points/           the journal: one file per finished point, also of earlier versions of the scenario
 //!     runs.parquet      one row per run                  links.parquet  one row per run and measured link
@@ -12,6 +14,8 @@
 //! The tables are those of the last command. If that was interrupted, they have what was finished.
 
 mod info;
+mod lock;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +24,8 @@ use std::path::{Path, PathBuf};
 use rampmeter_scenario::{Point, Portable, Registries, Scenario, Schema, Summary, World};
 
 use self::info::RunInfo;
+use self::lock::Lock;
+pub use self::settings::ChangedSetting;
 use crate::cluster::BUILD;
 use crate::journal::{short_hash, write_atomically};
 use crate::metrics::Metrics;
@@ -56,6 +62,7 @@ pub struct Directory {
     points_before: usize,
     /// Whether finished points run again.
     fresh: bool,
+    _lock: Option<Lock>,
 }
 
 /// The default directory of a run: `runs/`, the file's stem, and a hash of the file's place and of the world. So all
@@ -80,14 +87,21 @@ impl Directory {
         fresh: bool,
     ) -> Result<Self, StudyError> {
         let path = path.into();
-        let existing = RunInfo::read(&path)?;
-        if let Some(what) = existing.as_ref().and_then(|existing| existing.differs(file, world)) {
-            return Err(StudyError::Taken { directory: path, what });
-        }
+        let existing = || {
+            let existing = RunInfo::read(&path)?;
+            match existing.as_ref().and_then(|existing| existing.differs(file, world)) {
+                Some(what) => Err(StudyError::Taken { directory: path.clone(), what }),
+                None => Ok(existing),
+            }
+        };
+        existing()?; // before anything is written there
+        fs::create_dir_all(&path).map_err(|error| StudyError::file(&path, "made", &error))?;
+        let lock = Some(Lock::new(&path)?);
+        let existing = existing()?;
         let points_before = existing.map_or(0, |existing| existing.finished);
         let journal = Journal::open(path.join(POINTS), program)?;
         let info = RunInfo::new(file, scenario, world, journal.program().clone());
-        let directory = Self { path, info, journal, points_before, fresh };
+        let directory = Self { path, info, journal, points_before, fresh, _lock: lock };
         directory.write_scenario(scenario)?;
         directory.info.write(&directory.path)?;
         Ok(directory)
@@ -114,7 +128,7 @@ impl Directory {
         scenario.set_all(info.axes())?;
         let journal = Journal::of(path.join(POINTS), info.program.clone());
         let points_before = info.finished;
-        Ok((Self { path, info, journal, points_before, fresh: false }, scenario))
+        Ok((Self { path, info, journal, points_before, fresh: false, _lock: None }, scenario))
     }
 
     /// How many finished points its tables had before, if they have fewer now.
@@ -153,6 +167,8 @@ impl Directory {
     ) -> Result<Vec<Finished<Summary>>, StudyError> {
         let points = scenario.points();
         let metrics = Metrics::of(scenario, sweep.schema, sweep.registries)?;
+        self.info.schemes = settings::settings(scenario, sweep.registries)?;
+        self.info.write(&self.path)?;
         let keep = |run| metrics.summary(sweep.schema, &run);
         let results = sweep.run(&self.tasks(scenario, &points, world), keep, watch);
         match results {
@@ -173,6 +189,15 @@ impl Directory {
                 Err(error)
             }
         }
+    }
+
+    /// The settings of its schemes that are not the defaults.
+    pub fn changed_settings(
+        &self,
+        scenario: &Scenario,
+        registries: &Registries,
+    ) -> Result<Vec<ChangedSetting>, StudyError> {
+        Ok(settings::changed(&self.info.schemes, scenario, registries)?)
     }
 
     /// The summaries of the points that are finished, in the order of the scenario's points; `None` for the others.

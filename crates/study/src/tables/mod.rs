@@ -12,7 +12,7 @@ use std::path::Path;
 use rampmeter_scenario::{Column, Kind, Registries, Row, Run, Scenario, Schema, Summary, Value, abouts};
 
 use self::axes::AxisColumns;
-use self::parquet::Table;
+pub(crate) use self::parquet::Table;
 use crate::{StudyError, Task};
 
 /// Writes all tables of the `finished` tasks, in their order, to `directory`. Outcomes are large, and are read from the

@@ -22,7 +22,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.manager.import_history(destination, history);
     }
 
-    /// See [`Manager::keep_history`].
+    /// See [`rampmeter_manager::Manager::keep_history`].
     pub fn keep_history(&mut self, now: Time, destination: Destination, history: History) {
         self.manager.keep_history(now, destination, history);
     }

@@ -57,7 +57,7 @@ function networkSvg({ nodes, edges }, names, states, width) {
     // Words of the two directions are not at the same place.
     const [x, y] = point(isPair ? 0.3 : 0.5), way = isPair && isBack ? 1 : -1;
     text(`${names(edge.source)}${state ? ` ${rateOf(state.rate)}` : ""}`, x, y + (way > 0 ? 17 : -9), INK, "600");
-    const more = [state?.queue ? `${state.queue} queued` : "", state?.all_drops ? `${state.drops} dropped, ${state.all_drops} so far` : ""];
+    const more = [state?.queue ? `${state.queue} queued` : "", state?.marks ? `${state.marks} marked` : "", state?.all_drops ? `${state.drops} dropped, ${state.all_drops} so far` : ""];
     text(more.filter(Boolean).join(", "), x, y + (way > 0 ? 29 : isPair ? -21 : 17), state?.drops ? RED : SOFT);
   }
   nodes.forEach(({ name }, index) => {
@@ -72,8 +72,8 @@ function networkSvg({ nodes, edges }, names, states, width) {
 // The same in words, for those who do not see it.
 const networkWords = ({ edges }, names, states) =>
   edges.filter(({ source }) => source !== null && states?.[source]).map(({ source }) => {
-    const { rate, queue, drops, all_drops } = states[source];
-    return `${names(source)}: ${rateOf(rate)}, ${queue} queued, ${drops} dropped, ${all_drops} so far`;
+    const { rate, queue, drops, all_drops, marks } = states[source];
+    return `${names(source)}: ${rateOf(rate)}, ${queue} queued, ${marks} marked, ${drops} dropped, ${all_drops} so far`;
   }).join("; ");
 
 // A panel of a column. `nameOf` names the link with this number.

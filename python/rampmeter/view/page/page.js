@@ -23,7 +23,7 @@ const view = { from: 0, to: 0 };
 let isWhole = true; // whether the view follows the ends of the traces
 
 const nameOf = (index) => `${sources[index].group}/${sources[index].name}`;
-const linksOf = (flow) => sources.flatMap((s, i) => (s.isLink && s.run === sources[flow].run && s.group === sources[flow].group ? [i] : []));
+const linksOf = (flow) => sources.flatMap((s, i) => (s.isLink && i !== flow && s.group === sources[flow].group ? [i] : []));
 
 // ---- The address ----
 
@@ -83,12 +83,11 @@ function showBar(column) {
   }
   select.onchange = () => {
     column.flow = +select.value;
-    column.links = new Set(linksOf(column.flow).filter((index) => index !== column.flow).slice(0, 2));
+    column.links = new Set(linksOf(column.flow).slice(0, 2));
     showBar(column);
     update();
   };
-  const links = linksOf(column.flow).filter((index) => index !== column.flow);
-  const toggles = links.map((index) =>
+  const toggles = linksOf(column.flow).map((index) =>
     button(`link ${sources[index].name}`, column.links.has(index), () => {
       toggle(column.links, index);
       showBar(column);
@@ -401,7 +400,7 @@ function stateItem(name) {
 function showToolbar() {
   const decimals = Math.max(0, Math.ceil(3 - Math.log10(view.to - view.from)));
   $("range").textContent = view.to > view.from ? `${view.from.toFixed(decimals)} to ${view.to.toFixed(decimals)} s` : "";
-  const network = columns.some((column) => linksOf(column.flow).length) ? [["network", "Network"]] : [];
+  const network = columns.some(({ flow }) => sources[flow].isLink || linksOf(flow).length) ? [["network", "Network"]] : [];
   const titles = new Map(columns.flatMap(panelsOf).map((panel) => [panel.key, panel.title]).concat(network));
   const text = JSON.stringify([[...titles], [...hidden]]);
   if ($("panels").dataset.shown === text) return;

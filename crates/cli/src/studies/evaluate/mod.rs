@@ -14,11 +14,12 @@ use rampmeter_study::evaluation::{
     Comparison, Evaluation, Evaluator, NO_RIVALS, Questionnaire, SUITES, Schemes, Suite, page,
 };
 use rampmeter_study::{Cluster, Program, StudyError, Sweep, TraceOptions, Traced};
+use rampmeter_units::Duration;
 
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::invocation::{run_crate, this_command};
-use super::run::{from_one, world};
+use super::run::{from_one, series, world};
 use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
 
@@ -81,6 +82,10 @@ pub(crate) struct Args {
     /// (docs/traces.md). Its finished runs are repeated
     #[arg(long, value_name = "DIR", requires = "only", conflicts_with = "cluster")]
     trace: Option<PathBuf>,
+    /// Write a Parquet table for each traced flow, too: with a row for each acknowledgement (ack), or at most one in each
+    /// INTERVAL, for example 10ms
+    #[arg(long, value_name = "INTERVAL|ack", requires = "trace", value_parser = series)]
+    series: Option<Duration>,
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
@@ -161,7 +166,8 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
         .check_asked(args.quick)
         .map_err(|what| Failure::input(format!("{originals}/questions.toml: {what}")))?;
     let schema = Schema::default();
-    let traced = args.trace.as_ref().map(|directory| Traced::new(&*world, TraceOptions::all(directory)));
+    let options = |directory: &PathBuf| TraceOptions { series: args.series, ..TraceOptions::all(directory) };
+    let traced = args.trace.as_ref().map(|directory| Traced::new(&*world, options(directory)));
     let worlds: [&dyn World; 1] = [traced.as_ref().map_or(&*world, |traced| traced)];
     let evaluator = Evaluator {
         judge: Judge {

@@ -1,10 +1,15 @@
-//! What a trace sees of a network, in every world.
+//! What a trace sees of a network and of applications, in every world.
 
-use rampmeter_router::Backlog;
+mod applications;
+mod marks;
+
+use rampmeter_router::{AnyRouter, Backlog};
 use rampmeter_trace::{Capture, LinkEvent, Trace};
 use rampmeter_units::Time;
 
-use crate::network::Watch;
+pub use self::applications::Applications;
+use self::marks::Marks;
+use crate::network::{Routed, Watch};
 
 /// Reports the packets of links to a trace.
 #[derive(Debug)]
@@ -16,7 +21,15 @@ impl Links {
     }
 }
 
-impl<P: Capture> Watch<P> for Links {
+impl<P: Capture + Routed + Send> Watch<P> for Links {
+    /// Drop-tail queues mark nothing, and have a shorter way through their links.
+    fn router(&self, link: u32, router: AnyRouter<P>) -> AnyRouter<P> {
+        match router {
+            AnyRouter::DropTail(_) => router,
+            router => AnyRouter::Watched(Box::new(Marks::new(router, link, self.0.clone()))),
+        }
+    }
+
     fn on_offered(&mut self, now: Time, link: u32, packet: &P, queue: impl FnOnce() -> Backlog) {
         self.report(now, link, LinkEvent::Offered { queued: queue().packets }, packet);
     }

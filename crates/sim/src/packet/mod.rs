@@ -22,7 +22,7 @@ use crate::paths::{PathId, Start, is_forward};
 
 /// A packet in the network.
 ///
-/// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of [`Body`],
+/// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of `Body`,
 /// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug, Clone)]
 #[repr(C)]
@@ -67,9 +67,10 @@ impl From<NodeNumber> for u64 {
     }
 }
 
-/// Bits of [`InTransit::ends`].
+/// Bits of [`InTransit::ends`]; the upper two are an ECN code that was noted.
 const FIN: u8 = 1;
 const PING: u8 = 2;
+const NOTED: u32 = 6;
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +231,14 @@ impl Routed for InTransit {
     #[inline]
     fn set_hop(&mut self, hop: HopId) {
         self.hop = hop;
+    }
+
+    fn note_ecn(&mut self) {
+        self.ends = self.ends & !(0b11 << NOTED) | self.ecn << NOTED;
+    }
+
+    fn noted_ecn(&self) -> Ecn {
+        Ecn::from_bits(self.ends >> NOTED)
     }
 }
 
@@ -426,69 +435,4 @@ impl Pool {
 }
 
 #[cfg(test)]
-mod tests {
-    use rampmeter_control::{Controller, Registry};
-    use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-    use rampmeter_units::{Random, Time};
-
-    use super::*;
-
-    fn endpoint() -> Endpoint<impl Controller, PathId> {
-        let reno = Registry::default().factory("reno", &toml::Table::new()).unwrap();
-        Endpoint::new(EndpointConfig::default(), move || reno(Random::from_seed(1)), Random::from_seed(1))
-    }
-
-    #[test]
-    fn packets_keep_their_headers() {
-        let plain = Packet {
-            connection: 1,
-            number: 2,
-            sequence: 3,
-            acknowledgement: 4,
-            window: 5,
-            payload: 6,
-            kind: Kind::SynAck,
-            fin: true,
-            ping: true,
-            ..Packet::default()
-        };
-        let mut full = plain;
-        assert!(full.receipts.push(Receipt { number: 7, ecn: Ecn::Ce, received_at: Time::from_nanos(8) }));
-        assert!(full.sacks.push(Sack { start: 9, end: 10 }));
-        let asked = RouterFeedback::FairShare { share: rampmeter_units::Rate::MAX, queue: Bytes::ZERO };
-        let asking = Packet { feedback: asked, ..plain };
-        let connection = endpoint().open(Time::ZERO, 0, &Config::default()).unwrap();
-        let mut pool = Pool::default();
-        let start = Start { hop: HopId::MIN, source: NodeId(0x01_02_03), destination: NodeId(7) };
-        for header in [full, plain, asking, full] {
-            let envelope = Envelope { to: 0, ecn: Ecn::Ect0, connection, offset: 0, padding: 0 };
-            pool.header = header;
-            let mut packet = pool.packet(&envelope, 0);
-            packet.depart(start);
-            let mut arriving = Packet::default();
-            assert!(packet.write_header(&mut arriving));
-            assert_eq!(arriving, header);
-            assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
-            assert_eq!(packet.feedback(), header.feedback);
-            assert_eq!(packet.hosts(), Hosts { source: 0x01_02_03, destination: 7 });
-            pool.recycle(packet);
-        }
-        assert_eq!(pool.boxes.len(), 1, "one box was reused for all");
-        assert_eq!((size_of::<InTransit>(), size_of::<Option<InTransit>>()), (56, 56));
-    }
-
-    // Constant labels would give all packets of a flow the same code (VCP+).
-    #[test]
-    fn consecutive_datagrams_have_consecutive_labels() {
-        let mut pool = Pool::default();
-        let flow = Some(endpoint().open_datagrams(Time::ZERO, 0, 100, &Config::default()));
-        let mut label = |message: Option<CmMessage>| {
-            let message = Message { to: 0, message, payload: 100, ecn: Ecn::Ect1, flow };
-            pool.message(message, 3).label()
-        };
-        let header = CmHeader { kind: CmKind::Data, protocol: 17, sequence: 7, flow: 1 };
-        let first = label(Some(CmMessage::Header(header))).unwrap();
-        assert_eq!(label(Some(CmMessage::Header(CmHeader { sequence: 8, ..header }))).unwrap(), first + 1);
-        assert_eq!(label(None), None);
-    }
-}
+mod tests;
