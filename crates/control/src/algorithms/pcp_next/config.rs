@@ -1,4 +1,4 @@
-//! Every number of the controller, with its reason: settings first, then constants.
+//! Settings, and the constants that several parts use, with their reasons.
 
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Settings};
@@ -87,7 +87,7 @@ pub(super) const DRAIN_SHARE: f64 = 0.25;
 pub(super) const DRAIN_LENGTH: f64 = 0.04;
 
 /// The interval between drains is at least so many round trips.
-pub(super) const DRAIN_ROUNDS: f64 = 20.0;
+pub(super) const DRAIN_ROUNDS: f64 = 10.0;
 
 /// Others are PCP flows if more than this share of their traffic drains, and are not if less than the second does.
 /// Between these nothing is decided: flows that start in a drain do not drain.

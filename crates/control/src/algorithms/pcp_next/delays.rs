@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wait       = one-way delay - its minimum
-//! busy       = the share of the last half round trip's packets that waited
+//! busy       = the share of the last packets that waited: of half a round trip, or of four times the variation
 //! level      = the shortest wait of the later half of these packets
 //! variation  = the lower quartile, over 16 round trips, of the spread of a round trip's waits around their trend
 //! ```
@@ -114,12 +114,16 @@ impl Delays {
         self.forget();
     }
 
-    /// The minimum delay expires after one to two periods, because a route may become longer.
-    pub(super) fn expire(&mut self, now: Time, rtt: Duration) {
-        if now >= self.period_ends {
-            self.period_ends = now + BASE_PERIOD.max(rtt * 20);
-            self.minimum = [i64::MAX, self.minimum[0]];
+    /// The minimum delay expires after one to two periods, because a route may become longer. Returns by how many
+    /// seconds it is longer.
+    pub(super) fn expire(&mut self, now: Time, rtt: Duration) -> f64 {
+        if now < self.period_ends || self.minimum[0] == i64::MAX {
+            return 0.0;
         }
+        let before = self.minimum();
+        self.period_ends = now + BASE_PERIOD.max(rtt * 20);
+        self.minimum = [i64::MAX, self.minimum[0]];
+        self.minimum().saturating_sub(before) as f64 / 1e9
     }
 
     /// A packet left at `sent_at`, with this window, and waited so long; `is_busy` if longer than by chance. Groups have
@@ -252,7 +256,8 @@ mod tests {
         for seconds in [10, 20] {
             let wait = delays.wait_of(3_000_000, 0.0);
             assert_eq!(wait, 0.002, "{seconds} s");
-            delays.expire(Time::ZERO + Duration::from_secs(seconds), Duration::from_millis(20));
+            let longer = delays.expire(Time::ZERO + Duration::from_secs(seconds), Duration::from_millis(20));
+            assert_eq!(longer, if seconds == 20 { 0.002 } else { 0.0 });
         }
         assert_eq!(delays.wait_of(3_000_000, 0.0), 0.0);
     }

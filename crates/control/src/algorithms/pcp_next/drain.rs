@@ -1,8 +1,8 @@
 //! Common drains: at the same moments all flows send less for a short time, if a queue stands.
 //!
 //! ```text
-//! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 20 round trips
-//! for       0.04 of the interval, at a quarter of the rate
+//! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 10 round trips
+//! for       0.04 of the interval, or half of the wait if that is longer, at a quarter of the rate
 //! ```
 //!
 //! The queue then falls at the rate that was taken away, which tells what the other flows are. A flow with the share `s`
@@ -87,8 +87,11 @@ impl Drain {
 
     /// Whether a moment to drain has come since the last call.
     pub(super) fn is_due(&mut self, now: Time, every: Duration, min_rtt: f64) -> bool {
-        let moment = (now.as_secs_f64() / interval(every, min_rtt)) as u64;
-        self.moment.replace(moment).is_some_and(|last| last != moment)
+        let interval = interval(every, min_rtt);
+        let moment = (now.as_secs_f64() / interval) as u64;
+        let is_new = self.moment.replace(moment).is_some_and(|last| last != moment);
+        // Without an acknowledgement at that time, it is missed.
+        is_new && now.as_secs_f64() < (moment as f64 + DRAIN_LENGTH) * interval
     }
 
     /// Begins the drain of the last moment.
@@ -128,6 +131,11 @@ impl Drain {
                 current.lowest = (wait, sent_at);
             }
         }
+    }
+
+    /// Something else delays packets now.
+    pub(super) fn cancel(&mut self) {
+        self.current = None;
     }
 
     /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. The second is
@@ -175,7 +183,7 @@ mod tests {
     /// link's traffic drains and the path itself has become longer by `longer`.
     fn outcome(share: f64, draining: f64, packets: u32, longer: f64) -> Option<Outcome> {
         let mut drain = Drain::default();
-        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.6), EVERY, MIN_RTT));
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.55), EVERY, MIN_RTT));
         drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer));
         for i in 0..packets {
             let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
@@ -210,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_without_acknowledgements_is_missed() {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && !drain.is_due(at(4.0), EVERY, MIN_RTT));
+        assert!(drain.is_due(at(5.05), EVERY, MIN_RTT) && !drain.is_due(at(5.06), EVERY, MIN_RTT));
+    }
+
+    #[test]
     fn without_a_packet_nothing_is_known() {
         assert_eq!(outcome(0.1, 1.0, 0, 0.0), None);
     }
@@ -227,6 +242,6 @@ mod tests {
 
     #[test]
     fn long_round_trips_have_common_moments_with_short_ones() {
-        assert_eq!([0.05, 0.125, 0.13, 0.6].map(|rtt| interval(EVERY, rtt)), [2.5, 2.5, 5.0, 20.0]);
+        assert_eq!([0.05, 0.25, 0.26, 0.6].map(|rtt| interval(EVERY, rtt)), [2.5, 2.5, 5.0, 10.0]);
     }
 }

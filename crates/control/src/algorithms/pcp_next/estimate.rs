@@ -44,6 +44,16 @@ impl Best {
     fn best(&self) -> f64 {
         self.values.iter().copied().fold(0.0, f64::max)
     }
+
+    /// The second best, so that one wrong value changes nothing; the best if there is no other.
+    fn second_best(&self) -> f64 {
+        let (mut best, mut second) = (0.0_f64, 0.0_f64);
+        for value in self.values {
+            second = second.max(value.min(best));
+            best = best.max(value);
+        }
+        if self.seen > 1 { second } else { best }
+    }
 }
 
 /// The capacity of a path, in packets per second.
@@ -65,15 +75,18 @@ impl Capacity {
         self.pairs.add(1.0 / seconds.max(1.0 / MAX_RATE));
     }
 
-    /// A round trip ended in which so many packets per second arrived.
-    pub(super) fn on_round(&mut self, rate: f64) {
-        self.delivered.add(rate);
+    /// A round trip ended in which so many packets per second arrived. Where the application limited them, a lower rate
+    /// than before shows nothing.
+    pub(super) fn on_round(&mut self, rate: f64, app_limited: bool) {
+        if !app_limited || rate > self.delivered.best() {
+            self.delivered.add(rate);
+        }
     }
 
     /// The capacity by pairs. `None` if unknown.
     pub(super) fn by_pairs(&self) -> Option<f64> {
         let past = if self.pairs.seen < ENOUGH_PAIRS { self.past } else { 0.0 };
-        Some(self.pairs.best().max(past)).filter(|best| *best > 0.0)
+        Some(self.pairs.second_best().max(past)).filter(|best| *best > 0.0)
     }
 }
 
@@ -167,7 +180,7 @@ mod tests {
     fn a_path_that_varies_is_judged_by_what_it_delivers() {
         let mut capacity = Capacity::default();
         capacity.on_pair(1e-6); // both packets came in one burst
-        capacity.on_round(2000.0);
+        capacity.on_round(2000.0, false);
         let path = Estimate::new(&capacity, 0.01, MIN_RTT, 50.0, 0.0).unwrap();
         assert!((2500.0..2600.0).contains(&path.capacity) && path.trust < 0.01, "{path:?}");
         assert!(path.target(50.0) > 0.013, "{}", path.target(50.0));
@@ -178,7 +191,7 @@ mod tests {
     fn variation_changes_the_estimate_without_a_step() {
         let mut capacity = Capacity::default();
         capacity.on_pair(1.0 / 4000.0);
-        capacity.on_round(1000.0);
+        capacity.on_round(1000.0, false);
         let at = |ms: f64| Estimate::new(&capacity, ms / 1e3, MIN_RTT, 20.0, 0.0).unwrap();
         for tenth in 60..300 {
             let (before, after) = (at(f64::from(tenth) / 10.0), at(f64::from(tenth + 1) / 10.0));
@@ -188,10 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_eight_pairs_counts_and_at_first_those_before() {
+    fn an_application_that_limits_the_rate_shows_no_lower_capacity() {
+        let mut capacity = Capacity::default();
+        capacity.on_round(1000.0, false);
+        (0..20).for_each(|_| capacity.on_round(10.0, true));
+        assert_eq!(capacity.delivered.best(), 1000.0);
+        capacity.on_round(2000.0, true);
+        assert_eq!(capacity.delivered.best(), 2000.0);
+    }
+
+    #[test]
+    fn the_second_best_pair_counts_and_at_first_those_before() {
         let mut capacity = Capacity::new(500.0);
         assert_eq!(capacity.by_pairs(), Some(500.0));
-        for seconds in [0.01, 0.005, 0.01] {
+        for seconds in [0.01, 1e-9, 0.005] {
             capacity.on_pair(seconds);
         }
         assert_eq!(capacity.by_pairs(), Some(500.0));

@@ -18,8 +18,8 @@
 //! W   <= C (R + target) (1 + trust)
 //! ```
 //!
-//! There are no trains that test a rate: packets are spaced evenly, so each half round trip is one. Losses count only
-//! where they are more than chance: from 3% on the window falls.
+//! There are no trains that test a rate: packets are spaced evenly, so each half round trip is one. Single losses change
+//! nothing. From an average of 3% on, which two among few packets are, the window does not grow, and falls.
 //!
 //! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
 
@@ -74,6 +74,10 @@ const WINDOWS: usize = 16;
 /// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
 const TOGETHER: f64 = 0.1;
 
+/// Windows that differ by less than this share count as one, and so many are kept.
+const SAME_WINDOW: f64 = 0.01;
+const MAX_WINDOWS: usize = 4096;
+
 /// The weight of a packet in the average loss.
 const LOSS_WEIGHT: f64 = 1.0 / 64.0;
 
@@ -93,7 +97,7 @@ pub struct Pcp {
     capacity: Capacity,
     delays: Delays,
     drain: Drain,
-    /// Since when a packet of this flow has always waited.
+    /// Since when at least half of this flow's packets waited.
     busy_since: Time,
     /// CUBIC, beside rivals.
     rival: Option<Cubic>,
@@ -107,10 +111,16 @@ pub struct Pcp {
     last_sent: u64,
     /// Packets before this one show nothing.
     counts_from: u64,
+    /// Packets before this one have another size.
+    measured_from: u64,
     /// The first packet of the next round trip; when this one began, and what arrived in it.
     next_round: u64,
     round_began: Time,
     delivered: f64,
+    /// The application limited the flow in this round trip.
+    app_limited: bool,
+    /// The minimum round-trip time of this transfer, in seconds.
+    measured_rtt: f64,
     /// The average loss.
     loss: f64,
     /// The first packet after the last reduction for losses, and the window before it.
@@ -140,7 +150,7 @@ impl Algorithm for Pcp {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the arrival time of each packet, and sends almost nothing without it");
+        Some("needs the arrival time of each packet, and keeps its first window without it");
 
     fn new(config: &Config, _random: Random) -> Self {
         Self {
@@ -162,6 +172,9 @@ impl Algorithm for Pcp {
             sent_with: VecDeque::new(),
             last_sent: 0,
             counts_from: 0,
+            measured_from: 0,
+            measured_rtt: f64::INFINITY,
+            app_limited: false,
             next_round: 0,
             round_began: Time::ZERO,
             delivered: 0.0,
@@ -204,7 +217,7 @@ impl Pcp {
     }
 
     fn pace(&self) -> Rate {
-        self.full_pace().scale(self.drain.share(self.now))
+        self.full_pace().scale(self.drain.share(self.now)).max(Rate::from_bps(1))
     }
 
     /// The number of packets that leave together at `rate`.
@@ -224,7 +237,7 @@ impl Pcp {
         let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
         self.rest_of_bunch = packets - 1;
         if is_pair {
-            (self.pair, self.pair_due) = (Some(sent.number + 1), false);
+            (self.pair, self.pair_due) = (Some(sent.number.saturating_add(1)), false);
         }
         let bunch = if packets == 1 || self.bunch == Duration::ZERO { sent.bytes } else { self.packet * packets };
         self.pacer.bunch_sent_at(now, sent.bytes, bunch, rate);
@@ -250,28 +263,39 @@ impl Pcp {
         self.best = self.best.max(self.window.min(estimate.bdp()));
     }
 
+    /// Beside rivals the window is CUBIC's.
+    fn follow_cubic(&mut self) {
+        if let Some(rival) = &self.rival {
+            let window = rival.window().as_f64() / self.packet.as_f64();
+            self.set_window(window);
+        }
+    }
+
     /// What has been sent so far shows nothing.
     fn ignore_sent(&mut self) {
-        self.counts_from = self.last_sent + 1;
+        self.counts_from = self.last_sent.saturating_add(1);
         self.delays.forget();
     }
 
     /// A packet arrived.
     fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
+        self.loss *= 1.0 - LOSS_WEIGHT;
+        if arrival.number < self.measured_from {
+            return;
+        }
         let known_queue = if self.past.is_some() { self.rtt - self.min_rtt } else { 0.0 };
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
         let sent_at = arrival.sent_at.as_secs_f64();
         let is_second = self.pair == Some(arrival.number);
         let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
         if let Some(first) = first {
-            let apart = arrival.received_at.since(first.received_at).as_secs_f64();
+            let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
             if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
                 self.capacity.on_pair(apart);
             }
         }
         self.last_arrival = Some(*arrival);
         self.pair = self.pair.filter(|second| *second > arrival.number);
-        self.loss *= 1.0 - LOSS_WEIGHT;
         while self.sent_with.get(1).is_some_and(|(from, _)| *from <= arrival.number) {
             self.sent_with.pop_front();
         }
@@ -296,9 +320,13 @@ impl Pcp {
     }
 
     fn end_round(&mut self) {
-        (self.next_round, self.pair_due) = (self.last_sent + 1, true);
+        if self.next_round > self.reduced_at {
+            self.before_loss = 0.0; // the loss was real
+        }
+        (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
         let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
-        self.capacity.on_round(std::mem::take(&mut self.delivered) / time);
+        let app_limited = std::mem::take(&mut self.app_limited);
+        self.capacity.on_round(std::mem::take(&mut self.delivered) / time, app_limited);
         self.round_began = self.now;
         if self.drain.is_on() {
             return self.delays.begin_round();
@@ -326,20 +354,27 @@ impl Controller for Pcp {
     /// Delays of larger packets are longer: the path is measured anew.
     fn on_packet_size(&mut self, now: Time, packet: Bytes) {
         let packet = packet.max(Bytes::new(1));
-        self.set_window(self.window * self.packet.as_f64() / packet.as_f64());
-        self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * self.packet.as_f64() / packet.as_f64());
+        let scale = self.packet.as_f64() / packet.as_f64();
+        self.set_window(self.window * scale);
+        self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * scale);
         self.delays = Delays::new(now, self.delays.variation);
-        (self.packet, self.rest_of_bunch) = (packet, 0);
-        self.counts_from = self.last_sent + 1;
+        (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
+        (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, 0.0);
+        self.windows.iter_mut().for_each(|window| *window *= scale);
+        self.measured_from = self.last_sent.saturating_add(1);
+        self.ignore_sent();
+        self.drain.cancel();
         if let Some(rival) = &mut self.rival {
             rival.on_packet_size(now, packet);
         }
+        self.follow_cubic();
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
         if let Some(rival) = &mut self.rival {
             rival.on_notice(now, notice);
         }
+        self.follow_cubic();
         match notice {
             Notice::FirstWindows(flows) => {
                 let most = self.estimate().map_or(MAX_WINDOW, |estimate| estimate.bdp());
@@ -349,23 +384,30 @@ impl Controller for Pcp {
                 self.rest_of_bunch = 0;
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
-            Notice::SpuriousLoss => {
+            Notice::SpuriousLoss if self.rival.is_none() => {
                 let before = std::mem::take(&mut self.before_loss);
                 self.set_window(self.window.max(before));
             }
-            Notice::Stall { .. } => self.ignore_sent(),
+            Notice::Stall { .. } => {
+                self.drain.cancel();
+                self.ignore_sent();
+            }
             Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
                 self.pacer.on_notice(now, notice, self.pace(), self.packet);
             }
-            Notice::Flows(_) | Notice::Validated(_) => {}
+            Notice::Flows(_) | Notice::SpuriousLoss | Notice::Validated(_) => {}
         }
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         (self.now, self.last_sent, self.last_sent_at) = (now, sent.number, now);
         self.unanswered += 1;
-        if self.sent_with.back().is_none_or(|(_, window)| *window != self.window) {
+        let is_same = |window: f64| (window / self.window - 1.0).abs() < SAME_WINDOW;
+        if self.sent_with.back().is_none_or(|(_, window)| !is_same(*window)) {
             self.sent_with.push_back((sent.number, self.window));
+            if self.sent_with.len() > MAX_WINDOWS {
+                self.sent_with.pop_front();
+            }
         }
         if let Some(rival) = &mut self.rival {
             rival.on_sent(now, sent);
@@ -383,12 +425,13 @@ impl Controller for Pcp {
             self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
         }
         self.min_rtt = self.min_rtt.min(self.rtt);
+        self.measured_rtt = self.measured_rtt.min(self.rtt);
+        self.app_limited |= ack.app_limited;
         self.delivered += ack.delivered.as_f64() / self.packet.as_f64();
         if let Some(rival) = &mut self.rival {
             let app_limited = ack.app_limited || self.drain.share(now) < 1.0;
             rival.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
-            let window = rival.window().as_f64() / self.packet.as_f64();
-            self.set_window(window);
+            self.follow_cubic();
             self.best = self.estimate().map_or(self.best, |estimate| self.best.max(self.window.min(estimate.bdp())));
         }
         let (arrived_at, estimate) = (ack.arrived_at(now), self.estimate());
@@ -398,7 +441,8 @@ impl Controller for Pcp {
             self.on_arrival(&arrival, estimate.as_ref());
         }
         if self.rival.is_none() {
-            self.delays.expire(now, Duration::from_secs_f64(self.rtt));
+            let longer = self.delays.expire(now, Duration::from_secs_f64(self.rtt));
+            self.min_rtt = (self.min_rtt + longer).min(self.rtt);
         }
         let Some(estimate) = self.estimate() else { return };
         if self.drain(now, &estimate) {
@@ -431,12 +475,11 @@ impl Controller for Pcp {
         if let Some(rival) = &mut self.rival {
             // Recovery goes on while retransmissions are lost, so it does not limit the reactions here.
             rival.on_loss(now, &Loss { recovering: false, ..*loss });
-            let window = rival.window().as_f64() / self.packet.as_f64();
-            return self.set_window(window);
+            return self.follow_cubic();
         }
         if loss.number >= self.reduced_at && (self.loss > MAX_LOSS || timeout) {
             self.in_slow_start = false;
-            (self.before_loss, self.reduced_at) = (self.window, loss.last_sent + 1);
+            (self.before_loss, self.reduced_at) = (self.window, loss.last_sent.saturating_add(1));
             self.set_window(self.window * if timeout { 0.5 } else { LOSS_FACTOR });
             self.ignore_sent();
         }
@@ -446,9 +489,11 @@ impl Controller for Pcp {
         self.now = now;
         if let Some(rival) = &mut self.rival {
             rival.on_idle(now, idle, timeout);
+            self.follow_cubic();
         } else if let Some(estimate) = self.estimate().filter(|_| idle > timeout) {
             let share = config::FIRST_SHARE * estimate.bdp();
             self.set_window(self.window.min(share.max(self.config.first_window)));
+            self.drain.cancel();
             self.ignore_sent();
         }
     }

@@ -39,7 +39,7 @@ impl Pcp {
         let mut cubic = Cubic::new(&config, Random::from_seed(0)); // it uses no random numbers
         cubic.on_path(now, &Path::new(self.packet, Duration::from_secs_f64(self.rtt), None));
         self.set_window(packets);
-        (self.rival, self.in_slow_start) = (Some(cubic), false);
+        (self.rival, self.in_slow_start, self.before_loss) = (Some(cubic), false, 0.0);
     }
 
     /// No rival is left.
@@ -74,10 +74,11 @@ impl Pcp {
     }
 
     /// What a drain shows about the path and about other flows.
-    fn learn(&mut self, now: Time, outcome: &Outcome, target: f64, by_pairs: f64) {
-        if outcome.is_floor && outcome.lowest > self.delays.variation * 2.0 + 4.0 / by_pairs {
+    pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, target: f64, by_pairs: f64) {
+        let is_longer = outcome.lowest > self.delays.variation * 2.0 + 4.0 / by_pairs && outcome.lowest < self.rtt;
+        if outcome.is_floor && is_longer {
             self.delays.shift(outcome.lowest);
-            self.min_rtt += outcome.lowest;
+            self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
         }
         if outcome.before <= target {
             return;

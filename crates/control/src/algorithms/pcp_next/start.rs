@@ -3,7 +3,7 @@
 //! ```text
 //! no history                first_window packets, doubled every round trip until delays grow
 //! history, idle path        a third of the capacity
-//! history, a queue          the share that the queue shows (`estimate`), 2 to 20 packets
+//! history, a queue          the share that the queue shows (`estimate`), 2 to 20 packets, a third of the capacity at most
 //! history of rivals, queue  the last window beside rivals
 //! ```
 //!
@@ -11,10 +11,10 @@
 
 use rampmeter_units::{Duration, Rate, Time};
 
-use super::config::{FIRST_SHARE, LEARN, SURE};
+use super::config::{FIRST_SHARE, HEADROOM, LEARN, SURE};
 use super::delays::Delays;
 use super::estimate::{Capacity, Estimate};
-use super::{MAX_PACE, Pcp, seconds};
+use super::{MAX_PACE, MAX_RTT, Pcp, seconds};
 use crate::{History, Path};
 
 /// The least and the most packets in the first round trip on a path that others use.
@@ -29,6 +29,8 @@ impl Pcp {
         self.past = path.history.filter(|past| past.capacity > Rate::ZERO);
         let past = |of: fn(&History) -> f64| self.past.as_ref().map_or(0.0, of);
         self.capacity = Capacity::new(past(|past| past.capacity.as_bps_f64()) / self.packet_bits());
+        // Where the path varies, pairs do not show what it carries.
+        self.capacity.on_round(past(|past| past.base_rate.as_bps_f64()) / self.packet_bits() / HEADROOM, true);
         self.delays = Delays::new(now, past(|past| past.host_jitter.as_secs_f64()));
         self.rtt = seconds(path.rtt);
         self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
@@ -57,7 +59,10 @@ impl Pcp {
         let estimate: Estimate = self.estimate()?;
         let rate =
             |packets_per_second: f64| Rate::from_bps_f64((packets_per_second * self.packet_bits()).min(MAX_PACE));
-        let min_rtt = Duration::from_secs_f64(self.min_rtt);
+        // A route that became longer. A queue that stood all the time looks the same, so it counts by an eighth.
+        let is_measured = self.rival.is_none() && self.measured_rtt <= MAX_RTT;
+        let rise = if is_measured { (self.measured_rtt - self.min_rtt).max(0.0) } else { 0.0 };
+        let min_rtt = Duration::from_secs_f64(self.min_rtt + rise / 8.0);
         let past = self.past.map_or(0.0, |past| past.competing_traffic.clamp(0.0, 1.0));
         let competing_traffic = match self.met_rivals {
             Some(true) => LEARN + (1.0 - LEARN) * past,

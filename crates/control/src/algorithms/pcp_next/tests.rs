@@ -1,3 +1,4 @@
+use super::drain::Outcome;
 use super::*;
 use crate::testing::link::Link;
 use crate::testing::{PACKET, loss};
@@ -128,4 +129,92 @@ fn two_verdicts_make_rivals_certain_and_one_ends_them() {
     let first = verdict(0.0, true);
     assert!(first < config::SURE && verdict(first, true) > config::SURE);
     assert_eq!(verdict(1.0, false), 0.0);
+}
+
+/// What a drain of a queue of 20 ms shows.
+fn outcome(others: f64, share: f64, min_wait: f64) -> Outcome {
+    Outcome { others, share, before: 0.02, lowest: min_wait, is_floor: false }
+}
+
+#[test]
+fn drains_decide_on_competitive_mode() {
+    let target = 0.001;
+    let after = |pcp: &mut Pcp, outcome: Outcome| {
+        pcp.learn(at(2700), &outcome, target, 5000.0);
+        (pcp.rival.is_some(), pcp.met_rivals)
+    };
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    assert_eq!(after(&mut pcp, outcome(0.3, 0.1, 0.01)), (false, None), "undecided");
+    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.0005)), (false, None), "the queue is short");
+    assert_eq!(after(&mut pcp, outcome(0.0, 0.9, 0.01)), (false, Some(false)), "it has the link");
+    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), (true, Some(true)));
+    assert_eq!(after(&mut pcp, outcome(0.3, 0.1, 0.01)), (true, Some(true)), "undecided");
+    assert_eq!(after(&mut pcp, outcome(0.9, 0.1, 0.019)), (true, Some(false)), "chance shortens a queue so far");
+    assert_eq!(after(&mut pcp, outcome(0.9, 0.1, 0.004)), (false, Some(false)));
+    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), (true, Some(true)));
+    assert_eq!(after(&mut pcp, outcome(0.0, 0.9, 0.018)), (false, Some(false)), "nobody else is left");
+}
+
+#[test]
+fn without_compete_there_is_no_competitive_mode() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    pcp.config.compete = false;
+    pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), 0.001, 5000.0);
+    assert_eq!((pcp.state(), pcp.met_rivals), ("running", Some(true)));
+}
+
+#[test]
+fn a_longer_path_is_found_by_its_drains() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    pcp.rtt = 0.09;
+    pcp.delays.wait_of(1_000_000, 0.0);
+    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, 0.001, 5000.0);
+    assert!((pcp.min_rtt - 0.065).abs() < 1e-9, "{}", pcp.min_rtt);
+    assert_eq!(pcp.delays.wait_of(17_000_000, 0.0), 0.001);
+}
+
+#[test]
+fn many_packets_without_receipts_take_no_memory() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    for number in 0..100_000 {
+        pcp.set_window(if number % 2 == 0 { 10.0 } else { 20.0 });
+        pcp.on_sent(at(number), &Sent { number, bytes: PACKET, in_flight: PACKET });
+    }
+    assert_eq!(pcp.sent_with.len(), MAX_WINDOWS);
+}
+
+#[test]
+fn after_idle_time_a_third_of_the_capacity_is_left() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    pcp.set_window(250.0);
+    pcp.on_idle(at(900), Duration::from_millis(500), Duration::from_secs(1));
+    assert_eq!(pcp.window, 250.0);
+    pcp.on_idle(at(9000), Duration::from_secs(5), Duration::from_secs(1));
+    assert!((pcp.window - 250.0 / 3.0).abs() < 1e-9, "{}", pcp.window);
+}
+
+#[test]
+fn larger_packets_keep_the_bytes_of_the_window() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    let before = Controller::window(&pcp);
+    pcp.on_packet_size(at(100), PACKET * 4);
+    assert!(before.as_u64().abs_diff(Controller::window(&pcp).as_u64()) <= 4, "{}", Controller::window(&pcp));
+    assert_eq!(pcp.estimate().unwrap().by_pairs, 1250.0);
+}
+
+#[test]
+fn pairs_that_arrive_together_show_no_more_than_the_greatest_rate() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    for number in [0, 1] {
+        pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
+    }
+    let arrivals = [0, 1].map(|number| Arrival {
+        number,
+        bytes: PACKET,
+        sent_at: at(1),
+        received_at: at(26),
+        ..Arrival::default()
+    });
+    pcp.on_ack(at(51), &crate::testing::arrived(&arrivals, RTT));
+    assert_eq!(pcp.capacity.by_pairs(), Some(MAX_PACE / 8000.0));
 }
