@@ -94,10 +94,10 @@ pub(super) const DRAIN_ROUNDS: f64 = 10.0;
 pub(super) const MOST: f64 = 0.5;
 pub(super) const FEW: f64 = 0.2;
 
-/// A flow with this share of the link has no rival.
+/// A flow with this share of the link has no competing traffic.
 pub(super) const WHOLE_LINK: f64 = 0.65;
 
-/// The history takes this part from a transfer that met rivals, so that it needs two of them to be sure.
+/// The history takes this part from a transfer beside competing traffic, so that it needs two of them to be sure.
 pub(super) const LEARN: f64 = 0.5;
 pub(super) const SURE: f64 = 0.6;
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The queue then falls at the rate that was taken away, which tells what the other flows are. A flow with the share `s`
-//! of the link that alone drains makes a queue fall by `0.75 s` seconds a second, and one whose rivals drain, too, by
+//! of the link that alone drains makes a queue fall by `0.75 s` seconds a second, and where all drain, by
 //! 0.75:
 //!
 //! ```text
@@ -214,7 +214,7 @@ mod tests {
     fn delays_that_stop_falling_are_those_of_a_longer_path() {
         let longer = outcome(0.7, 1.0, 20, 0.02).unwrap();
         assert!(longer.is_floor && (longer.lowest - 0.02).abs() < 0.003, "{longer:?}");
-        assert!(!outcome(0.3, 0.3, 20, 0.0).unwrap().is_floor, "a rival's queue");
+        assert!(!outcome(0.3, 0.3, 20, 0.0).unwrap().is_floor, "the queue of competing traffic");
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //!    up. At every acknowledgement it becomes the window that the path should carry with its target queue, judged by the
 //!    window *when the measured packets left*: changes on the way do not count twice. A path that is not busy is filled
 //!    within a round trip (section 3.1: direct jump), and a queue is removed as fast (section 3.2).
-//! 2. *The queue is a message* (`estimate`, `start`). Its length tells a newcomer how many flows share the path, so with
+//! 2. *The queue shows each flow's share* (`estimate`, `start`). Its length tells a newcomer how many flows share the path, so with
 //!    a history (section 3.4) it starts with its share instead of searching for it.
-//! 3. *Common drains* (`drain`, `rivals`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s. How fast it
-//!    falls tells each whether the others are PCP flows or rivals, such as TCP, beside which it takes CUBIC's window
-//!    (section 3.5: tit for tat).
+//! 3. *Common drains* (`drain`, `competitive`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s.
+//!    How fast it falls shows whether the others are PCP flows or competing traffic, beside which a flow takes CUBIC's
+//!    window (section 3.5: tit for tat).
 //!
 //! For the waits `q` of the last half round trip's packets, `b` of which waited, and their mean window `Ws`:
 //!
@@ -23,11 +23,13 @@
 //!
 //! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
 
+mod competitive;
 mod config;
 mod delays;
 mod drain;
 mod estimate;
-mod rivals;
+mod feedback;
+mod pace;
 mod start;
 
 #[cfg(test)]
@@ -40,8 +42,7 @@ use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
 use self::config::{
-    GAIN_DOWN, GAIN_UP, LOSS_FACTOR, MAX_BUNCH, MAX_GROWTH, MAX_GROWTH_WITH_LOSS, MAX_LOSS, MAX_UNANSWERED, MIN_WINDOW,
-    TIMER_SLACK,
+    GAIN_DOWN, GAIN_UP, LOSS_FACTOR, MAX_GROWTH, MAX_GROWTH_WITH_LOSS, MAX_LOSS, MAX_UNANSWERED, MIN_WINDOW,
 };
 use self::delays::{Delays, View};
 use self::drain::Drain;
@@ -53,26 +54,17 @@ use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossK
 /// The maximum window, in packets.
 const MAX_WINDOW: f64 = 1e7;
 
-/// The maximum rate, in bits per second.
-const MAX_PACE: f64 = 100e9;
-
 /// The maximum round-trip time, in seconds: whatever is measured, a flow acts within minutes.
 const MAX_RTT: f64 = 60.0;
 
 /// The time between two packets is at most this, so that a flow always makes progress.
 const MAX_GAP: Duration = Duration::from_secs(10);
 
-/// Beside rivals packets are paced at this multiple of the window per round trip, so that the window is the limit.
-const SPACING: f64 = 1.2;
-
 /// A wait of this part of a round trip ends slow start.
 const SLOW_START_WAIT: f64 = 0.25;
 
-/// The number of round trips of which the greatest window is kept for a flow that meets rivals.
+/// The number of round trips of which the greatest window is kept for competitive mode.
 const WINDOWS: usize = 16;
-
-/// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
-const TOGETHER: f64 = 0.1;
 
 /// Windows that differ by less than this share count as one, and so many are kept.
 const SAME_WINDOW: f64 = 0.01;
@@ -99,10 +91,10 @@ pub struct Pcp {
     drain: Drain,
     /// Since when at least half of this flow's packets waited.
     busy_since: Time,
-    /// CUBIC, beside rivals.
-    rival: Option<Cubic>,
+    /// CUBIC, in competitive mode.
+    cubic: Option<Cubic>,
     /// What the last drain showed about others.
-    met_rivals: Option<bool>,
+    met_competing: Option<bool>,
     in_slow_start: bool,
     /// The windows of the last round trips.
     windows: VecDeque<f64>,
@@ -165,8 +157,8 @@ impl Algorithm for Pcp {
             delays: Delays::new(Time::ZERO, 0.0),
             drain: Drain::default(),
             busy_since: Time::ZERO,
-            rival: None,
-            met_rivals: None,
+            cubic: None,
+            met_competing: None,
             in_slow_start: true,
             windows: VecDeque::with_capacity(WINDOWS + 1),
             sent_with: VecDeque::new(),
@@ -209,40 +201,6 @@ impl Pcp {
         Estimate::new(&self.capacity, self.delays.variation, self.min_rtt, self.window, bunch)
     }
 
-    /// The sending rate outside drains.
-    fn full_pace(&self) -> Rate {
-        let (packets, time) =
-            if self.rival.is_some() { (self.window * SPACING, self.rtt) } else { (self.window, self.min_rtt) };
-        Rate::from_bps_f64((packets / time * self.packet_bits()).clamp(1.0, MAX_PACE))
-    }
-
-    fn pace(&self) -> Rate {
-        self.full_pace().scale(self.drain.share(self.now)).max(Rate::from_bps(1))
-    }
-
-    /// The number of packets that leave together at `rate`.
-    fn bunch_at(&self, rate: Rate) -> u64 {
-        (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
-    }
-
-    /// Schedules the packet after this one, which leaves now.
-    fn space(&mut self, now: Time, sent: &Sent) {
-        let rate = self.pace();
-        self.pacer.set_slack(self.bunch * TIMER_SLACK);
-        if self.rest_of_bunch > 0 {
-            self.rest_of_bunch -= 1;
-            return self.pacer.add_to_bunch(sent.bytes, rate);
-        }
-        let is_pair = self.pair_due && self.pair.is_none();
-        let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
-        self.rest_of_bunch = packets - 1;
-        if is_pair {
-            (self.pair, self.pair_due) = (Some(sent.number.saturating_add(1)), false);
-        }
-        let bunch = if packets == 1 || self.bunch == Duration::ZERO { sent.bytes } else { self.packet * packets };
-        self.pacer.bunch_sent_at(now, sent.bytes, bunch, rate);
-    }
-
     /// The window becomes the one that the path carries with its target queue.
     fn follow_queue(&mut self, estimate: &Estimate, view: &View, may_grow: bool) {
         let target = estimate.target(self.window);
@@ -250,7 +208,7 @@ impl Pcp {
         let load = (view.busy + view.window / estimate.bdp()).min(1.0);
         let most = if self.loss > MAX_LOSS / 10.0 { MAX_GROWTH_WITH_LOSS } else { MAX_GROWTH };
         let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, most);
-        if self.in_slow_start && self.expects_rivals() {
+        if self.in_slow_start && self.expects_competing() {
             factor = factor.max(2.0);
         }
         if self.loss > MAX_LOSS {
@@ -263,10 +221,10 @@ impl Pcp {
         self.best = self.best.max(self.window.min(estimate.bdp()));
     }
 
-    /// Beside rivals the window is CUBIC's.
+    /// In competitive mode the window is CUBIC's.
     fn follow_cubic(&mut self) {
-        if let Some(rival) = &self.rival {
-            let window = rival.window().as_f64() / self.packet.as_f64();
+        if let Some(cubic) = &self.cubic {
+            let window = cubic.window().as_f64() / self.packet.as_f64();
             self.set_window(window);
         }
     }
@@ -275,69 +233,6 @@ impl Pcp {
     fn ignore_sent(&mut self) {
         self.counts_from = self.last_sent.saturating_add(1);
         self.delays.forget();
-    }
-
-    /// A packet arrived.
-    fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
-        self.loss *= 1.0 - LOSS_WEIGHT;
-        if arrival.number < self.measured_from {
-            return;
-        }
-        let known_queue = if self.past.is_some() { self.rtt - self.min_rtt } else { 0.0 };
-        let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
-        let sent_at = arrival.sent_at.as_secs_f64();
-        let is_second = self.pair == Some(arrival.number);
-        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
-        if let Some(first) = first {
-            let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
-            if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
-                self.capacity.on_pair(apart);
-            }
-        }
-        self.last_arrival = Some(*arrival);
-        self.pair = self.pair.filter(|second| *second > arrival.number);
-        while self.sent_with.get(1).is_some_and(|(from, _)| *from <= arrival.number) {
-            self.sent_with.pop_front();
-        }
-        let window = self.sent_with.front().map_or(self.window, |(_, window)| *window);
-        self.delays.add_to_round(sent_at, wait);
-        if arrival.number >= self.next_round {
-            self.end_round();
-        }
-        let Some(estimate) = estimate.filter(|_| !is_second) else { return };
-        self.delays.last_wait = wait;
-        if self.drain.is_on() {
-            self.drain.on_packet(sent_at, wait);
-        } else if arrival.number >= self.counts_from {
-            let is_busy = wait > estimate.busy_wait();
-            self.delays.on_packet(sent_at, wait, window, is_busy, self.span(estimate));
-        }
-    }
-
-    /// The time whose packets are judged, in seconds.
-    fn span(&self, estimate: &Estimate) -> f64 {
-        (self.min_rtt / 2.0).max(4.0 * estimate.variation)
-    }
-
-    fn end_round(&mut self) {
-        if self.next_round > self.reduced_at {
-            self.before_loss = 0.0; // the loss was real
-        }
-        (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
-        let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
-        let app_limited = std::mem::take(&mut self.app_limited);
-        self.capacity.on_round(std::mem::take(&mut self.delivered) / time, app_limited);
-        self.round_began = self.now;
-        if self.drain.is_on() {
-            return self.delays.begin_round();
-        }
-        if self.rival.is_none() {
-            self.windows.push_back(self.window);
-            if self.windows.len() > WINDOWS {
-                self.windows.pop_front();
-            }
-        }
-        self.delays.end_round();
     }
 }
 
@@ -364,15 +259,15 @@ impl Controller for Pcp {
         self.measured_from = self.last_sent.saturating_add(1);
         self.ignore_sent();
         self.drain.cancel();
-        if let Some(rival) = &mut self.rival {
-            rival.on_packet_size(now, packet);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_packet_size(now, packet);
         }
         self.follow_cubic();
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
-        if let Some(rival) = &mut self.rival {
-            rival.on_notice(now, notice);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_notice(now, notice);
         }
         self.follow_cubic();
         match notice {
@@ -384,7 +279,7 @@ impl Controller for Pcp {
                 self.rest_of_bunch = 0;
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
-            Notice::SpuriousLoss if self.rival.is_none() => {
+            Notice::SpuriousLoss if self.cubic.is_none() => {
                 let before = std::mem::take(&mut self.before_loss);
                 self.set_window(self.window.max(before));
             }
@@ -409,8 +304,8 @@ impl Controller for Pcp {
                 self.sent_with.pop_front();
             }
         }
-        if let Some(rival) = &mut self.rival {
-            rival.on_sent(now, sent);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_sent(now, sent);
         }
         self.space(now, sent);
     }
@@ -428,9 +323,9 @@ impl Controller for Pcp {
         self.measured_rtt = self.measured_rtt.min(self.rtt);
         self.app_limited |= ack.app_limited;
         self.delivered += ack.delivered.as_f64() / self.packet.as_f64();
-        if let Some(rival) = &mut self.rival {
+        if let Some(cubic) = &mut self.cubic {
             let app_limited = ack.app_limited || self.drain.share(now) < 1.0;
-            rival.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
+            cubic.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
             self.follow_cubic();
             self.best = self.estimate().map_or(self.best, |estimate| self.best.max(self.window.min(estimate.bdp())));
         }
@@ -440,7 +335,7 @@ impl Controller for Pcp {
                 if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
             self.on_arrival(&arrival, estimate.as_ref());
         }
-        if self.rival.is_none() {
+        if self.cubic.is_none() {
             let longer = self.delays.expire(now, Duration::from_secs_f64(self.rtt));
             self.min_rtt = (self.min_rtt + longer).min(self.rtt);
         }
@@ -456,11 +351,11 @@ impl Controller for Pcp {
         let is_long = view.level > estimate.target(self.window).max(SLOW_START_WAIT * self.min_rtt);
         if self.in_slow_start && is_long {
             self.in_slow_start = false;
-            if self.rival.is_none() && self.expects_rivals() && self.config.compete {
+            if self.cubic.is_none() && self.expects_competing() && self.config.compete {
                 self.compete(now, self.window);
             }
         }
-        if self.rival.is_none() {
+        if self.cubic.is_none() {
             self.follow_queue(&estimate, &view, !ack.app_limited);
         }
     }
@@ -472,9 +367,9 @@ impl Controller for Pcp {
             self.loss += (1.0 - self.loss) * (packets * LOSS_WEIGHT).min(0.5);
         }
         self.is_silent |= timeout && self.unanswered >= MAX_UNANSWERED;
-        if let Some(rival) = &mut self.rival {
+        if let Some(cubic) = &mut self.cubic {
             // Recovery goes on while retransmissions are lost, so it does not limit the reactions here.
-            rival.on_loss(now, &Loss { recovering: false, ..*loss });
+            cubic.on_loss(now, &Loss { recovering: false, ..*loss });
             return self.follow_cubic();
         }
         if loss.number >= self.reduced_at && (self.loss > MAX_LOSS || timeout) {
@@ -487,8 +382,8 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.now = now;
-        if let Some(rival) = &mut self.rival {
-            rival.on_idle(now, idle, timeout);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_idle(now, idle, timeout);
             self.follow_cubic();
         } else if let Some(estimate) = self.estimate().filter(|_| idle > timeout) {
             let share = config::FIRST_SHARE * estimate.bdp();
@@ -534,9 +429,9 @@ impl Controller for Pcp {
             "feedback_timeout"
         } else if self.drain.is_on() {
             "drain"
-        } else if self.rival.is_some() {
+        } else if self.cubic.is_some() {
             "competitive_mode"
-        } else if self.in_slow_start && self.expects_rivals() {
+        } else if self.in_slow_start && self.expects_competing() {
             "slow_start"
         } else {
             "running"

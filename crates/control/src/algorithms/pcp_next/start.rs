@@ -4,7 +4,7 @@
 //! no history                first_window packets, doubled every round trip until delays grow
 //! history, idle path        a third of the capacity
 //! history, a queue          the share that the queue shows (`estimate`), 2 to 20 packets, a third of the capacity at most
-//! history of rivals, queue  the last window beside rivals
+//! competing traffic, queue  the last window in competitive mode
 //! ```
 //!
 //! The queue is the handshake's round-trip time less the minimum of earlier transfers.
@@ -14,7 +14,8 @@ use rampmeter_units::{Duration, Rate, Time};
 use super::config::{FIRST_SHARE, HEADROOM, LEARN, SURE};
 use super::delays::Delays;
 use super::estimate::{Capacity, Estimate};
-use super::{MAX_PACE, MAX_RTT, Pcp, seconds};
+use super::pace::MAX_PACE;
+use super::{MAX_RTT, Pcp, seconds};
 use crate::{History, Path};
 
 /// The least and the most packets in the first round trip on a path that others use.
@@ -40,7 +41,7 @@ impl Pcp {
         let share = FIRST_SHARE * estimate.bdp();
         if wait <= IDLE_WAIT / estimate.by_pairs + estimate.variation {
             self.set_window(share.max(self.config.first_window));
-        } else if self.expects_rivals() && self.config.compete {
+        } else if self.expects_competing() && self.config.compete {
             let last = past.competitive_rate.as_bps_f64() / self.packet_bits() * self.rtt;
             self.compete(now, last.max(self.config.first_window));
         } else {
@@ -49,8 +50,8 @@ impl Pcp {
         }
     }
 
-    /// Whether nothing is known about other flows, or rivals are: then the flow starts as TCP does.
-    pub(super) fn expects_rivals(&self) -> bool {
+    /// Whether nothing is known about other flows, or competing traffic is: then the flow starts as TCP does.
+    pub(super) fn expects_competing(&self) -> bool {
         self.past.is_none_or(|past| past.competing_traffic > SURE)
     }
 
@@ -60,18 +61,18 @@ impl Pcp {
         let rate =
             |packets_per_second: f64| Rate::from_bps_f64((packets_per_second * self.packet_bits()).min(MAX_PACE));
         // A route that became longer. A queue that stood all the time looks the same, so it counts by an eighth.
-        let is_measured = self.rival.is_none() && self.measured_rtt <= MAX_RTT;
+        let is_measured = self.cubic.is_none() && self.measured_rtt <= MAX_RTT;
         let rise = if is_measured { (self.measured_rtt - self.min_rtt).max(0.0) } else { 0.0 };
         let min_rtt = Duration::from_secs_f64(self.min_rtt + rise / 8.0);
         let past = self.past.map_or(0.0, |past| past.competing_traffic.clamp(0.0, 1.0));
-        let competing_traffic = match self.met_rivals {
+        let competing_traffic = match self.met_competing {
             Some(true) => LEARN + (1.0 - LEARN) * past,
             Some(false) => 0.0,
             None => past,
         };
         // At least one other flow has as much.
         let competitive =
-            if self.rival.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
+            if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
         Some(History {
             capacity: rate(estimate.by_pairs),
             host_jitter: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),

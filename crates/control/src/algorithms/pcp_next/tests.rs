@@ -1,4 +1,5 @@
 use super::drain::Outcome;
+use super::pace::MAX_PACE;
 use super::*;
 use crate::testing::link::Link;
 use crate::testing::{PACKET, loss};
@@ -58,7 +59,7 @@ fn a_flow_uses_capacity_that_returns_within_round_trips() {
 }
 
 #[test]
-fn the_handshake_tells_the_first_window() {
+fn the_handshake_sets_the_first_window() {
     assert_eq!(with_history(Duration::ZERO, |_| {}).window, 250.0 / 3.0, "an idle path");
     // One e-fold of the share for each seven packets of 0.2 ms.
     for (packets, window) in [(29.0, 4.58), (22.0, 12.4), (15.0, 20.0), (60.0, 2.0)] {
@@ -70,14 +71,14 @@ fn the_handshake_tells_the_first_window() {
 }
 
 #[test]
-fn beside_known_rivals_a_flow_starts_with_its_last_window() {
-    let rivals = |history: &mut History| {
+fn known_competing_traffic_starts_competitive_mode() {
+    let competing = |history: &mut History| {
         history.competing_traffic = 1.0;
         history.competitive_rate = Rate::from_bps(8_000_000);
     };
-    let pcp = with_history(Duration::from_millis(30), rivals);
+    let pcp = with_history(Duration::from_millis(30), competing);
     assert_eq!((pcp.state(), pcp.window.round()), ("competitive_mode", 80.0));
-    assert_eq!(with_history(Duration::ZERO, rivals).state(), "slow_start", "they are not there now");
+    assert_eq!(with_history(Duration::ZERO, competing).state(), "slow_start", "it is not there now");
     let doubted = with_history(Duration::from_millis(30), |history| history.competing_traffic = 0.5);
     assert_eq!(doubted.state(), "running", "one transfer may have been wrong");
 }
@@ -120,10 +121,10 @@ fn a_transfer_leaves_what_it_measured() {
 }
 
 #[test]
-fn two_verdicts_make_rivals_certain_and_one_ends_them() {
+fn two_transfers_beside_competing_traffic_are_certain() {
     let verdict = |before: f64, met: bool| {
         let mut pcp = with_history(Duration::ZERO, |history| history.competing_traffic = before);
-        pcp.met_rivals = Some(met);
+        pcp.met_competing = Some(met);
         pcp.history().unwrap().competing_traffic
     };
     let first = verdict(0.0, true);
@@ -141,7 +142,7 @@ fn drains_decide_on_competitive_mode() {
     let target = 0.001;
     let after = |pcp: &mut Pcp, outcome: Outcome| {
         pcp.learn(at(2700), &outcome, target, 5000.0);
-        (pcp.rival.is_some(), pcp.met_rivals)
+        (pcp.cubic.is_some(), pcp.met_competing)
     };
     let mut pcp = with_history(Duration::ZERO, |_| {});
     assert_eq!(after(&mut pcp, outcome(0.3, 0.1, 0.01)), (false, None), "undecided");
@@ -160,7 +161,7 @@ fn without_compete_there_is_no_competitive_mode() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     pcp.config.compete = false;
     pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), 0.001, 5000.0);
-    assert_eq!((pcp.state(), pcp.met_rivals), ("running", Some(true)));
+    assert_eq!((pcp.state(), pcp.met_competing), ("running", Some(true)));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn larger_packets_keep_the_bytes_of_the_window() {
 }
 
 #[test]
-fn pairs_that_arrive_together_show_no_more_than_the_greatest_rate() {
+fn pairs_that_arrive_together_show_a_limited_rate() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     for number in [0, 1] {
         pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });

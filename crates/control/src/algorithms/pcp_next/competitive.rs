@@ -1,4 +1,4 @@
-//! Beside rivals, which do not drain, a flow takes CUBIC's window (section 3.5: tit for tat).
+//! Beside competing traffic, which does not drain, a flow takes CUBIC's window (section 3.5: tit for tat).
 //!
 //! ```text
 //! enter   a drain in which few of the others drained, and which left the queue above the target; or, where nothing is
@@ -19,13 +19,13 @@ use super::{MAX_WINDOW, Pcp};
 use crate::cubic::{self, Cubic};
 use crate::{Algorithm, Controller, Path};
 
-/// The share of its window that a flow keeps when no rival is left.
+/// The share of its window that a flow keeps when it leaves competitive mode.
 const KEPT: f64 = 0.7;
 
 /// A queue that was not empty for so many round trips is drained, whatever its length: the minimum delay may be wrong.
 const NEVER_EMPTY_ROUNDS: f64 = 40.0;
 
-/// A drain shows that no rival is left only if it shortened the wait to this part: chance does less.
+/// A drain ends competitive mode only if it shortened the wait to this part: chance does less.
 const CLEARLY_LESS: f64 = 0.7;
 
 /// A greater share of the link than this shows that the capacity is wrong.
@@ -39,12 +39,12 @@ impl Pcp {
         let mut cubic = Cubic::new(&config, Random::from_seed(0)); // it uses no random numbers
         cubic.on_path(now, &Path::new(self.packet, Duration::from_secs_f64(self.rtt), None));
         self.set_window(packets);
-        (self.rival, self.in_slow_start, self.before_loss) = (Some(cubic), false, 0.0);
+        (self.cubic, self.in_slow_start, self.before_loss) = (Some(cubic), false, 0.0);
     }
 
-    /// No rival is left.
+    /// Leaves competitive mode.
     fn cooperate(&mut self) {
-        self.rival = None;
+        self.cubic = None;
         self.windows.clear();
         self.set_window(self.window * self.min_rtt / self.rtt * KEPT);
         self.ignore_sent();
@@ -59,8 +59,8 @@ impl Pcp {
             if wait > target || never_empty {
                 self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
                 self.delays.forget();
-            } else if self.rival.is_some() {
-                self.cooperate(); // no rival keeps a queue
+            } else if self.cubic.is_some() {
+                self.cooperate(); // no competing traffic keeps a queue
             }
         }
         let (outcome, ended) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt);
@@ -85,13 +85,13 @@ impl Pcp {
         }
         let alone = outcome.share > WHOLE_LINK;
         if outcome.others > MOST || alone {
-            self.met_rivals = Some(false);
-            if self.rival.is_some() && (alone || outcome.lowest < outcome.before * CLEARLY_LESS) {
+            self.met_competing = Some(false);
+            if self.cubic.is_some() && (alone || outcome.lowest < outcome.before * CLEARLY_LESS) {
                 self.cooperate();
             }
         } else if outcome.others < FEW && outcome.lowest > target {
-            self.met_rivals = Some(true);
-            if self.rival.is_none() && self.config.compete {
+            self.met_competing = Some(true);
+            if self.cubic.is_none() && self.config.compete {
                 let window = self.windows.iter().copied().fold(self.window, f64::max);
                 self.compete(now, window);
             }

@@ -1,0 +1,74 @@
+//! What each packet that arrived shows, and each round trip of them.
+
+use super::estimate::Estimate;
+use super::pace::MAX_PACE;
+use super::{LOSS_WEIGHT, Pcp, WINDOWS};
+use crate::Arrival;
+
+/// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
+const TOGETHER: f64 = 0.1;
+
+impl Pcp {
+    /// A packet arrived.
+    pub(super) fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
+        self.loss *= 1.0 - LOSS_WEIGHT;
+        if arrival.number < self.measured_from {
+            return;
+        }
+        let known_queue = if self.past.is_some() { self.rtt - self.min_rtt } else { 0.0 };
+        let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
+        let sent_at = arrival.sent_at.as_secs_f64();
+        let is_second = self.pair == Some(arrival.number);
+        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
+        if let Some(first) = first {
+            let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
+            if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
+                self.capacity.on_pair(apart);
+            }
+        }
+        self.last_arrival = Some(*arrival);
+        self.pair = self.pair.filter(|second| *second > arrival.number);
+        while self.sent_with.get(1).is_some_and(|(from, _)| *from <= arrival.number) {
+            self.sent_with.pop_front();
+        }
+        let window = self.sent_with.front().map_or(self.window, |(_, window)| *window);
+        self.delays.add_to_round(sent_at, wait);
+        if arrival.number >= self.next_round {
+            self.end_round();
+        }
+        let Some(estimate) = estimate.filter(|_| !is_second) else { return };
+        self.delays.last_wait = wait;
+        if self.drain.is_on() {
+            self.drain.on_packet(sent_at, wait);
+        } else if arrival.number >= self.counts_from {
+            let is_busy = wait > estimate.busy_wait();
+            self.delays.on_packet(sent_at, wait, window, is_busy, self.span(estimate));
+        }
+    }
+
+    /// The time whose packets are judged, in seconds.
+    pub(super) fn span(&self, estimate: &Estimate) -> f64 {
+        (self.min_rtt / 2.0).max(4.0 * estimate.variation)
+    }
+
+    fn end_round(&mut self) {
+        if self.next_round > self.reduced_at {
+            self.before_loss = 0.0; // the loss was real
+        }
+        (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
+        let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
+        let app_limited = std::mem::take(&mut self.app_limited);
+        self.capacity.on_round(std::mem::take(&mut self.delivered) / time, app_limited);
+        self.round_began = self.now;
+        if self.drain.is_on() {
+            return self.delays.begin_round();
+        }
+        if self.cubic.is_none() {
+            self.windows.push_back(self.window);
+            if self.windows.len() > WINDOWS {
+                self.windows.pop_front();
+            }
+        }
+        self.delays.end_round();
+    }
+}

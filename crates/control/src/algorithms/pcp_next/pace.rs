@@ -1,0 +1,50 @@
+//! When packets leave: evenly spaced, but for one pair in each round trip, and for bunches where a host cannot space
+//! single packets ([`crate::Path::bunch`]).
+
+use rampmeter_units::{Duration, Rate, Time};
+
+use super::Pcp;
+use super::config::{MAX_BUNCH, TIMER_SLACK};
+use crate::Sent;
+
+/// The maximum rate, in bits per second.
+pub(super) const MAX_PACE: f64 = 100e9;
+
+/// In competitive mode packets are paced at this multiple of the window per round trip, so that the window is the limit.
+const SPACING: f64 = 1.2;
+
+impl Pcp {
+    /// The sending rate outside drains.
+    pub(super) fn full_pace(&self) -> Rate {
+        let (packets, time) =
+            if self.cubic.is_some() { (self.window * SPACING, self.rtt) } else { (self.window, self.min_rtt) };
+        Rate::from_bps_f64((packets / time * self.packet_bits()).clamp(1.0, MAX_PACE))
+    }
+
+    pub(super) fn pace(&self) -> Rate {
+        self.full_pace().scale(self.drain.share(self.now)).max(Rate::from_bps(1))
+    }
+
+    /// The number of packets that leave together at `rate`.
+    pub(super) fn bunch_at(&self, rate: Rate) -> u64 {
+        (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
+    }
+
+    /// Schedules the packet after this one, which leaves now.
+    pub(super) fn space(&mut self, now: Time, sent: &Sent) {
+        let rate = self.pace();
+        self.pacer.set_slack(self.bunch * TIMER_SLACK);
+        if self.rest_of_bunch > 0 {
+            self.rest_of_bunch -= 1;
+            return self.pacer.add_to_bunch(sent.bytes, rate);
+        }
+        let is_pair = self.pair_due && self.pair.is_none();
+        let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
+        self.rest_of_bunch = packets - 1;
+        if is_pair {
+            (self.pair, self.pair_due) = (Some(sent.number.saturating_add(1)), false);
+        }
+        let bunch = if packets == 1 || self.bunch == Duration::ZERO { sent.bytes } else { self.packet * packets };
+        self.pacer.bunch_sent_at(now, sent.bytes, bunch, rate);
+    }
+}
