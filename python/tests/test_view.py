@@ -18,7 +18,6 @@ import pytest
 from traces import OURS, event, lines, link_capture, opened_page, read_link, sent, served, written
 
 from rampmeter.view import Server, find, hover, kernel, qlog, thinning
-from rampmeter.view.__main__ import main
 from rampmeter.view.model import Link, TraceError, delivery_rate
 from rampmeter.view.panels import drawn
 
@@ -343,9 +342,19 @@ def test_the_pointer_finds_the_exact_packet(traces: Path) -> None:
         ("missing", None, "missing: does not exist; `rampmeter run FILE --trace DIR` writes traces"),
         ("x.qlog", "\x1e{}\n\x1e{broken}\n\x1e{}\n", "x.qlog:2: not JSON"),
         ("x.txt", "words\n", "x.txt:1: not JSON"),
+        ("x.pcapng", "", "x.pcapng: neither qlog nor pcap"),
+        ("random.pcapng", "\x07words\x1e", "random.pcapng: neither qlog nor pcap"),
+        ("cut.pcapng", link_capture()[:20], "cut.pcapng: cut at byte 20, within its header"),
+        (
+            "t.qlog",
+            '\x1e{}\n\x1e{"time":"x","name":"a","data":{}}\n',
+            't.qlog:2: not an event of qlog: the time "x" is not a number',
+        ),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(name: str, content: str | None, error: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    name: str, content: str | bytes | None, error: str, tmp_path: Path
+) -> None:
     path = tmp_path / name if content is None else written(tmp_path, name, content)
     command = [sys.executable, "-m", "rampmeter.view", "--no-browser", str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -422,22 +431,3 @@ def test_the_page_opens_zooms_and_exports(browser: str, traces: Path, tmp_path: 
         assert view() == pytest.approx(whole, abs=0.01)
         page.keyboard.press("?")
         assert page.locator("dialog[open]").count() == 1
-
-
-@pytest.mark.parametrize(
-    ("view", "problem"),
-    [
-        ("hidden=rtt", "there is no key `hidden`; write t=FROM,TO, c=FLOW|LINK|..., hide=PANEL, off=PANEL:SERIES"),
-        ("rtt", "there is no key `rtt`; write"),
-        ("#t=1&hide=rtt", "`t=1` has no two times; write for example t=2.6,2.7"),
-        ("t=1%2C2&off=sequence:lost", ""),
-    ],
-)
-def test_an_unknown_key_of_a_view_is_one_line_with_those_known(
-    view: str, problem: str, traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["view", str(traces), "--show", view, "--picture", str(traces / "view.pdf")])
-    code = main()  # with a key that is right, the name of the picture is the error
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"rampmeter: --show: {problem}" if problem else "rampmeter: "), line
-    assert code == (2 if problem else 1)

@@ -80,6 +80,12 @@ fn diff_lists_what_chance_does_not_explain() {
     assert_eq!(output.status.code(), Some(1));
     let table = text(&output.stdout);
     assert!(table.lines().any(|line| line.contains("flows.fct_mean_s") && line.contains('+')), "{table}");
+    let longer = ["run", "small.toml", "--quiet", "--out", "longer", "--set", "duration=3s", "--set", "seed=1"];
+    succeeds(&workspace.rampmeter(&longer));
+    let output = workspace.rampmeter(&["diff", "before", "longer", "--value", "flows"]);
+    let wrong = "no point in common, seeds aside; only the second has the axis duration (--set)";
+    assert_eq!(text(&output.stderr), format!("rampmeter: the two runs have {wrong}\n"));
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
@@ -116,6 +122,10 @@ fn a_scenario_has_metrics_of_its_own() {
     let line = SMALL.lines().count() + 3;
     assert!(message.contains(&format!("small.toml:{line}: the metric `wait`: no value is called")), "{message}");
     assert!(message.contains("did you mean `flows.fct_mean_s`"), "{message}");
+    let named = format!("{SMALL}\n[metrics]\nscheme = \"flows.fct_mean_s\"\n");
+    fs::write(workspace.0.join("small.toml"), named).unwrap();
+    let message = text(&workspace.rampmeter(&run).stderr);
+    assert!(message.contains("the metric `scheme`: an axis has this name"), "{message}");
 }
 
 #[test]

@@ -246,12 +246,16 @@ fn inspect(workspace: &Workspace, more: &[&str], script: &str) -> Output {
 fn inspect_is_a_shell_on_the_right_host() {
     let _alone = REAL.lock();
     let Some(workspace) = idle_path("inspect_is_a_shell_on_the_right_host") else { return };
-    let script = "echo $RAMPMETER_LEFT to $RAMPMETER_RIGHT; cat /proc/net/dev; echo $$; sleep 605 & exit 7";
+    let script =
+        "echo $RAMPMETER_LEFT to $RAMPMETER_HOST $RAMPMETER_RIGHT; cat /proc/net/dev; echo $$; sleep 605 & exit 7";
     let output = inspect(&workspace, &[], script);
     let (printed, message) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(7), "{message}");
-    assert!(printed.starts_with("10.64.0.1 to 10.65.0.1\n") && printed.contains("rampmeter:"), "{printed}");
-    assert!(message.contains("a shell on the right host, 10.65.0.1; the left one is 10.64.0.1"), "{message}");
+    assert!(printed.starts_with("10.64.0.1 to right 10.65.0.1\n") && printed.contains("rampmeter:"), "{printed}");
+    assert!(
+        message.contains("a shell on the right host, 10.65.0.1 (RAMPMETER_HOST=right); the left one is 10.64.0.1"),
+        "{message}"
+    );
     assert!(message.contains(if is_root() { "ip netns exec rampmeter-left" } else { "nsenter" }), "{message}");
     let left = Command::new("pgrep").args(["-fx", "sleep 605"]).output();
     assert!(left.is_err() || left.unwrap().stdout.is_empty(), "a job of the shell goes on without its network");
@@ -326,6 +330,7 @@ fn packets_of_any_program_are_traced_with_their_drops() {
     let output =
         workspace.rampmeter(&[&["emulate", "idle.toml", "--left", serve, "--right", fetch], &few[..]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).ends_with("rampmeter: traces: t\n"), "{}", text(&output.stderr));
     let directory = fs::read_dir(workspace.0.join("t")).unwrap().next().unwrap().unwrap().path();
     let [there, back] =
         ["bottleneck", "bottleneck.reverse"].map(|link| fs::read(directory.join(format!("{link}.pcapng"))).unwrap());

@@ -35,15 +35,18 @@ fn each_run_has_a_directory_of_traces() {
 #[test]
 fn an_unknown_flow_or_link_is_one_line_with_those_that_exist() {
     let workspace = Workspace::new("traces_unknown");
-    for (option, name, known) in [
-        ("--trace-flow", "video", "the traffic transfers"),
-        ("--trace-flow", "99", "there are 0 to"),
-        ("--trace-link", "bottle", "bottleneck"),
+    for (option, name, problem) in [
+        ("--trace-flow", "video", "no traffic is called `video`; there is transfers"),
+        ("--trace-flow", "transfer", "no traffic is called `transfer`; did you mean `transfers`?"),
+        ("--trace-flow", "99", "the flows at scheme = \"tcp\", seed = 1 are 0 to "),
+        ("--trace-link", "bottlneck", "no link is called `bottlneck`; did you mean `bottleneck`?"),
     ] {
-        let output = workspace.rampmeter(&["run", "small.toml", "--quiet", "--trace", "t", option, name]);
+        let run = ["run", "small.toml", "--quiet", "--out", "o", "--trace", "t", option, name];
+        let output = workspace.rampmeter(&run);
         let errors = text(&output.stderr);
-        assert!(!output.status.success() && errors.contains(name) && errors.contains(known), "{errors}");
-        assert_eq!(errors.trim_end().lines().count(), 1, "{errors}");
+        assert!(errors.starts_with(&format!("rampmeter: {option} {name}: {problem}")), "{errors}");
+        assert_eq!((output.status.code(), errors.trim_end().lines().count()), (Some(2), 1), "{errors}");
+        assert!(!workspace.0.join("o").exists() && !workspace.0.join("t").exists());
     }
 }
 

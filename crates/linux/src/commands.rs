@@ -29,6 +29,9 @@ use crate::terminal::{self, Lent};
 const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
 const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
 
+/// The variable with the command's own host, `left` or `right`: a prompt can show it.
+const HOST_VARIABLE: &str = "RAMPMETER_HOST";
+
 /// Interval between checks whether a command has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -135,7 +138,8 @@ impl Commands {
     fn start(&self, run: &RunState<'_>, host: NodeId, line: &str, is_interactive: bool) -> io::Result<Group> {
         let [left, right] = [self.between.0, self.between.1].map(|host| run.sides.address(host).to_string());
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", line]).env(LEFT_VARIABLE, left).env(RIGHT_VARIABLE, right);
+        let name = if host == self.between.0 { "left" } else { "right" };
+        command.args(["-c", line]).env(LEFT_VARIABLE, left).env(RIGHT_VARIABLE, right).env(HOST_VARIABLE, name);
         // A process group of its own is in the background, where a read from the terminal would stop it.
         command.stdin(Stdio::null()).process_group(0);
         let terminal = if is_interactive { terminal::lend(&mut command) } else { None };

@@ -37,6 +37,11 @@ impl Errors {
         self.unfilled.push(place);
     }
 
+    /// Whether a placeholder could not be filled.
+    pub(crate) fn has_unfilled(&self) -> bool {
+        !self.unfilled.is_empty()
+    }
+
     /// Remembers that what is called `name` could not be read.
     pub(crate) fn lose(&mut self, name: Option<&str>) {
         match name {

@@ -150,7 +150,8 @@ impl Scenario {
         let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section, errors)?;
         let placeholders = Placeholder::all(source, &section, &axes, errors);
-        for axis in axes.iter().filter(|axis| axis.name != SEED) {
+        let is_known = !errors.has_unfilled(); // a placeholder with an error may be the one that uses an axis
+        for axis in axes.iter().filter(|axis| axis.name != SEED && is_known) {
             let used =
                 |field: Option<&str>| placeholders.iter().any(|placeholder| placeholder.names(&axis.name, field));
             if let Some(name) = axis.unused(used) {

@@ -235,7 +235,7 @@ fn messages_of_applications_are_in_the_trace() {
     let (client, server) = (of(End::Client), of(End::Server));
     assert!(client.contains(&ApplicationEvent::Opened) && server.contains(&ApplicationEvent::Opened));
     let written = |event: &ApplicationEvent| match *event {
-        ApplicationEvent::Wrote { offset, length } => Some((offset, length)),
+        ApplicationEvent::Wrote { offset, length } => Some((offset, length?)),
         _ => None,
     };
     let received = |event: &ApplicationEvent| match *event {

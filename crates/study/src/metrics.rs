@@ -114,6 +114,9 @@ fn parsed(scenario: &Scenario, schema: &Schema, registries: &Registries) -> Resu
         check_variable: &|name| variable(scenario, name, &point).map(drop),
     };
     let parse = |metric: &MetricText| {
+        if scenario.axes().iter().any(|axis| axis.name == metric.name) {
+            return Err(metric.error("an axis has this name; give it another one"));
+        }
         let expression = Expression::parse(&metric.text, &known).map_err(|problem| metric.error(problem))?;
         Ok((metric.name.clone(), expression))
     };
@@ -211,6 +214,9 @@ impl Expression {
             Some(word) if word.starts_with('$') => {
                 (names.check_variable)(&word[1..]).map(|()| Self::Variable(word[1..].to_owned()))
             }
+            Some(name) if words.peek() == Some(&"(") => {
+                Err(format!("no function is called `{name}`; did you mean share(NAME)?"))
+            }
             Some(path) => names.paths.check(path).map(|()| Self::Path(path.to_owned())),
             None => Err("a value is missing at the end".to_owned()),
         }
@@ -300,6 +306,7 @@ mod tests {
             ("2 +", "a value is missing at the end"),
             ("* 2", "a value is missing before `*`"),
             ("share(cubik)", "no traffic or scheme is called `cubik`; did you mean `cubic`?"),
+            ("shares(cubic)", "no function is called `shares`; did you mean share(NAME)?"),
             ("share(cubic", "a `)` is missing"),
             ("2 * $cubes", "no axis is called `cubes`"),
         ] {

@@ -223,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_cannot_be_written_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let columns = [("time_s".to_owned(), Kind::Number)];
+        let mut table = Table::create(&directory.path().join("x.parquet"), &columns).unwrap();
+        table.row([Value::Number(1.0)].into_iter()).unwrap();
+        drop(table);
+        assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_row_has_all_values_of_its_acknowledgement() {
         let (directory, reader) = write(Duration::ZERO, &[10, 20, 30, 40]);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "one flow is traced");

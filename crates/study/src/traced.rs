@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 use rampmeter_trace::qlog::About;
 use rampmeter_trace::{Selection, Trace};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Duration, Known, Time};
 
 use crate::trace_files::TraceFiles;
 
@@ -36,6 +36,30 @@ impl TraceOptions {
         Self { directory: directory.to_owned(), flows: Vec::new(), links: Vec::new(), limit, series: None }
     }
 
+    /// Refuses flows and links that `plan` does not have, by the names of the options of `rampmeter run`.
+    pub fn check(&self, plan: &Plan) -> Result<(), String> {
+        let traffic = || plan.traffic.iter().map(|traffic| traffic.name.as_str());
+        let links = || plan.links.iter().map(|link| link.name.as_str());
+        let last = plan.flows.len().saturating_sub(1);
+        for name in self.flows.iter().filter(|name| !traffic().any(|known| known == *name)) {
+            match name.parse::<usize>() {
+                Ok(flow) if flow <= last => {}
+                Ok(_) => return Err(format!("--trace-flow {name}: the flows at {} are 0 to {last}", plan.point)),
+                Err(_) => {
+                    let known = Known::near(name, traffic());
+                    return Err(format!("--trace-flow {name}: no traffic is called `{name}`; {known}"));
+                }
+            }
+        }
+        match self.links.iter().find(|name| !links().any(|known| known == *name)) {
+            Some(name) => {
+                let known = Known::near(name, links());
+                Err(format!("--trace-link {name}: no link is called `{name}`; {known}"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What of `plan` is traced, and how many flows are left out.
     fn selection(&self, plan: &Plan) -> Result<(Selection, usize), String> {
         let is_measured = |flow: usize| plan.traffic[plan.flows[flow].traffic].measured;
@@ -43,18 +67,7 @@ impl TraceOptions {
             let traffic = &plan.traffic[plan.flows[flow].traffic].name;
             self.flows.iter().any(|name| name == traffic || name.parse() == Ok(flow))
         };
-        for name in &self.flows {
-            let is_index = name.parse::<usize>().is_ok_and(|flow| flow < plan.flows.len());
-            if !is_index && !plan.traffic.iter().any(|traffic| traffic.name == *name) {
-                let traffic: Vec<_> = plan.traffic.iter().map(|traffic| traffic.name.as_str()).collect();
-                let last = plan.flows.len().saturating_sub(1);
-                return Err(format!("no flow `{name}`: there are 0 to {last}, and the traffic {}", traffic.join(", ")));
-            }
-        }
-        if let Some(name) = self.links.iter().find(|name| !plan.links.iter().any(|link| link.name == **name)) {
-            let links: Vec<_> = plan.links.iter().map(|link| link.name.as_str()).collect();
-            return Err(format!("no link `{name}`: there are {}", links.join(", ")));
-        }
+        self.check(plan)?;
         let chosen: Vec<usize> = (0..plan.flows.len())
             .filter(|&flow| if self.flows.is_empty() { is_measured(flow) } else { is_named(flow) })
             .collect();

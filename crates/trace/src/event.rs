@@ -146,8 +146,8 @@ pub enum ApplicationEvent {
     Wrote {
         /// The offset of its first byte in the stream of this end.
         offset: u64,
-        /// Its bytes.
-        length: u64,
+        /// Its bytes; `None`: a long-lived flow writes until it is stopped.
+        length: Option<u64>,
     },
     /// It has read all of a message of the other end.
     Received {

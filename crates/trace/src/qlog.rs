@@ -210,8 +210,11 @@ impl<W: Write> Qlog<W> {
     fn write_application(&mut self, at: Time, event: ApplicationEvent) -> io::Result<u64> {
         let (name, data) = match event {
             ApplicationEvent::Opened => ("rampmeter:stream_opened", json!({})),
-            ApplicationEvent::Wrote { offset, length } => {
+            ApplicationEvent::Wrote { offset, length: Some(length) } => {
                 ("rampmeter:message_written", json!({ "offset": offset, "length": length }))
+            }
+            ApplicationEvent::Wrote { offset, length: None } => {
+                ("rampmeter:message_written", json!({ "offset": offset }))
             }
             ApplicationEvent::Received { offset, length, after } => {
                 let data = json!({ "offset": offset, "length": length, "duration": milliseconds(after) });

@@ -103,7 +103,8 @@ fn another_reader_of_qlog_reads_our_own_events() {
     let after = Duration::from_micros(2500);
     let applications = [
         ApplicationEvent::Opened,
-        ApplicationEvent::Wrote { offset: 10, length: 20 },
+        ApplicationEvent::Wrote { offset: 10, length: Some(20) },
+        ApplicationEvent::Wrote { offset: 30, length: None },
         ApplicationEvent::Received { offset: 0, length: 300, after },
         ApplicationEvent::Finished,
         ApplicationEvent::Ended,
@@ -117,13 +118,15 @@ fn another_reader_of_qlog_reads_our_own_events() {
         Event::Json(event) => (event.name, event.data),
         Event::Qlog(event) => panic!("{event:?} is none of ours"),
     });
-    let names = ["stream_opened", "message_written", "message_received", "stream_finished", "stream_ended"];
-    let names = names.into_iter().chain(["transfer_completed", "flow_granted"]);
+    let names = ["stream_opened", "message_written", "message_written", "message_received", "stream_finished"];
+    let names = names.into_iter().chain(["stream_ended", "transfer_completed", "flow_granted"]);
     let events: Vec<_> = events.collect();
     assert!(events.iter().map(|(name, _)| name.as_str()).eq(names.map(|name| format!("rampmeter:{name}"))));
-    assert_eq!(events[2].1, serde_json::json!({ "offset": 0, "length": 300, "duration": 2.5 }));
+    assert_eq!(events[1].1, serde_json::json!({ "offset": 10, "length": 20 }));
+    assert_eq!(events[2].1, serde_json::json!({ "offset": 30 }));
+    assert_eq!(events[3].1, serde_json::json!({ "offset": 0, "length": 300, "duration": 2.5 }));
     assert_eq!(
-        events[6].1,
+        events[7].1,
         serde_json::json!({
             "macroflow": 3, "flows": 4, "waiting_flows": 2,
             "macroflow_window_bytes": null, "macroflow_in_flight_bytes": 3000

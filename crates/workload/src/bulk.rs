@@ -6,7 +6,7 @@ pub use crate::transfer::Config;
 use crate::{Application, End, Event, Path, Reply, Workload, transfer};
 
 /// More bytes or datagrams than any run can send.
-pub(crate) const UNLIMITED: u64 = 1 << 62;
+pub const UNLIMITED: u64 = 1 << 62;
 
 /// A flow of bulk data.
 #[derive(Debug)]

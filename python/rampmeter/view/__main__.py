@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-import re
 import sys
 import webbrowser
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -14,7 +14,7 @@ from rampmeter.view.live import Live
 from rampmeter.view.model import TraceError
 from rampmeter.view.picture import draw
 from rampmeter.view.server import Server
-from rampmeter.view.sources import find
+from rampmeter.view.sources import Source, find
 
 KEYS = {
     "t=FROM,TO": "the times in seconds",
@@ -25,17 +25,52 @@ KEYS = {
 """What an address says of a view (`page.js`)."""
 
 
+MANY = 20
+"""How many names an error lists."""
+PANELS = ("network", "state", "sequence", "window", "rtt", "rate", "own", "own_bps", "own_bytes", "own_s", "events")
+
+
 def wrong_key(view: str) -> str:
-    """Say what is wrong with the keys of a view; empty if nothing is."""
+    """Say what is wrong with the keys of a view and with its times; empty if nothing is."""
     known = [key.partition("=")[0] for key in KEYS]
     for part in filter(None, view.split("&")):
         key, sign, _ = part.partition("=")
         if key not in known or not sign:
             return f"there is no key `{key}`; write {', '.join(KEYS)}"
-    times = [value for key, value in parse_qsl(view) if key == "t"]
-    if any(not re.fullmatch(r"\s*-?[\d.e-]+\s*,\s*-?[\d.e-]+\s*", value) for value in times):
-        return f"`t={times[0]}` has no two times; write for example t=2.6,2.7"
+    for value in (value for key, value in parse_qsl(view) if key == "t"):
+        try:
+            start, end = map(float, value.split(","))
+        except ValueError:
+            return f"`t={value}` has no two times; write for example t=2.6,2.7"
+        if not start < end:
+            return f"`t={value}` ends before it begins; write t={end:g},{start:g}"
     return ""
+
+
+def wrong_name(view: str, sources: list[Source]) -> str:
+    """Say which flow, link or panel of a view is not there; empty if all are."""
+    links = {f"{each.group}/{each.name}" for each in sources if each.is_link}
+    flows = {f"{each.group}/{each.name}" for each in sources}
+    panels = [*PANELS, *(f"{each.name}:{of}" for each in sources if each.is_link for of in ("rate", "queue"))]
+    for key, value in parse_qsl(view):
+        if key == "c":
+            flow, *beside = value.split("|")
+            if flow not in flows:
+                return f"`c={value}`: there is no flow `{flow}`; there are {some(flows)}"
+            for link in beside:
+                if link not in links:
+                    return f"`c={value}`: there is no link `{link}`; there are {some(links)}"
+        if key == "hide" and value not in panels:
+            return f"`hide={value}`: there is no such panel; there are {some(panels)}"
+        if key == "off" and not any(value.startswith(f"{panel}:") for panel in panels):
+            return f"`off={value}`: write PANEL:SERIES with a panel of {some(panels)}"
+    return ""
+
+
+def some(names: Iterable[str]) -> str:
+    """List names, not more than can be read."""
+    known = sorted(set(names))
+    return (", ".join(known[:MANY]) or "none") + (f" and {len(known) - MANY} more" if len(known) > MANY else "")
 
 
 def main() -> int:
@@ -60,6 +95,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.live and given.picture:
         parser.error("--picture is of a trace that has ended: give it without --live")
+    if given.picture and given.picture.suffix not in (".svg", ".png"):
+        parser.error(f"--picture {given.picture}: a picture's name ends with .svg or .png")
     view = given.show.removeprefix("#")
     if wrong := wrong_key(view):
         print(f"rampmeter: --show: {wrong}", file=sys.stderr)
@@ -67,9 +104,11 @@ def main() -> int:
     gc.disable()  # the events of a trace have no cycles, and looking for them takes half the time of reading
     try:
         sources = [] if given.live else find(given.paths)
-        first = {each.run: each for each in reversed(sources) if each.sends or not each.is_link}
-        for source in first.values():
-            source.shown()
+        if wrong := "" if given.live else wrong_name(view, sources):
+            print(f"rampmeter: --show: {wrong}", file=sys.stderr)
+            return 2
+        for run in {each.run for each in sources}:  # what the page opens with
+            max((each for each in sources if each.run == run), key=lambda each: each.sends).shown()
     except (TraceError, OSError) as error:
         print(f"rampmeter: {error}", file=sys.stderr)
         return 2
@@ -85,9 +124,9 @@ def main() -> int:
         server.serve_forever()
     except KeyboardInterrupt:
         return 0
-    except OSError as error:
+    except (TraceError, OSError) as error:
         print(f"rampmeter: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, TraceError) else 1
     return 0
 
 

@@ -84,6 +84,8 @@ def walk(path: Path) -> Capture:
     buffer = capture.buffer
     order = next((o for o in "<>" if struct.unpack_from(o + "I", buffer)[0] in PCAP), None)
     end = walk_pcap(capture, order) if order else walk_pcapng(capture)
+    if not end:
+        raise TraceError(f"{path}: cut at byte {len(buffer)}, within its header: capture it again")
     if end < len(buffer):
         capture.cut(end)
     return capture
@@ -93,7 +95,7 @@ def walk_pcap(capture: Capture, order: str) -> int:
     """Find the packets of a pcap file. Returns where the last complete one ends."""
     buffer, at = capture.buffer, 24
     if len(buffer) < at:
-        raise TraceError(f"{capture.path}: cut in its header of 24 bytes: capture it again")
+        return 0
     unit = PCAP[struct.unpack_from(order + "I", buffer)[0]]
     capture.interfaces.append(Interface(struct.unpack_from(order + "I", buffer, 20)[0] & 0xFFFF))
     record = struct.Struct(order + "IIII")

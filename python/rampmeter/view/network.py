@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
 
-from rampmeter.view.model import Link
+from rampmeter.view.model import Link, TraceError
 from rampmeter.view.sources import Source
 
 SAME = 1e-6
@@ -84,10 +85,13 @@ class Places:
 
 
 def links_beside(sources: list[Source], index: int) -> dict[int, Link]:
-    """Return the links in the directory of a source, by their numbers."""
+    """Return the links in the directory of a source, by their numbers. Broken ones say why when they are shown."""
     own = sources[index]
     beside = {number: each for number, each in enumerate(sources) if each.is_link and each.group == own.group}
-    links = {number: each.shown().source for number, each in beside.items()}
+    links = {}
+    for number, each in beside.items():
+        with suppress(TraceError):
+            links[number] = each.shown().source
     return {number: link for number, link in links.items() if isinstance(link, Link)}
 
 

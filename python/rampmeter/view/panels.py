@@ -70,7 +70,7 @@ def of_flow(flow: Flow) -> list[Panel]:
 
     again = flow.sent["repeated"] > 0
     over = interval(flow)
-    within = f"over {1e3 * over:.3g} ms"
+    within = f"over {duration(over)}"
     acked = delivery_rate(flow.acked["time"], flow.acked["bytes"], over)
     sent = delivery_rate(flow.sent["time"], flow.sent["bytes"], over)
     sequence = [
@@ -106,6 +106,11 @@ def interval(flow: Flow) -> float:
     trips = flow.metrics.get("smoothed_rtt") or flow.metrics.get("latest_rtt")
     first, last = span(flow)
     return max(float(np.median(trips["value"])), 1e-3) if trips and len(trips["value"]) else (last - first) / 500
+
+
+def duration(seconds: float) -> str:
+    """Write an interval with three digits."""
+    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{1e3 * seconds:.3g} ms"
 
 
 def own_values(flow: Flow) -> list[Panel]:
@@ -144,7 +149,7 @@ def of_link(link: Link) -> list[Panel]:
     offered, dropped, marked = link.offered, link.dropped["time"], link.marked
     before = np.searchsorted(offered["time"], dropped, "right") - 1
     at_drop = offered["queued"][np.clip(before, 0, None)] if len(offered["time"]) else np.zeros(len(dropped))
-    arrives = Series(f"at the far end, over {1e3 * link.over:.3g} ms", "line", GREEN, rate["time"], rate["value"])
+    arrives = Series(f"at the far end, over {duration(link.over)}", "line", GREEN, rate["time"], rate["value"])
     queue = [
         Series("queued before a packet", "dots", BLUE, offered["time"], offered["queued"]),
         Series("marked", "cross", ORANGE, marked["time"], marked["queued"]),

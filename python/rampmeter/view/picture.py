@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from threading import Thread
 
+from rampmeter.view.model import TraceError
 from rampmeter.view.server import Server
 from rampmeter.view.sources import Source
 
@@ -27,13 +28,11 @@ def browser() -> str | None:
 
 
 def draw(sources: list[Source], view: str, file: Path) -> None:
-    """Write an SVG or a PNG of the page with this view."""
+    """Write an SVG or a PNG of the page with this view. Raises `TraceError` where a file of the view is broken."""
     command = browser()
     if command is None:
         raise OSError(f"--picture needs one of {', '.join(BROWSERS)}: install one, or save the SVG from the page")
-    if file.suffix not in (".svg", ".png"):
-        raise OSError(f"{file}: a picture's name ends with .svg or .png")
-    pictures: queue.Queue[bytes] = queue.Queue()
+    pictures: queue.Queue[bytes | TraceError] = queue.Queue()
     server = Server(sources, pictures=pictures)
     Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
@@ -49,6 +48,8 @@ def draw(sources: list[Source], view: str, file: Path) -> None:
                 raise OSError(f"{file}: {command} drew nothing in {SECONDS} s") from None
             finally:
                 os.killpg(process.pid, signal.SIGTERM)
+        if isinstance(svg, TraceError):
+            raise svg
         if file.suffix == ".svg":
             file.write_bytes(svg)
             return

@@ -77,7 +77,7 @@ def read_trace(path: Path, trace: Event, number: int, of: int) -> Flow:
         try:
             reader.take(listed(event, fields) if isinstance(event, list) else event)
         except BAD as error:
-            raise TraceError(f"{path}: event {count} is not as in qlog: {error!r}") from error
+            raise TraceError(f"{path}: event {count} is not as in qlog: {problem(error)}") from error
     return reader.flow(flow_name(path) + (f" {number}" if of > 1 else ""))
 
 
@@ -124,7 +124,7 @@ class LineReader:
                     if event is not None:
                         self.take(event)
                 except BAD as error:
-                    raise TraceError(f"{self.path}:{self.lines}: not an event of qlog: {error!r}") from error
+                    raise TraceError(f"{self.path}:{self.lines}: not an event of qlog: {problem(error)}") from error
                 if end is not None and self.offset >= end:
                     return
 
@@ -142,6 +142,19 @@ class LineReader:
         flow = self.reader.flow(flow_name(self.path))
         flow.remarks += [] if may_grow else self.remarks
         return flow
+
+
+def problem(error: Exception) -> str:
+    """Say what is wrong with an event."""
+    return str(error) if isinstance(error, ValueError) else repr(error)
+
+
+def seconds(time: Any, scale: float) -> float:
+    """Return a time in units of `scale` in seconds."""
+    try:
+        return float(time) * scale
+    except ValueError:
+        raise ValueError(f'the time "{time}" is not a number') from None
 
 
 def headline(head: bytes) -> tuple[str, float]:
@@ -192,7 +205,7 @@ class Reader:
     def take(self, event: Event) -> None:
         """Take an event."""
         name = event.get("name") or f"{event['category']}:{event.get('event') or event.get('type')}"
-        when = float(event["time"] if "time" in event else event["relative_time"]) * self.scale
+        when = seconds(event["time"] if "time" in event else event["relative_time"], self.scale)
         if self.since is not None:
             self.since = when = when + self.since
         if self.origin is None:

@@ -42,8 +42,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, sources: list[Source] | Live, port: int = 0, pictures: Queue[bytes] | None = None) -> None:
-        """Listen. `pictures` gets what the page draws of itself; without it the page can send nothing."""
+    def __init__(
+        self, sources: list[Source] | Live, port: int = 0, pictures: Queue[bytes | TraceError] | None = None
+    ) -> None:
+        """Listen. `pictures` gets what the page draws of itself, or why it cannot; without it, it sends nothing."""
         super().__init__(("127.0.0.1", port), Handler)
         self.live = sources if isinstance(sources, Live) else None
         self.sources = sources.sources if isinstance(sources, Live) else sources
@@ -103,6 +105,8 @@ class Handler(BaseHTTPRequestHandler):
             if name in answers:
                 return self.answer(json.dumps(answers[name](asked)).encode(), "application/json")
         except TraceError as error:
+            if self.server.pictures is not None:
+                self.server.pictures.put(error)
             return self.answer(str(error).encode(), "text/plain; charset=utf-8", 422)
         except (KeyError, ValueError, IndexError) as error:
             return self.answer(f"not a request of the page: {error!r}".encode(), "text/plain; charset=utf-8", 400)

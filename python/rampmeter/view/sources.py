@@ -104,8 +104,15 @@ def find(arguments: list[Path]) -> list[Source]:
         files = listed(argument)
         if not files:
             raise TraceError(f"{argument}: has no traces: no file that ends with {', '.join(sorted(SUFFIXES))}")
+        broken = []
         for file in files:
-            found += of_file(run, group(file, arguments), file)
+            try:
+                found += of_file(run, group(file, arguments), file)
+            except TraceError as error:
+                if argument == file:
+                    raise
+                broken.append(unreadable(run, group(file, arguments), file, error))
+        found += broken  # last, so that the page opens with a flow that can be shown
     return found + links_beside(arguments, found)
 
 
@@ -148,6 +155,8 @@ def of_file(run: int, group: str, file: Path) -> list[Source]:
         if capture.is_link(file):
             return [Source(run, group, file.stem, True, False, lambda: LinkReader(file))]
         return [ready(run, group, flow) for flow in kernel.read(file)]
+    if file.suffix in (".pcap", ".pcapng"):
+        raise TraceError(f"{file}: neither qlog nor pcap: it does not begin as a capture")
     with file.open("rb") as opened:
         head = opened.read(HEAD)
     if not head.startswith(b"\x1e"):
@@ -155,6 +164,15 @@ def of_file(run: int, group: str, file: Path) -> list[Source]:
     sends = any(b"packet_sent" in line and b'"stream"' in line for line in head.splitlines())
     title, begin = qlog.headline(head)
     return [Source(run, group, qlog.flow_name(file), False, sends, lambda: qlog.LineReader(file), title, begin)]
+
+
+def unreadable(run: int, group: str, file: Path, error: TraceError) -> Source:
+    """Return a source that says why it cannot be shown."""
+
+    def start() -> Reader:
+        raise TraceError(*error.args)
+
+    return Source(run, group, file.stem if file.suffix == ".pcapng" else qlog.flow_name(file), False, False, start)
 
 
 @dataclass

@@ -22,7 +22,7 @@ const SHELL: &str = r#"exec "${SHELL:-/bin/sh}""#;
 #[command(
     after_help = "The network is that of the scenario's first point, with queues, losses and changes. The traffic of \
     the scenario, if it has any, runs beside the commands. The variables RAMPMETER_LEFT and RAMPMETER_RIGHT have the \
-    addresses of the hosts; `ip netns exec rampmeter-left COMMAND` and `rampmeter-right` run more commands there, as \
+    addresses of the hosts, and RAMPMETER_HOST is left or right; `ip netns exec rampmeter-left COMMAND` and `rampmeter-right` run more commands there, as \
     root. When the right command has ended, the left one gets SIGTERM; when the left one has failed, the right one does. \
     The exit code is that of the right command, or of the left one if it failed first. Standard input is empty, except \
     for the shell of --inspect. At the end all processes on the two hosts end.\n\n\
@@ -90,6 +90,9 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
         error => Failure::failed(error),
     })?;
     report(&plan, &outcome, status);
+    if let Some(directory) = &args.trace {
+        eprintln!("rampmeter: traces: {}", directory.display()); // standard output is that of the commands
+    }
     Ok(ExitCode::from(status.code()))
 }
 
@@ -97,15 +100,18 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
 fn announce(args: &Args, hosts: &[CommandHost; 2]) {
     let [left, right] = hosts;
     if args.inspect {
-        eprintln!("rampmeter: a shell on the right host, {}; the left one is {}", right.address, left.address);
+        let [left, right] = [left.address, right.address];
+        eprintln!("rampmeter: a shell on the right host, {right} (RAMPMETER_HOST=right); the left one is {left}");
     }
     match [left, right].map(|host| host.namespace.as_ref()) {
-        [Ok(left), Ok(right)] => eprintln!("rampmeter: for more there: ip netns exec {left} COMMAND, or {right}"),
+        [Ok(left), Ok(right)] => {
+            eprintln!("rampmeter: more commands on the hosts: ip netns exec {left} COMMAND (or {right})");
+        }
         [Err(reason), _] | [_, Err(reason)] => {
             let [left, right] = [left, right].map(|host| host.file.display());
             eprintln!(
-                "rampmeter: no names for `ip netns` ({reason}); instead: nsenter --preserve-credentials \
-                 --user=/proc/{}/ns/user --net={left} COMMAND, or --net={right}",
+                "rampmeter: no names for `ip netns` ({reason}); more commands on the hosts: nsenter \
+                 --preserve-credentials --user=/proc/{}/ns/user --net={left} COMMAND (or --net={right})",
                 std::process::id()
             );
         }

@@ -1,5 +1,6 @@
 //! `rampmeter show`, `diff` and `repeat`: what run directories hold.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -85,15 +86,34 @@ pub(crate) fn show(args: &ShowArgs, registries: &Registries) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says that no point is in common, and which axes only one of the runs has.
+fn no_point(before: &[Summary], after: &[Summary]) -> String {
+    let axes = |runs: &[Summary]| -> BTreeSet<String> {
+        runs.iter().flat_map(|run| run.point.iter()).map(|(axis, _)| axis.to_owned()).collect()
+    };
+    let (first, second) = (axes(before), axes(after));
+    let mut parts = vec!["no point in common, seeds aside".to_owned()];
+    for (which, own, other) in [("first", &first, &second), ("second", &second, &first)] {
+        let own: Vec<&str> = own.difference(other).map(String::as_str).collect();
+        if !own.is_empty() && !other.is_empty() {
+            let axes = if own.len() == 1 { "axis" } else { "axes" };
+            parts.push(format!("only the {which} has the {axes} {} (--set)", own.join(", ")));
+        }
+    }
+    parts.join("; ")
+}
+
 pub(crate) fn diff(args: &DiffArgs, registries: &Registries) -> Result<ExitCode, Failure> {
     let summaries = |directory: &Path| {
         read(directory, registries).map(|(_, _, kept)| kept.into_iter().flatten().collect::<Vec<Summary>>())
     };
-    let differences = Differences::of(&summaries(&args.before)?, &summaries(&args.after)?, &args.value);
+    let [before, after] = [summaries(&args.before)?, summaries(&args.after)?];
+    let differences = Differences::of(&before, &after, &args.value);
     let code = if differences.changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if differences.compared == 0 {
-        let what = if args.value.is_empty() { "point" } else { "such value" };
-        return Err(Failure::input(format!("the two runs have no {what} in common, seeds aside")));
+        let has_points = Differences::of(&before, &after, &[]).compared > 0;
+        let what = if has_points { "no such value in common".to_owned() } else { no_point(&before, &after) };
+        return Err(Failure::input(format!("the two runs have {what}")));
     }
     if args.json {
         println!("{}", json!(differences));

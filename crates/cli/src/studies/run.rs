@@ -119,10 +119,16 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     }
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
-    let traced = args.trace.as_ref().map(|directory| Traced::new(&*world, args.trace_options(directory)));
+    let trace = args.trace.as_ref().map(|directory| args.trace_options(directory));
+    let traced = trace.clone().map(|options| Traced::new(&*world, options));
     let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
+    if let Some(options) = &trace {
+        for point in scenario.each_value() {
+            options.check(&scenario.plan(&point, registries)?).map_err(Failure::input)?;
+        }
+    }
     if let Some(warning) = too_short(&scenario, registries)? {
         eprintln!("rampmeter: {warning}");
     }

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use rampmeter_trace::{self as trace, ApplicationEvent, FlowEvent, Trace};
 use rampmeter_units::Time;
 use rampmeter_workload::End;
+use rampmeter_workload::bulk::UNLIMITED;
 
 use crate::flows::{StreamEvent, WatchFlows};
 
@@ -55,7 +56,12 @@ impl WatchFlows for Applications {
                 let offset = stream.bytes;
                 stream.bytes = offset.saturating_add(length);
                 stream.messages.push_back(Message { offset, length, written_at: now });
-                self.report(now, flow, end, ApplicationEvent::Wrote { offset, length });
+                self.report(
+                    now,
+                    flow,
+                    end,
+                    ApplicationEvent::Wrote { offset, length: Some(length).filter(|&it| it < UNLIMITED) },
+                );
             }
             StreamEvent::Finished => self.report(now, flow, end, ApplicationEvent::Finished),
             StreamEvent::Read { total, ended } => {

@@ -58,7 +58,8 @@ impl Table {
         let schema = Type::group_type_builder("table").with_fields(fields.map_err(refuse)?).build().map_err(refuse)?;
         let file = File::create(&temporary).map_err(|error| StudyError::file(path, "written", &error))?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(refuse)?;
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties));
+        let writer = writer.inspect_err(|_| drop(std::fs::remove_file(&temporary))).map_err(refuse)?;
         let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
         let columns = kinds.iter().map(|_| Column::default()).collect();
         Ok(Self { path: path.to_owned(), temporary, writer, kinds, columns, rows: 0 })
@@ -78,7 +79,7 @@ impl Table {
         if self.rows > 0 {
             self.flush()?;
         }
-        self.writer.close().map_err(|error| StudyError::file(&self.path, "written", &error))?;
+        self.writer.finish().map_err(|error| StudyError::file(&self.path, "written", &error))?;
         std::fs::rename(&self.temporary, &self.path).map_err(|error| StudyError::file(&self.path, "written", &error))
     }
 
@@ -103,6 +104,13 @@ impl Table {
         group.close()?;
         self.rows = 0;
         Ok(())
+    }
+}
+
+/// A table that was not closed, for example because the disk is full, leaves no file.
+impl Drop for Table {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.temporary); // a closed one has its name already
     }
 }
 
