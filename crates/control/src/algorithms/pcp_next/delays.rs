@@ -120,10 +120,10 @@ impl Delays {
         if now < self.period_ends || self.minimum[0] == i64::MAX {
             return 0.0;
         }
-        let before = self.minimum();
+        let old_minimum = self.minimum();
         self.period_ends = now + BASE_PERIOD.max(rtt * 20);
         self.minimum = [i64::MAX, self.minimum[0]];
-        self.minimum().saturating_sub(before) as f64 / 1e9
+        self.minimum().saturating_sub(old_minimum) as f64 / 1e9
     }
 
     /// A packet left at `sent_at`, with this window, and waited so long; `is_busy` if longer than by chance. Groups have

@@ -18,8 +18,14 @@
 //! W   <= C (R + target) (1 + trust)
 //! ```
 //!
-//! There are no trains that test a rate: packets are spaced evenly, so each half round trip is one. Single losses change
-//! nothing. From an average of 3% on, which two among few packets are, the window does not grow, and falls.
+//! *Deviations* from the paper:
+//! - No trains test a rate (section 3.1): packets are spaced evenly, so each half round trip is one, and chance decides
+//!   nothing. There is no search and no backoff (section 3.3).
+//! - Flows keep a queue, and drain it together; the paper's flows keep none (section 3.2).
+//! - The history also has the path's own variation, and its trust in the remembered rate is not used (section 3.4).
+//! - Beside TCP a flow takes CUBIC's window instead of smaller cuts (section 3.5).
+//! - Single losses change nothing, as in the paper. From an average of 3% on, which two among few packets are, the window
+//!   does not grow, and falls.
 //!
 //! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
 
@@ -280,8 +286,8 @@ impl Controller for Pcp {
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
             Notice::SpuriousLoss if self.cubic.is_none() => {
-                let before = std::mem::take(&mut self.before_loss);
-                self.set_window(self.window.max(before));
+                let window = std::mem::take(&mut self.before_loss);
+                self.set_window(self.window.max(window));
             }
             Notice::Stall { .. } => {
                 self.drain.cancel();

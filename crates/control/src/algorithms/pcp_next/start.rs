@@ -3,7 +3,8 @@
 //! ```text
 //! no history                first_window packets, doubled every round trip until delays grow
 //! history, idle path        a third of the capacity
-//! history, a queue          the share that the queue shows (`estimate`), 2 to 20 packets, a third of the capacity at most
+//! history, a queue          the share that the queue shows (`estimate`): 2 to 20 packets, at most a third of the
+//!                           capacity
 //! competing traffic, queue  the last window in competitive mode
 //! ```
 //!

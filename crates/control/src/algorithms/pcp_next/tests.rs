@@ -197,9 +197,9 @@ fn after_idle_time_a_third_of_the_capacity_is_left() {
 #[test]
 fn larger_packets_keep_the_bytes_of_the_window() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
-    let before = Controller::window(&pcp);
+    let bytes = Controller::window(&pcp);
     pcp.on_packet_size(at(100), PACKET * 4);
-    assert!(before.as_u64().abs_diff(Controller::window(&pcp).as_u64()) <= 4, "{}", Controller::window(&pcp));
+    assert!(bytes.as_u64().abs_diff(Controller::window(&pcp).as_u64()) <= 4, "{}", Controller::window(&pcp));
     assert_eq!(pcp.estimate().unwrap().by_pairs, 1250.0);
 }
 
