@@ -39,7 +39,8 @@ impl TraceArgs {
         match trace.finish() {
             Ok(None) => {}
             Ok(Some(at)) => eprintln!(
-                "rampmeter: trace {}: begins {} after the start: it has reached --trace-limit {}, and what was before is removed",
+                "rampmeter: trace {}: begins {} after the start: it has reached --trace-limit {}, and what was before is \
+                 removed",
                 path.display(),
                 at.since(Time::ZERO),
                 self.trace_limit

@@ -324,7 +324,8 @@ fn packets_of_any_program_are_traced_with_their_drops() {
         return eprintln!("skipped {test}: it needs curl and python3");
     }
     fs::write(workspace.0.join("file"), vec![7; 1_000_000]).unwrap();
-    let fetch = "for n in 1 2 3 4 5 6 7 8 9; do sleep 0.3; curl -sfo got http://$RAMPMETER_LEFT:8000/file && exit; done; exit 1";
+    let fetch = "for n in 1 2 3 4 5 6 7 8 9; do sleep 0.3; curl -sfo got http://$RAMPMETER_LEFT:8000/file && exit; done; \
+                 exit 1";
     let serve = "exec python3 -m http.server 8000 >served 2>&1";
     let few = ["--set", "link.bottleneck.router.packets=10", "--trace", "t"];
     let output =

@@ -31,8 +31,9 @@ pub enum NotLent {
 /// - `vcp`, `vcp-plus`, `xcp`, `fair-share` and `stable`, which follow marks or feedback of their own routers;
 /// - `vcp-end-to-end`, which takes jitter of some milliseconds for an overload: it has 2% of its goodput with it, and
 ///   0.2% of that of TCP beside it;
-/// - `vivace`, which keeps its rate at losses of several per cent, `bic`, `copa`, `fast`, `htcp`, `scalable`, `cubic-2005`,
-///   `pcp-next` and `pcp-paper`, which no document specifies for the Internet, and controllers of other crates.
+/// - `vivace`, which keeps its rate at losses of several per cent, `bic`, `copa`, `fast`, `htcp`, `scalable`,
+///   `cubic-2005`, `pcp-next` and `pcp-paper`, which no document specifies for the Internet, and controllers of other
+///   crates.
 const LENT: [&str; 9] = ["bbr", "cm", "cubic", "hstcp", "ledbat", "newreno", "pcp", "reno", "vegas"];
 
 /// Makes controllers.

@@ -22,8 +22,9 @@ const SHELL: &str = r#"exec "${SHELL:-/bin/sh}""#;
 #[command(
     after_help = "The network is that of the scenario's first point, with queues, losses and changes. The traffic of \
     the scenario, if it has any, runs beside the commands. The variables RAMPMETER_LEFT and RAMPMETER_RIGHT have the \
-    addresses of the hosts, and RAMPMETER_HOST is left or right; `ip netns exec rampmeter-left COMMAND` and `rampmeter-right` run more commands there, as \
-    root. When the right command has ended, the left one gets SIGTERM; when the left one has failed, the right one does. \
+    addresses of the hosts, and RAMPMETER_HOST is left or right; `ip netns exec rampmeter-left COMMAND` and \
+    `rampmeter-right` run more commands there, as root. When the right command has ended, the left one gets SIGTERM; \
+    when the left one has failed, the right one does. \
     The exit code is that of the right command, or of the left one if it failed first. Standard input is empty, except \
     for the shell of --inspect. At the end all processes on the two hosts end.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \

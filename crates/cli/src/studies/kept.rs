@@ -41,8 +41,8 @@ pub(crate) struct DiffArgs {
     before: PathBuf,
     /// The directory of the second run
     after: PathBuf,
-    /// Compare these values only, by their paths or the beginning of these, such as metrics or flows.fct; fewer values show
-    /// smaller differences. May be repeated
+    /// Compare these values only, by their paths or the beginning of these, such as metrics or flows.fct; fewer values
+    /// show smaller differences. May be repeated
     #[arg(long, value_name = "PATH")]
     value: Vec<String>,
     /// Write one JSON object to standard output instead of a table
