@@ -15,8 +15,7 @@ pub struct History {
     /// prediction and doubled after an accurate one.
     pub trust: f64,
     /// Up to 1 if earlier transfers ended beside competing traffic, else 0. A transfer that ended before it could decide
-    /// leaves the value unchanged; with `pcp` it sets the value to 1 if there was none, and with `pcp-next` two transfers
-    /// make it certain.
+    /// leaves the value unchanged, and two transfers make it certain.
     pub competing_traffic: f64,
     /// The rate at which the last transfer ended, if it was in competitive mode then, else zero. It is at most half of
     /// the capacity, because the competing traffic uses the rest. It is valid for seconds only, so no file stores it.

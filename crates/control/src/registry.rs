@@ -147,8 +147,7 @@ controllers! {
     HTcp: crate::htcp::HTcp, "htcp", "H-TCP: growth increases with the time since the last loss (PFLDnet 2004)";
     Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks in proportion to itself (CCR 2003)";
     Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window that every mark reduces, equal rates at any round trip (TR.435, 2002)";
-    Pcp: crate::pcp::Pcp, "pcp", "PCP: tests a rate with short trains, then uses all of it at once (NSDI 2006)";
-    PcpNext: crate::pcp_next::Pcp, "pcp-next", "PCP in three ideas, to replace `pcp`: a paced window, a queue that shows shares, common drains";
+    Pcp: crate::pcp::Pcp, "pcp", "PCP: a paced window that follows a short queue, which shows each flow's share (after NSDI 2006)";
     PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
     Dctcp: crate::dctcp::Dctcp, "dctcp", "DCTCP: reduces its window by the share of marked packets (RFC 8257)";
     Scream: crate::scream::Scream, "scream", "a window and a rate for real-time media, by delay, marks and losses (draft-ietf-ccwg, SCREAM version 2)";
@@ -190,8 +189,7 @@ mod tests {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
-        let expected =
-            "dctcp fair-share fixed-rate pcp pcp-next pcp-paper prague scream stable vcp vcp-plus vivace xcp";
+        let expected = "dctcp fair-share fixed-rate pcp pcp-paper prague scream stable vcp vcp-plus vivace xcp";
         assert_eq!(needy.join(" "), expected);
     }
 

@@ -8,12 +8,10 @@ use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
-const VARIANTS: [(&str, &str); 12] = [
+const VARIANTS: [(&str, &str); 10] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
     ("pcp", "compete = false"),
-    ("pcp-next", "round_trip = true"),
-    ("pcp-next", "compete = false"),
     ("pcp-paper", "round_trip = true"),
     ("vcp", "tcp_friendly = true"),
     ("cubic", "slow_start = 'standard'"),
@@ -23,7 +21,7 @@ const VARIANTS: [(&str, &str); 12] = [
     ("stable", "initial_window = 1.0"),
 ];
 
-/// The maximum base rate of PCP; a probe tests up to twice that.
+/// The maximum base rate of PCP; a probe of `pcp-paper` tests up to twice that.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
 
 #[derive(Debug, Clone)]

@@ -47,8 +47,7 @@ fn the_window_keeps_its_bytes_with_packets_of_another_size() {
 
 /// The controllers whose window a loss reduces, with a window that 40 packets have increased.
 fn grown() -> impl Iterator<Item = (String, AnyController)> {
-    let others =
-        ["bbr", "bbr1", "copa", "fair-share", "fixed-rate", "pcp", "pcp-next", "pcp-paper", "scream", "vivace"];
+    let others = ["bbr", "bbr1", "copa", "fair-share", "fixed-rate", "pcp", "pcp-paper", "scream", "vivace"];
     let windows = all().into_iter().filter(move |(name, _)| !others.contains(&name.as_str()));
     windows.map(|(name, mut controller)| {
         (0..40).for_each(|number| deliver(&mut controller, number, false, false));
@@ -156,7 +155,7 @@ fn windows_have_no_rate_and_paced_schemes_have_one() {
     // CM, VCP and XCP are paced by their settings or on some paths only.
     let windows =
         ["bic", "cubic", "cubic-2005", "dctcp", "fast", "hstcp", "htcp", "ledbat", "newreno", "reno", "scalable"];
-    let paced = ["bbr", "bbr1", "copa", "fixed-rate", "pcp", "pcp-next", "pcp-paper", "prague", "scream", "vivace"];
+    let paced = ["bbr", "bbr1", "copa", "fixed-rate", "pcp", "pcp-paper", "prague", "scream", "vivace"];
     for (name, controller) in all() {
         match name.as_str() {
             name if windows.contains(&name) || name == "vegas" => assert_eq!(controller.rate(), None, "{name}"),
@@ -169,11 +168,7 @@ fn windows_have_no_rate_and_paced_schemes_have_one() {
 #[test]
 fn only_pcp_and_cm_keep_a_history_of_paths() {
     for (name, controller) in all() {
-        assert_eq!(
-            controller.keeps_history(),
-            ["cm", "pcp", "pcp-next", "pcp-paper"].contains(&name.as_str()),
-            "{name}"
-        );
+        assert_eq!(controller.keeps_history(), ["cm", "pcp", "pcp-paper"].contains(&name.as_str()), "{name}");
     }
 }
 

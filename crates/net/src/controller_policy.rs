@@ -32,7 +32,7 @@ pub enum NotLent {
 /// - `vcp-end-to-end`, which takes jitter of some milliseconds for an overload: it has 2% of its goodput with it, and
 ///   0.2% of that of TCP beside it;
 /// - `vivace`, which keeps its rate at losses of several per cent, `bic`, `copa`, `fast`, `htcp`, `scalable`,
-///   `cubic-2005`, `pcp-next` and `pcp-paper`, which no document specifies for the Internet, and controllers of other
+///   `cubic-2005` and `pcp-paper`, which no document specifies for the Internet, and controllers of other
 ///   crates.
 const LENT: [&str; 9] = ["bbr", "cm", "cubic", "hstcp", "ledbat", "newreno", "pcp", "reno", "vegas"];
 

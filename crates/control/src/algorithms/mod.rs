@@ -16,7 +16,6 @@ pub mod htcp;
 pub mod ledbat;
 pub mod newreno;
 pub mod pcp;
-pub mod pcp_next;
 pub mod pcp_paper;
 pub mod prague;
 pub mod reno;

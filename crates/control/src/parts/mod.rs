@@ -1,7 +1,6 @@
 //! What several controllers are made of.
 
 pub(crate) mod check;
-pub(crate) mod delays;
 pub mod delivery_rate;
 pub(crate) mod episode;
 pub(crate) mod events;

@@ -1,314 +1,247 @@
-//! Queue drains: flows send less for a moment, and compare the queue before and after.
-//!
-//! *A queue that never empties.* A flow that joins flows with a target queue takes the delay of that queue for the
-//! path's own and adds a queue of its own, and the others' minimum delay expires (`min_delay_expiry`). Without drains
-//! ten long flows push the queue to the end of the buffer and lose 26% of their packets. So a flow that has not seen an
-//! empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for `DRAIN_ROUNDS` round trips and does not probe,
-//! as BBR does to measure the round-trip time. No message synchronizes the flows: all of them see the queue empty, and
-//! all wait for the same time from there. A flow that sees the queue fall joins the drain; else 50 flows drain in
-//! groups, and no group empties the queue. A drain that leaves most of the queue shows that other flows do not reduce
-//! their rates (`competitive`).
-//!
-//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`.
-//! If that is shorter than ten round trips, the period is the first of 2, 4, 8, ... times `drain_after` that is not.
-//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. (50 flows that
-//! each counted from the last empty queue competed for ever.) The moments are common to the flows of one run, and to
-//! hosts whose clocks agree within half a round trip. Flows whose clocks differ leave the mode by their losses
-//! (`competitive`).
-//!
-//! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for a drain by
-//! other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the
-//! flow alone needs for `OWN_SHARE` of it:
+//! Common drains: at the same moments all flows send less for a short time, if a queue stands.
 //!
 //! ```text
-//! emptying = wait / (1 - DRAIN_SHARE * SPACING)        packets are spaced for SPACING times the window in a round trip
-//! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_SHARE / share)    share: the flow's, of the capacity
+//! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 10 round trips
+//! for       0.04 of the interval, or half of the wait if that is longer, at a quarter of the rate
 //! ```
 //!
-//! With drains of 1.5 round trips 3 and 30 MB beside one CUBIC take up to 1.7 times CUBIC's time (`access_paths.toml`'s
-//! DSL, four seeds). With the first bound they take 1.4 times; with both 1.2 without history, and 1.4 with it.
+//! The queue then falls at the rate that was taken away, which tells what the other flows are. A flow with the share `s`
+//! of the link that alone drains makes a queue fall by `0.75 s` seconds a second, and where all drain, by
+//! 0.75:
 //!
-//! *A queue above the ceiling.* If even the minimum wait of a round trip is above the flow's ceiling, the flow reduces
-//! its sending rate for one round trip, by half at most, so that the queue falls to the target, and waits one round
-//! trip for the effect. Its base rate does not change, because a burst of requests caused the queue and not the sum of
-//! rates, which the slope of delays controls (`compensation`). Figure 4 loses 0.03% at most with it and 0.09% without.
+//! ```text
+//! all    = (wait before - lowest wait) / 0.75 / the time that this took      the share of the link that drained
+//! others = (all - s) / (1 - s)                                             the same of the others' traffic
+//! ```
+//!
+//! Beside CUBIC or BBR `others` is 0 within 0.1, and among PCP flows 0.6 to 1. A drain also empties the queue, so flows
+//! that joined while it stood see the path's own delay. If nearly all drain, and delays stop falling above the known
+//! minimum, the path has become longer by the rest.
+//!
+//! A flow of few packets sends one late in the drain. It takes the wait of that one, because it hardly causes the fall.
 
 use rampmeter_units::{Duration, Time};
 
-use super::Config;
-use super::competitive::SPACING;
-use super::config::{DRAIN_ROUNDS, DRAIN_SHARE, MAX_CUT};
+use super::config::{DRAIN_LENGTH, DRAIN_ROUNDS, DRAIN_SHARE};
 
-/// The minimum length of a drain: flows with longer round trips might not see a shorter one. Drains by the clock do not
-/// need this minimum.
-const MIN_DRAIN: Duration = Duration::from_millis(50);
+/// The number of packets in a drain that show how fast the queue falls.
+const ENOUGH: u32 = 4;
 
-/// The minimum time between two drains, in round trips: each takes about one.
-const MIN_ROUNDS: u64 = 10;
+/// A packet is sent at the latest after this part of a drain.
+const WITNESS: f64 = 0.7;
 
-/// The maximum share of the queue that a drain in competitive mode removes, if only this flow drains.
-const OWN_SHARE: f64 = 0.6;
+/// The part of a drain in which few packets count, because earlier the queue is still long.
+const LATE: [f64; 2] = [0.4, 1.2];
 
-/// A queue that falls to this share of its maximum is being drained by other flows: the flow joins them.
-const QUEUE_FALL: f64 = 0.4;
+/// Delays that stop falling before this part of a drain have reached the path's own.
+const FLOOR: f64 = 0.7;
 
-/// A drain that leaves more than this share of the queue has failed.
-const MAX_QUEUE_LEFT: f64 = 0.6;
+/// A new lowest wait is lower by this share of the wait before.
+const STEP: f64 = 0.05;
 
-/// The minimum queue whose fall counts, in multiples of the wait that counts as empty. Shorter queues fall by chance.
-const MIN_QUEUE: f64 = 8.0;
+/// Nearly all of the link's traffic.
+const NEARLY_ALL: f64 = 0.6;
+
+/// A drain that goes on, or whose packets have not all arrived. Times and waits are in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    from: f64,
+    until: f64,
+    /// When its packets have arrived.
+    heard: Time,
+    /// The wait before it, and the window.
+    before: f64,
+    window: f64,
+    /// The lowest wait, and when its packet left.
+    lowest: (f64, f64),
+    late: f64,
+    packets: u32,
+}
+
+/// What a drain showed. Times are in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Outcome {
+    /// The part of the other flows' traffic that drained: about 0 or about 1.
+    pub(super) others: f64,
+    /// This flow's share of the link.
+    pub(super) share: f64,
+    /// The wait before the drain, and the lowest one in it.
+    pub(super) before: f64,
+    pub(super) lowest: f64,
+    /// Nearly all drained, and the lowest wait was reached before the end.
+    pub(super) is_floor: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drain {
-    /// The start of the last drain.
-    started_at: Time,
-    /// The last drain in competitive mode: the time until which round trips show its effect, and the minimum wait
-    /// before it.
-    last_by_clock: Option<(Time, Duration)>,
-    /// The last drain outside competitive mode: the time until which round trips show its effect, the minimum wait
-    /// before it, and the minimum wait since.
-    last_cooperative: Option<(Time, Duration, Duration)>,
-    /// The time at which the queue was last seen empty, or drained.
-    empty_at: Time,
-    /// The maximum of the round trips' minimum waits since then.
-    max_wait: Duration,
-    /// The end of the current drain.
-    pub(super) until: Option<Time>,
-    /// Until when the flow sends less for a queue above the ceiling, and by which share.
-    above_ceiling: Option<(Time, f64)>,
-    /// The time at which the effect of that is visible.
-    next_limit_at: Time,
+    /// The number of the last moment.
+    moment: Option<u64>,
+    current: Option<Current>,
 }
 
 impl Drain {
-    /// A path with an unknown queue.
-    pub(super) fn new(now: Time) -> Self {
-        Self { empty_at: now, ..Self::default() }
-    }
-
-    /// The minimum wait of the last round trip was `min_wait`; waits up to `max_empty_wait` count as an empty queue.
-    /// Returns the end of a drain that starts now.
-    pub(super) fn begin_if_due(
-        &mut self,
-        config: &Config,
-        now: Time,
-        rtt: Duration,
-        min_wait: Duration,
-        max_empty_wait: Duration,
-    ) -> Option<Time> {
-        let after = config.drain_after?.max(rtt * MIN_ROUNDS);
-        if let Some((_, _, shortest)) = &mut self.last_cooperative {
-            *shortest = min_wait.min(*shortest);
-        }
-        self.max_wait = self.max_wait.max(min_wait);
-        if min_wait <= max_empty_wait {
-            self.restart(now, min_wait);
-        }
-        let since = now.since(self.empty_at);
-        let fell = self.max_wait >= max_empty_wait.scale(MIN_QUEUE) && min_wait <= self.max_wait.scale(QUEUE_FALL);
-        let others_drain = since > after / 2 && fell;
-        if since <= after && !others_drain {
-            return None;
-        }
-        let length = rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN);
-        self.last_cooperative = Some((now + length + rtt, min_wait, min_wait));
-        self.start(now, length, min_wait)
-    }
-
-    /// The same for a flow in competitive mode that has `share` of the capacity.
-    pub(super) fn begin_by_clock(
-        &mut self,
-        config: &Config,
-        now: Time,
-        rtt: Duration,
-        min_wait: Duration,
-        share: f64,
-    ) -> Option<Time> {
-        let mut period = config.drain_after?;
-        while period < rtt * MIN_ROUNDS {
-            period = period * 2;
-        }
-        let since = Duration::from_nanos(now.as_nanos() % period.as_nanos());
-        let is_due = since < rtt && now.since(self.started_at) > rtt;
-        if !is_due {
-            return None;
-        }
-        let emptying = min_wait.scale(1.0 / (1.0 - DRAIN_SHARE * SPACING));
-        let all = emptying + rtt.saturating_sub(min_wait) / 2;
-        let alone = emptying.scale(OWN_SHARE / share);
-        self.last_by_clock = Some((now + rtt * 2, min_wait));
-        self.start(now, all.min(alone), min_wait)
-    }
-
-    fn start(&mut self, now: Time, length: Duration, min_wait: Duration) -> Option<Time> {
-        self.started_at = now;
-        self.restart(now, min_wait);
-        self.until = Some(now + length);
-        self.until
-    }
-
-    /// The minimum wait of the last round trip was `min_wait`, for a flow with this target and ceiling.
-    pub(super) fn limit_to_ceiling(
-        &mut self,
-        now: Time,
-        rtt: Duration,
-        min_wait: Duration,
-        target: Duration,
-        ceiling: Duration,
-    ) {
-        if min_wait > ceiling && now >= self.next_limit_at {
-            let less = min_wait.saturating_sub(target).as_secs_f64() / rtt.as_secs_f64();
-            self.above_ceiling = Some((now + rtt, less.min(MAX_CUT)));
-            self.next_limit_at = now + rtt * 2;
-        }
-    }
-
-    /// The queue was emptied or has changed: time and maximum count from now.
-    pub(super) fn restart(&mut self, now: Time, min_wait: Duration) {
-        (self.empty_at, self.max_wait) = (now, min_wait);
-    }
-
-    /// The minimum wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
-    pub(super) fn wait_before_drain(&self, now: Time) -> Option<Duration> {
-        self.last_by_clock.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
-    }
-
-    /// Whether a drain outside competitive mode has just ended and left most of the queue. Reported once per drain.
-    pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
-        let ended = self.last_cooperative.take_if(|(until, _, _)| now >= *until);
-        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
-    }
-
-    /// Whether a queue that never emptied is being drained.
+    /// Whether a drain goes on, or its packets are still to arrive.
     pub(super) fn is_on(&self) -> bool {
-        self.until.is_some()
+        self.current.is_some()
     }
 
-    /// The share of the base rate to send.
-    pub(super) fn share(&self) -> f64 {
-        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above_ceiling.map_or(0.0, |(_, less)| less) }
+    /// Whether a moment to drain has come since the last call.
+    pub(super) fn is_due(&mut self, now: Time, every: Duration, min_rtt: f64) -> bool {
+        let interval = interval(every, min_rtt);
+        let moment = (now.as_secs_f64() / interval) as u64;
+        let is_new = self.moment.replace(moment).is_some_and(|last| last != moment);
+        // Without an acknowledgement at that time, it is missed.
+        is_new && now.as_secs_f64() < (moment as f64 + DRAIN_LENGTH) * interval
     }
 
-    /// Ends what is over by `now`.
-    pub(super) fn poll(&mut self, now: Time) {
-        self.until = self.until.filter(|until| now < *until);
-        self.above_ceiling = self.above_ceiling.filter(|(until, _)| now < *until);
+    /// Begins the drain of the last moment.
+    pub(super) fn begin(&mut self, every: Duration, min_rtt: f64, rtt: f64, before: f64, window: f64) {
+        let interval = interval(every, min_rtt);
+        let from = self.moment.unwrap_or(0) as f64 * interval;
+        let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
+        // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
+        let heard = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
+        let (lowest, late) = ((before, from), f64::INFINITY);
+        self.current = Some(Current { from, until, heard, before, window, lowest, late, packets: 0 });
     }
+
+    /// The share of its rate that a flow may use now.
+    pub(super) fn share(&self, now: Time) -> f64 {
+        let is_draining = self.current.is_some_and(|current| now.as_secs_f64() < current.until);
+        if is_draining { DRAIN_SHARE } else { 1.0 }
+    }
+
+    /// When a packet is to leave at the latest, if the last one left at `last`.
+    pub(super) fn witness_at(&self, now: Time, last: Time) -> Option<Time> {
+        let current = self.current.filter(|current| now.as_secs_f64() < current.until)?;
+        let at = Time::ZERO + Duration::from_secs_f64(current.from + WITNESS * (current.until - current.from));
+        Some(at).filter(|at| last < *at)
+    }
+
+    /// A packet that left at `sent_at` waited so long.
+    pub(super) fn on_packet(&mut self, sent_at: f64, wait: f64) {
+        let Some(current) = &mut self.current else { return };
+        let part = (sent_at - current.from) / (current.until - current.from);
+        if (LATE[0]..=LATE[1]).contains(&part) {
+            current.late = current.late.min(wait);
+        }
+        if (0.0..=1.0).contains(&part) {
+            current.packets += 1;
+            if wait < current.lowest.0 - STEP * current.before {
+                current.lowest = (wait, sent_at);
+            }
+        }
+    }
+
+    /// Something else delays packets now.
+    pub(super) fn cancel(&mut self) {
+        self.current = None;
+    }
+
+    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. The second is
+    /// whether it ended just now.
+    pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> (Option<Outcome>, bool) {
+        let Some(current) = self.current.take_if(|current| now >= current.heard) else { return (None, false) };
+        let share = current.window / (capacity * (min_rtt + current.before));
+        let others = |all: f64| (all - share) / (1.0 - share).max(0.01);
+        let taken = 1.0 - DRAIN_SHARE;
+        let outcome = if current.packets < ENOUGH {
+            let most = current.before.min(taken * (current.until - current.from));
+            let all = (current.before - current.late) / most;
+            Outcome { others: others(all), share, before: current.before, lowest: current.late, is_floor: false }
+        } else {
+            let (lowest, at) = current.lowest;
+            let all = (current.before - lowest) / taken / (at - current.from).max(1e-6);
+            let is_floor = all > NEARLY_ALL && at - current.from < FLOOR * (current.until - current.from);
+            Outcome { others: others(all), share, before: current.before, lowest, is_floor }
+        };
+        (Some(outcome).filter(|outcome| outcome.others.is_finite() && outcome.lowest.is_finite()), true)
+    }
+}
+
+/// The time between two drains, in seconds: a power of two times `every`, so that flows with different round trips have
+/// common moments.
+fn interval(every: Duration, min_rtt: f64) -> f64 {
+    let every = every.as_secs_f64();
+    let doublings = libm::ceil(libm::log2((DRAIN_ROUNDS * min_rtt / every).max(1.0)));
+    every * libm::exp2(doublings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
 
-    const RTT: Duration = Duration::from_millis(100);
+    const EVERY: Duration = Duration::from_millis(2500);
+    const MIN_RTT: f64 = 0.05;
+    const CAPACITY: f64 = 4000.0;
 
-    #[test]
-    fn a_standing_queue_is_drained_and_an_empty_one_is_not() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let (wait, max_empty_wait) = (Duration::from_millis(3), Duration::from_millis(1));
-        let mut drain = Drain::new(Time::ZERO);
-        assert_eq!(drain.begin_if_due(&config, ms(1900), RTT, Duration::ZERO, max_empty_wait), None);
-        assert_eq!(drain.begin_if_due(&config, ms(3900), RTT, wait, max_empty_wait), None);
-        assert_eq!(drain.begin_if_due(&config, ms(3901), RTT, wait, max_empty_wait), Some(ms(4051)));
-        drain.poll(ms(4050));
-        assert!(drain.is_on());
-        drain.poll(ms(4051));
-        assert!(!drain.is_on());
-        assert_eq!(drain.begin_if_due(&config, ms(5901), RTT, wait, max_empty_wait), None);
-        let mut drain = Drain::new(Time::ZERO);
-        assert_eq!(drain.begin_if_due(&config, ms(3000), RTT * 3, wait, max_empty_wait), None, "ten round trips");
-        assert_eq!(drain.begin_if_due(&config, ms(3001), RTT * 3, wait, max_empty_wait), Some(ms(3001) + RTT * 9 / 2));
+    fn at(seconds: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    /// A drain of a queue of 40 ms, of which a flow with this share sees `packets` packets, while `draining` of the
+    /// link's traffic drains and the path itself has become longer by `longer`.
+    fn outcome(share: f64, draining: f64, packets: u32, longer: f64) -> Option<Outcome> {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.55), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer));
+        for i in 0..packets {
+            let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
+            drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - 2.5)).max(0.0) + longer);
+        }
+        assert_eq!(drain.conclude(at(2.8), CAPACITY, MIN_RTT), (None, false), "its packets have not all arrived");
+        let (outcome, ended) = drain.conclude(at(2.9), CAPACITY, MIN_RTT);
+        assert!(ended && !drain.is_on());
+        outcome
     }
 
     #[test]
-    fn a_flow_that_sees_others_drain_the_queue_joins_them() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let max_empty_wait = Duration::from_millis(1);
-        let mut drain = Drain::new(Time::ZERO);
-        let mut begin =
-            |at, wait| drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
-        assert_eq!(begin(500, 20), None);
-        assert_eq!(begin(900, 8), None, "too soon");
-        assert_eq!(begin(1000, 8), None);
-        assert_eq!(begin(1100, 9), None);
-        assert_eq!(begin(1200, 8), Some(ms(1350)));
-    }
-
-    #[test]
-    fn a_drain_that_leaves_over_three_fifths_has_failed() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let max_empty_wait = Duration::from_millis(1);
-        let fails = |min_wait| {
-            let mut drain = Drain::new(Time::ZERO);
-            let mut begin = |at, wait| {
-                drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
-                drain.take_failed_drain(ms(at))
-            };
-            assert!(!begin(2001, 50) && !begin(2150, min_wait) && !begin(2250, 50), "its effect is not over");
-            let failed = begin(2251, 50);
-            assert!(!begin(2252, 50), "reported once");
-            failed
-        };
-        assert!(fails(31) && !fails(30));
-    }
-
-    #[test]
-    fn flows_in_competitive_mode_drain_at_the_same_times() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let starts = |mut drain: Drain, rtt: u64| {
-            let rtt = Duration::from_millis(rtt);
-            let mut begin = |at: u64| drain.begin_by_clock(&config, ms(at), rtt, Duration::from_millis(20), 0.1);
-            (900..9000).step_by(10).filter(|at| begin(*at).is_some()).collect::<Vec<_>>()
-        };
-        assert_eq!(starts(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
-        assert_eq!(starts(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "wherever they started");
-        assert_eq!(starts(Drain::new(ms(0)), 200), [2000, 4000, 6000, 8000]);
-        assert_eq!(starts(Drain::new(ms(0)), 300), [4000, 8000], "not more often than every ten round trips");
-    }
-
-    #[test]
-    fn a_drain_by_the_clock_starts_within_a_round_trip() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let starts =
-            |at| Drain::new(ms(0)).begin_by_clock(&config, ms(at), RTT, Duration::from_millis(20), 0.1).is_some();
-        assert!(starts(2000) && starts(2099) && !starts(2100) && !starts(1999));
-    }
-
-    #[test]
-    fn no_drain_by_the_clock_starts_within_a_round_trip_of_another() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        for (started_at, starts) in [(1899, true), (1900, false), (1950, false)] {
-            let mut drain = Drain { started_at: ms(started_at), ..Drain::new(ms(0)) };
-            let until = drain.begin_by_clock(&config, ms(2000), RTT, Duration::from_millis(20), 0.1);
-            assert_eq!(until.is_some(), starts, "{started_at}");
+    fn a_drain_shows_whether_others_drain() {
+        for share in [0.02, 0.3, 0.6] {
+            for (draining, others) in [(share, 0.0), (1.0, 1.0)] {
+                let outcome = outcome(share, draining, 20, 0.0).unwrap();
+                assert!((outcome.others - others).abs() < 0.15, "share {share}: {outcome:?}");
+            }
+        }
+        // A flow of one packet in a drain has a small share.
+        for (draining, others) in [(0.02, 0.0), (1.0, 1.0)] {
+            let outcome = outcome(0.02, draining, 1, 0.0).unwrap();
+            assert!((outcome.others - others).abs() < 0.15, "one packet: {outcome:?}");
         }
     }
 
     #[test]
-    fn a_drain_beside_tcp_removes_three_fifths_or_less() {
-        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let lasts = |share| {
-            let mut drain = Drain::new(Time::ZERO);
-            let until = drain.begin_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
-            assert_eq!(drain.wait_before_drain(ms(2200)), Some(Duration::from_millis(60)));
-            assert_eq!(drain.wait_before_drain(ms(2201)), None, "later round trips do not show it");
-            until.since(ms(2000)).as_nanos() / 1_000_000
-        };
-        assert_eq!(lasts(0.1), 88, "all flows: 60 ms at 0.88 of the capacity, and half of the path's 40 ms");
-        assert_eq!(lasts(0.8), 51, "0.6 of 60 ms at 0.88 of its share");
+    fn delays_that_stop_falling_are_those_of_a_longer_path() {
+        let longer = outcome(0.7, 1.0, 20, 0.02).unwrap();
+        assert!(longer.is_floor && (longer.lowest - 0.02).abs() < 0.003, "{longer:?}");
+        assert!(!outcome(0.3, 0.3, 20, 0.0).unwrap().is_floor, "the queue of competing traffic");
     }
 
     #[test]
-    fn a_queue_above_the_ceiling_is_drained_every_second_round_trip() {
-        let millis = Duration::from_millis;
-        let mut drain = Drain::new(Time::ZERO);
-        let mut share = |at, wait| {
-            drain.poll(ms(at));
-            drain.limit_to_ceiling(ms(at), RTT, millis(wait), millis(10), millis(30));
-            drain.share()
-        };
-        assert_eq!([share(0, 30), share(10, 40)], [1.0, 0.7], "30 of 100 ms are too much");
-        assert_eq!([share(60, 90), share(110, 90), share(210, 90)], [0.7, 1.0, 0.5], "by half at most");
+    fn a_moment_without_acknowledgements_is_missed() {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && !drain.is_due(at(4.0), EVERY, MIN_RTT));
+        assert!(drain.is_due(at(5.05), EVERY, MIN_RTT) && !drain.is_due(at(5.06), EVERY, MIN_RTT));
+    }
+
+    #[test]
+    fn without_a_packet_nothing_is_known() {
+        assert_eq!(outcome(0.1, 1.0, 0, 0.0), None);
+    }
+
+    #[test]
+    fn one_packet_leaves_late_in_a_drain() {
+        let mut drain = Drain::default();
+        drain.is_due(at(2.4), EVERY, MIN_RTT);
+        assert!(drain.is_due(at(2.5), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0);
+        assert_eq!((drain.share(at(2.55)), drain.share(at(2.61))), (DRAIN_SHARE, 1.0));
+        assert_eq!(drain.witness_at(at(2.55), at(2.5)), Some(at(2.57)));
+        assert_eq!(drain.witness_at(at(2.58), at(2.57)), None, "one is enough");
+    }
+
+    #[test]
+    fn long_round_trips_have_common_moments_with_short_ones() {
+        assert_eq!([0.05, 0.25, 0.26, 0.6].map(|rtt| interval(EVERY, rtt)), [2.5, 2.5, 5.0, 10.0]);
     }
 }

@@ -1,466 +1,418 @@
-//! PCP, the Probe Control Protocol (Anderson, Collins, Krishnamurthy, Zahorjan, NSDI 2006). A sender tests a higher
-//! rate with a short train of packets, and uses all of it at once if their delays stay flat.
+//! PCP after Anderson, Collins, Krishnamurthy and Zahorjan (NSDI 2006), in three ideas.
+//!
+//! 1. *A paced window that a queue sets* (`estimate`). The window is also the maximum in flight, so overshoot cannot add
+//!    up. At every acknowledgement it becomes the window that the path should carry with its target queue, judged by the
+//!    window *when the measured packets left*: changes on the way do not count twice. A path that is not busy is filled
+//!    within a round trip (section 3.1: direct jump), and a queue is removed as fast (section 3.2).
+//! 2. *The queue shows each flow's share* (`estimate`, `start`). Its length shows a newcomer how many flows share the
+//!    path, so with a history (section 3.4) it starts with its share instead of searching for it.
+//! 3. *Common drains* (`drain`, `competitive`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s.
+//!    How fast it falls shows whether the others are PCP flows or competing traffic, beside which a flow takes CUBIC's
+//!    window (section 3.5: tit for tat).
+//!
+//! For the waits `q` of the last half round trip's packets, `b` of which waited, and their mean window `Ws`:
 //!
 //! ```text
-//! mechanism (paper, Table 2)   what happens                                             section   file
-//! probes                       k packets at base + test rate                            3.1       probe
-//! direct jump                  accepted: base += test                                   3.1       train
-//! probabilistic accept         with the probability that the delays do not grow         3.1       probe, line
-//! rate compensation            base -= the rate that removes the queue                  3.2       queue, compensation
-//! periodic probes              one per round trip while more rate may be available      3.3       search
-//! binary search                accepted: test *= 2, rejected: test /= 2                 3.3       search
-//! exponential backoff          rejected at 1% of base: probes become rarer              3.3       search
-//! history                      first rate = a third of the remembered one               3.4       history, start
-//! tit for tat                  CUBIC's window beside flows that do not reduce rates     3.5       competitive
+//! load = min(1, b + Ws / (C R))
+//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; from Ws / 2 to 8 Ws
+//! W   <= C (R + target) (1 + trust)
 //! ```
 //!
-//! A probe is first *waiting* for its time, then *sending* its train, then *listening* for the receipts. Single losses
-//! change nothing except the result of the train that the packet belongs to. The retransmission takes the next slot
-//! (section 3.2 detects the queue long before a loss).
+//! *Deviations* from the paper:
+//! - No trains test a rate (section 3.1): packets are spaced evenly, so each half round trip is one, and chance decides
+//!   nothing. There is no search and no backoff (section 3.3).
+//! - Flows keep a queue, and drain it together; the paper's flows keep none (section 3.2).
+//! - The history also has the path's own variation, and its trust in the remembered rate is not used (section 3.4).
+//! - Beside TCP a flow takes CUBIC's window instead of smaller cuts (section 3.5).
+//! - Single losses change nothing, as in the paper. From an average of 3% on, which two among few packets are, the window
+//!   does not grow, and falls.
 //!
-//! The paper leaves these cases open:
-//! - *No feedback at all* (the retransmission timer expires with three packets or more unanswered): the rate is halved,
-//!   as TCP would do at least, because there are no delays to estimate a queue from. With fewer packets in flight each
-//!   loss is a single loss. Halving for each of them starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on
-//!   average with it and 5.9 s without (two seeds). Until feedback arrives, one packet is sent for each expiry of the
-//!   timer, which doubles (RFC 9743, section 5.1.1: full backoff). With halving alone a flow at 20 Mb/s sent 1600
-//!   packets into 30 s of an outage.
-//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
-//! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate (`start`).
-//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
-//!   long with each train in a row without any receipt.
-//! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
-//!
-//! *Deviations*. The controller `pcp-paper` follows the paper's text. It is slower and loses packets: with other traffic
-//! chance decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it.
-//! The named places have the reasons; `docs/pcp.md` has all figures, and the known weaknesses:
-//! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
-//! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
-//!   are the worst noise in its probes.
-//! - Where a host cannot space single packets, bunches of them take their place (`Path::bunch`, `probe`). In the
-//!   simulator a bunch is one packet.
-//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those of
-//!   the train, by the jitter without a queue (`MAX_NOISE`), and by that of hosts (`host_jitter`).
-//! - One lost packet does not reject a train (`MISSING_RECEIPTS`). Two packets sent back to back end it and show the
-//!   path's capacity (`probe`).
-//! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
-//!   capacity (`MAX_JUMP`). After a jump that the path did not carry, tests are at most a sixteenth of the base rate, and
-//!   the search does not double them (`jump`).
-//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
-//!   trips (`growth`, `compensation`). After losses the target is at most a share of the buffer
-//!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
-//!   that ceiling, are drained (`drain`).
-//! - The queue is what the lowest delays of a round trip show, and its slope counts less its standard error (`queue`).
-//! - A cut for delay is a share of what the queue asks for (`delay_gain`).
-//! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
+//! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
 
-mod compensation;
 mod competitive;
 mod config;
+mod delays;
 mod drain;
-mod excess_loss;
-mod growth;
-mod history;
-mod host_jitter;
-mod judgement;
-mod jump;
-pub(crate) mod probe;
-mod queue;
-pub(crate) mod search;
+mod estimate;
+mod feedback;
+mod pace;
 mod start;
-mod train;
 
 #[cfg(test)]
-mod claims;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
 mod tests;
+
+use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
-use self::compensation::Compensation;
-use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BUNCH, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_ROUND_TRIP, MISSING_RECEIPTS, OUTLIER, TIMER_SLACK,
+    GAIN_DOWN, GAIN_UP, LOSS_FACTOR, MAX_GROWTH, MAX_GROWTH_WITH_LOSS, MAX_LOSS, MAX_UNANSWERED, MIN_WINDOW,
 };
-pub(crate) use self::config::{MAX_RTT, MAX_UNANSWERED};
+use self::delays::{Delays, View};
 use self::drain::Drain;
-use self::excess_loss::ExcessLoss;
-use self::growth::Rise;
-use self::history::PathHistory;
-use self::host_jitter::HostJitter;
-use self::jump::Jump;
-use self::probe::{Phase, Probe};
-use self::queue::{Queue, View};
-use self::search::Search;
-use self::start::{Cut, SlowStart};
+use self::estimate::{Capacity, Estimate};
+use crate::cubic::Cubic;
 use crate::parts::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Record, Sent};
 
-/// PCP.
+/// The maximum window, in packets.
+const MAX_WINDOW: f64 = 1e7;
+
+/// The maximum round-trip time, in seconds: whatever is measured, a flow acts within minutes.
+const MAX_RTT: f64 = 60.0;
+
+/// The time between two packets is at most this, so that a flow always makes progress.
+const MAX_GAP: Duration = Duration::from_secs(10);
+
+/// A wait of this part of a round trip ends slow start.
+const SLOW_START_WAIT: f64 = 0.25;
+
+/// The number of round trips of which the greatest window is kept for competitive mode.
+const WINDOWS: usize = 16;
+
+/// Windows that differ by less than this share count as one, and so many are kept.
+const SAME_WINDOW: f64 = 0.01;
+const MAX_WINDOWS: usize = 4096;
+
+/// The weight of a packet in the average loss.
+const LOSS_WEIGHT: f64 = 1.0 / 64.0;
+
+/// PCP, in three ideas.
 #[derive(Debug, Clone)]
 pub struct Pcp {
     config: Config,
-    random: Random,
     packet: Bytes,
-    /// The size of packets from the end of the present train on.
-    larger_packet: Option<Bytes>,
-    /// The number of flows that share the rate.
-    flows: usize,
-    rtt: Duration,
-    min_rtt: Duration,
-    /// The last round-trip sample.
-    last_rtt: Duration,
-    /// The base rate.
-    base: Rate,
-    /// The highest base rate so far, reduced by every cut since.
-    reached: Rate,
-    /// When the rate was last cut.
-    last_cut: Cut,
-    phase: Phase,
-    probe: Probe,
-    search: Search,
-    queue: Queue,
-    view: View,
+    past: Option<History>,
+    /// The window, in packets.
+    window: f64,
+    /// The highest window that the path can carry without a queue.
+    best: f64,
+    /// The last and the minimum round-trip time, in seconds.
+    rtt: f64,
+    min_rtt: f64,
+    capacity: Capacity,
+    delays: Delays,
     drain: Drain,
-    compensation: Compensation,
-    competitive: Competitive,
-    slow_start: Option<SlowStart>,
-    excess_loss: ExcessLoss,
-    jump: Jump,
-    rise: Rise,
-    host_jitter: HostJitter,
-    trains: train::Counts,
-    path_history: PathHistory,
+    /// Since when at least half of this flow's packets waited.
+    busy_since: Time,
+    /// CUBIC, in competitive mode.
+    cubic: Option<Cubic>,
+    /// What the last drain showed about others.
+    met_competing: Option<bool>,
+    in_slow_start: bool,
+    /// The windows of the last round trips.
+    windows: VecDeque<f64>,
+    /// From which packet on the window was which.
+    sent_with: VecDeque<(u64, f64)>,
+    last_sent: u64,
+    /// Packets before this one show nothing.
+    counts_from: u64,
+    /// Packets before this one have another size.
+    measured_from: u64,
+    /// The first packet of the next round trip; when this one began, and what arrived in it.
+    next_round: u64,
+    round_began: Time,
+    delivered: f64,
+    /// The application limited the flow in this round trip.
+    app_limited: bool,
+    /// The minimum round-trip time of this transfer, in seconds.
+    measured_rtt: f64,
+    /// The average loss.
+    loss: f64,
+    /// The first packet after the last reduction for losses, and the window before it.
+    reduced_at: u64,
+    before_loss: f64,
+    unanswered: u64,
+    /// The retransmission timer has expired, and nothing has arrived since.
+    is_silent: bool,
     pacer: Pacer,
     /// The time whose packets leave together.
     bunch: Duration,
     /// The number of packets that belong to the current bunch and have not left.
     rest_of_bunch: u64,
-    /// Consecutive trains without any receipt.
-    unanswered_trains: u32,
-    /// Packets sent since the last feedback.
-    unanswered: u64,
-    /// The base rate before the retransmission timer expired. `None` once something has arrived since.
-    base_before_timeout: Option<Rate>,
-    /// Start and end of the last stall of this host that counts.
-    stall: Option<(Time, Time)>,
+    /// Two packets are to leave together, and the second of the pair that is under way.
+    pair_due: bool,
+    pair: Option<u64>,
+    last_arrival: Option<Arrival>,
+    now: Time,
+    last_sent_at: Time,
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64().clamp(1e-6, MAX_RTT)
 }
 
 impl Algorithm for Pcp {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the arrival time of each packet, and sends almost nothing without it");
+        Some("needs the arrival time of each packet, and keeps its first window without it");
 
-    fn new(config: &Config, random: Random) -> Self {
+    fn new(config: &Config, _random: Random) -> Self {
         Self {
             config: config.clone(),
-            random,
-            packet: Bytes::ZERO,
-            larger_packet: None,
-            flows: 1,
-            rtt: Duration::ZERO,
-            min_rtt: Duration::ZERO,
-            last_rtt: Duration::ZERO,
-            base: Rate::ZERO,
-            reached: Rate::ZERO,
-            last_cut: Cut::Never,
-            phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(MAX_TRAIN, OUTLIER),
-            search: Search::new(Rate::ZERO),
-            queue: Queue::new(None),
-            view: View::default(),
+            packet: Bytes::new(1),
+            past: None,
+            window: 1.0,
+            best: 0.0,
+            rtt: 1.0,
+            min_rtt: 1.0,
+            capacity: Capacity::default(),
+            delays: Delays::new(Time::ZERO, 0.0),
             drain: Drain::default(),
-            compensation: Compensation::new(),
-            competitive: Competitive::default(),
-            slow_start: None,
-            excess_loss: ExcessLoss::default(),
-            jump: Jump::default(),
-            rise: Rise::default(),
-            host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
-            trains: train::Counts::default(),
-            path_history: PathHistory::default(),
+            busy_since: Time::ZERO,
+            cubic: None,
+            met_competing: None,
+            in_slow_start: true,
+            windows: VecDeque::with_capacity(WINDOWS + 1),
+            sent_with: VecDeque::new(),
+            last_sent: 0,
+            counts_from: 0,
+            measured_from: 0,
+            measured_rtt: f64::INFINITY,
+            app_limited: false,
+            next_round: 0,
+            round_began: Time::ZERO,
+            delivered: 0.0,
+            loss: 0.0,
+            reduced_at: 0,
+            before_loss: 0.0,
+            unanswered: 0,
+            is_silent: false,
             pacer: Pacer::with_max_gap(MAX_GAP),
             bunch: Duration::ZERO,
             rest_of_bunch: 0,
-            unanswered_trains: 0,
-            unanswered: 0,
-            base_before_timeout: None,
-            stall: None,
+            pair_due: true,
+            pair: None,
+            last_arrival: None,
+            now: Time::ZERO,
+            last_sent_at: Time::ZERO,
         }
     }
 }
 
 impl Pcp {
-    /// The minimum base rate.
-    fn min_rate(&self) -> Rate {
-        Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.max_rate)
+    fn packet_bits(&self) -> f64 {
+        self.packet.as_f64() * 8.0
     }
 
-    /// Gives up a share of the base rate.
-    fn cut(&mut self, share: f64) {
-        self.last_cut = if share > 0.0 { Cut::SinceStart } else { self.last_cut };
-        self.reached = self.reached.max(self.base).scale(1.0 - share);
-        self.base = self.base.scale(1.0 - share).max(self.min_rate());
+    fn set_window(&mut self, packets: f64) {
+        self.window = if packets.is_nan() { MIN_WINDOW } else { packets.clamp(MIN_WINDOW, MAX_WINDOW) };
     }
 
-    /// The current sending rate.
-    fn pace(&self) -> Rate {
-        if self.phase == Phase::Sending {
-            return self.probe.rate();
-        }
-        self.base.scale(self.drain.share()).max(self.min_rate())
+    fn estimate(&self) -> Option<Estimate> {
+        let bunch = if self.bunch_at(self.full_pace()) > 1 { self.bunch.as_secs_f64() } else { 0.0 };
+        Estimate::new(&self.capacity, self.delays.variation, self.min_rtt, self.window, bunch)
     }
 
-    /// The number of packets that leave together at `rate`.
-    fn bunch_at(&self, rate: Rate) -> u64 {
-        (rate.bytes_in(self.bunch).as_u64() / self.packet.as_u64().max(1)).clamp(1, MAX_BUNCH)
+    /// The window becomes the one that the path carries with its target queue.
+    fn follow_queue(&mut self, estimate: &Estimate, view: &View, may_grow: bool) {
+        let target = estimate.target(self.window);
+        let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
+        let load = (view.busy + view.window / estimate.bdp()).min(1.0);
+        let most = if self.loss > MAX_LOSS / 10.0 { MAX_GROWTH_WITH_LOSS } else { MAX_GROWTH };
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, most);
+        if self.in_slow_start && self.expects_competing() {
+            factor = factor.max(2.0);
+        }
+        if self.loss > MAX_LOSS {
+            factor = factor.min(1.0);
+        }
+        if factor < 1.0 || may_grow {
+            let most = (1.0 + estimate.trust) * estimate.capacity * (self.min_rtt + target);
+            self.set_window((view.window * factor).min(most));
+        }
+        self.best = self.best.max(self.window.min(estimate.bdp()));
     }
 
-    /// Delays of larger packets are longer: the queue is measured anew.
-    fn use_packet(&mut self, now: Time, packet: Bytes) {
-        (self.packet, self.rest_of_bunch) = (packet, 0);
-        self.queue = Queue::new(self.past_rtt().map(|rtt| (packet, rtt)));
-        self.view = View::default();
-        self.competitive.on_packet_size(now, packet);
-        if let Some(slow_start) = &mut self.slow_start {
-            slow_start.on_packet_size(now, packet);
-        }
-    }
-
-    /// Schedules the packet after one of `bytes`, which leaves now.
-    fn space(&mut self, now: Time, bytes: Bytes) {
-        let pace = self.pace();
-        // A train whose packets leave together shows a queue that is its own.
-        let slack = if self.phase == Phase::Sending { 0 } else { TIMER_SLACK };
-        self.pacer.set_slack(self.bunch * slack);
-        if self.rest_of_bunch > 0 {
-            self.rest_of_bunch -= 1;
-            return self.pacer.add_to_bunch(bytes, pace);
-        }
-        self.rest_of_bunch = self.bunch_at(pace) - 1;
-        let bunch = if self.rest_of_bunch == 0 { bytes } else { self.packet * (self.rest_of_bunch + 1) };
-        self.pacer.bunch_sent_at(now, bytes, bunch, pace);
-    }
-
-    /// Section 3.2: rate compensation, and everything else that follows from the last round trip's delays.
-    fn compensate(&mut self, now: Time) {
-        let competitive = self.competitive.is_on();
-        let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
-        self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.path_history.host_jitter = self.host_jitter.estimate;
-        self.end_slow_start(now);
-        if self.slow_start.is_some() {
-            return;
-        }
-        if self.config.compete {
-            self.update_competitive_mode(now);
-        }
-        let drain_until = if self.competitive.is_on() {
-            self.drain.begin_by_clock(&self.config, now, self.rtt, view.level, self.capacity_share())
-        } else {
-            let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
-            self.drain.begin_if_due(&self.config, now, self.rtt, view.level, max_empty_wait)
-        };
-        if let Some(until) = drain_until {
-            self.phase = Phase::Waiting(until);
-        }
-        if !self.drain.is_on() && !self.competitive.is_on() {
-            self.drain.limit_to_ceiling(now, self.rtt, view.level, self.target(self.base), self.ceiling(self.base));
-            let pressure = self.pressure(self.base);
-            let cut = self.compensation.cut(now, self.rtt, pressure);
-            self.cut(cut);
+    /// In competitive mode the window is CUBIC's.
+    fn follow_cubic(&mut self) {
+        if let Some(cubic) = &self.cubic {
+            let window = cubic.window().as_f64() / self.packet.as_f64();
+            self.set_window(window);
         }
     }
 
-    /// Halves the rate after excess loss, and cancels a train that is being sent. Competitive mode has its own response
-    /// to losses.
-    fn react_to_excess_loss(&mut self, now: Time) {
-        let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet);
-        if is_excessive && !self.competitive.is_on() {
-            self.cut(0.5);
-            self.jump.on_excess_loss(now, self.rtt, self.base);
-            self.compensation.on_cut(now, 0.5);
-            self.phase = Phase::Waiting(now + self.rtt);
-        }
+    /// What has been sent so far shows nothing.
+    fn ignore_sent(&mut self) {
+        self.counts_from = self.last_sent.saturating_add(1);
+        self.delays.forget();
     }
 }
 
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
-        (self.packet, self.larger_packet) = (path.packet.max(Bytes::new(1)), None);
-        (self.bunch, self.rest_of_bunch) = (path.bunch, 0);
-        self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
-        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
-        self.last_rtt = self.rtt;
-        let first = self.path_history.start(&self.config, path);
-        self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
-        self.view = View::default();
-        self.drain = Drain::new(now);
-        self.compensation = Compensation::new();
-        (self.reached, self.last_cut) = (Rate::ZERO, Cut::Never);
-        self.slow_start = None;
-        (self.excess_loss, self.jump, self.rise) = (ExcessLoss::default(), Jump::default(), Rise::default());
-        let past = self.path_history.past;
-        self.host_jitter = HostJitter::new(past.map_or(Duration::ZERO, |past| past.host_jitter), MAX_JITTER);
-        self.begin(now, path, first);
+        *self = Self::new(&self.config, Random::from_seed(0));
+        self.packet = path.packet.max(Bytes::new(1));
+        self.bunch = path.bunch;
+        (self.now, self.busy_since, self.round_began, self.last_sent_at) = (now, now, now, now);
+        self.pacer.reset(now);
+        self.start(now, path);
     }
 
-    /// A train of packets of both sizes proves nothing: larger ones wait for its end, and smaller ones end it.
+    /// Delays of larger packets are longer: the path is measured anew.
     fn on_packet_size(&mut self, now: Time, packet: Bytes) {
-        self.larger_packet = Some(packet).filter(|&packet| packet > self.packet && self.phase.is_probing());
-        if self.larger_packet.is_none() {
-            self.use_packet(now, packet);
-            self.phase = if self.phase.is_probing() { Phase::Waiting(now) } else { self.phase };
+        let packet = packet.max(Bytes::new(1));
+        let scale = self.packet.as_f64() / packet.as_f64();
+        self.set_window(self.window * scale);
+        self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * scale);
+        self.delays = Delays::new(now, self.delays.variation);
+        (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
+        (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, 0.0);
+        self.windows.iter_mut().for_each(|window| *window *= scale);
+        self.measured_from = self.last_sent.saturating_add(1);
+        self.ignore_sent();
+        self.drain.cancel();
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_packet_size(now, packet);
         }
+        self.follow_cubic();
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_notice(now, notice);
+        }
+        self.follow_cubic();
         match notice {
-            Notice::Flows(flows) => self.flows = flows.max(1),
-            Notice::FirstWindows(flows) => self.use_first_windows(now, flows),
+            Notice::FirstWindows(flows) => {
+                let most = self.estimate().map_or(MAX_WINDOW, |estimate| estimate.bdp());
+                self.set_window(self.window.max((self.config.first_window * flows as f64).min(most)));
+            }
             Notice::AppLimited => {
                 self.rest_of_bunch = 0;
-                if self.phase == Phase::Sending && self.probe.end_early() {
-                    self.listen(now);
-                }
+                self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
-            // Stalls count in every second round trip at most, so that a host that stalls all the time still detects queues.
-            Notice::Stall { since } if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) => {
-                self.stall = Some((since, now));
+            Notice::SpuriousLoss if self.cubic.is_none() => {
+                let window = std::mem::take(&mut self.before_loss);
+                self.set_window(self.window.max(window));
             }
-            _ => {}
+            Notice::Stall { .. } => {
+                self.drain.cancel();
+                self.ignore_sent();
+            }
+            Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
+                self.pacer.on_notice(now, notice, self.pace(), self.packet);
+            }
+            Notice::Flows(_) | Notice::SpuriousLoss | Notice::Validated(_) => {}
         }
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
+        (self.now, self.last_sent, self.last_sent_at) = (now, sent.number, now);
         self.unanswered += 1;
-        self.space(now, sent.bytes);
-        if self.phase == Phase::Sending {
-            self.probe.on_sent(now, sent.number, sent.bytes);
-            if self.probe.is_sent() {
-                self.listen(now);
+        let is_same = |window: f64| (window / self.window - 1.0).abs() < SAME_WINDOW;
+        if self.sent_with.back().is_none_or(|(_, window)| !is_same(*window)) {
+            self.sent_with.push_back((sent.number, self.window));
+            if self.sent_with.len() > MAX_WINDOWS {
+                self.sent_with.pop_front();
             }
-        } else {
-            self.poll(now);
         }
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_sent(now, sent);
+        }
+        self.space(now, sent);
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        self.unanswered = 0;
-        let base_before_timeout = self.base_before_timeout.take();
-        if ack.smoothed_rtt > Duration::ZERO {
-            self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
+        (self.now, self.unanswered, self.is_silent) = (now, 0, false);
+        if let Some(rtt) = ack.rtt {
+            self.rtt = seconds(rtt);
         }
-        if ack.min_rtt > Duration::ZERO {
-            self.min_rtt = ack.min_rtt.min(MAX_RTT);
-            if let Some(past) = self.path_history.past_rtt() {
-                self.min_rtt = self.min_rtt.min(past);
-            }
+        if !self.delays.is_known() && ack.arrivals.last().is_some_and(|last| last.bytes == self.packet) {
+            // The handshake's packets were shorter.
+            self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
         }
-        self.competitive.on_ack(now, ack, self.drain.is_on());
-        if let Some(slow_start) = &mut self.slow_start {
-            let max = self.path_history.capacity().unwrap_or(Rate::MAX).min(self.config.max_rate);
-            self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
+        self.min_rtt = self.min_rtt.min(self.rtt);
+        self.measured_rtt = self.measured_rtt.min(self.rtt);
+        self.app_limited |= ack.app_limited;
+        self.delivered += ack.delivered.as_f64() / self.packet.as_f64();
+        if let Some(cubic) = &mut self.cubic {
+            let app_limited = ack.app_limited || self.drain.share(now) < 1.0;
+            cubic.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
+            self.follow_cubic();
+            self.best = self.estimate().map_or(self.best, |estimate| self.best.max(self.window.min(estimate.bdp())));
         }
-        self.excess_loss.on_arrival(ack.delivered);
-        self.react_to_excess_loss(now);
-        let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
-        // In transit, in either direction, during a stall of the host.
-        let host_stalled =
-            |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
-        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !host_stalled(last)) {
-            self.host_jitter.on_arrival(arrived_at, last, self.rtt);
-        }
-        self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
-        let (mut kept, active) = (false, self.phase.is_probing());
+        let (arrived_at, estimate) = (ack.arrived_at(now), self.estimate());
         for arrival in ack.arrivals {
             let arrival =
-                &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
-            if active && self.probe.contains(arrival.number) {
-                self.probe.on_arrival(arrival);
-                self.probe.host_stalled |= host_stalled(arrival);
+                if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
+            self.on_arrival(&arrival, estimate.as_ref());
+        }
+        if self.cubic.is_none() {
+            let longer = self.delays.expire(now, Duration::from_secs_f64(self.rtt));
+            self.min_rtt = (self.min_rtt + longer).min(self.rtt);
+        }
+        let Some(estimate) = self.estimate() else { return };
+        if self.drain(now, &estimate) {
+            return;
+        }
+        let span = self.span(&estimate);
+        let Some(view) = self.delays.view(span, self.min_rtt.max(span)) else { return };
+        if view.busy <= 0.5 {
+            self.busy_since = now;
+        }
+        let is_long = view.level > estimate.target(self.window).max(SLOW_START_WAIT * self.min_rtt);
+        if self.in_slow_start && is_long {
+            self.in_slow_start = false;
+            if self.cubic.is_none() && self.expects_competing() && self.config.compete {
+                self.compete(now, self.window);
             }
-            kept |= !host_stalled(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
-        if let Some(min_rtt) = self.queue.min_rtt(self.packet) {
-            self.path_history.on_min_rtt(min_rtt);
+        if self.cubic.is_none() {
+            self.follow_queue(&estimate, &view, !ack.app_limited);
         }
-        if kept {
-            self.compensate(now);
-        }
-        if active && self.probe.is_complete(MISSING_RECEIPTS) {
-            self.conclude(now);
-        }
-        if let Some(base) = base_before_timeout {
-            self.reached = base;
-            self.resume(now);
-        }
-        self.shorten_wait(now);
-        self.poll(now);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MAX_UNANSWERED;
-        self.queue.on_loss(now);
-        self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
-        if let Some(slow_start) = self.slow_start.take() {
-            self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
+        let timeout = loss.kind == LossKind::Persistent;
+        if !timeout {
+            let packets = loss.bytes.as_f64() / self.packet.as_f64();
+            self.loss += (1.0 - self.loss) * (packets * LOSS_WEIGHT).min(0.5);
         }
-        if persistent {
-            self.base_before_timeout.get_or_insert(self.base);
-            self.cut(0.5);
-            self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
-        } else {
-            self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
+        self.is_silent |= timeout && self.unanswered >= MAX_UNANSWERED;
+        if let Some(cubic) = &mut self.cubic {
+            // Recovery goes on while retransmissions are lost, so it does not limit the reactions here.
+            cubic.on_loss(now, &Loss { recovering: false, ..*loss });
+            return self.follow_cubic();
         }
-        let active = self.phase.is_probing();
-        if active && self.probe.contains(loss.number) {
-            self.probe.on_loss(loss.number);
-        }
-        if active && (persistent || self.probe.is_complete(MISSING_RECEIPTS)) {
-            self.conclude(now);
+        if loss.number >= self.reduced_at && (self.loss > MAX_LOSS || timeout) {
+            self.in_slow_start = false;
+            (self.before_loss, self.reduced_at) = (self.window, loss.last_sent.saturating_add(1));
+            self.set_window(self.window * if timeout { 0.5 } else { LOSS_FACTOR });
+            self.ignore_sent();
         }
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
-        if idle > timeout {
-            if let Some(slow_start) = &mut self.slow_start {
-                slow_start.on_idle(now, idle, timeout);
-            }
-            self.excess_loss = ExcessLoss::default();
-            self.competitive.on_idle(now, idle, timeout, self.rtt);
-            self.resume(now);
+        self.now = now;
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_idle(now, idle, timeout);
+            self.follow_cubic();
+        } else if let Some(estimate) = self.estimate().filter(|_| idle > timeout) {
+            let share = config::FIRST_SHARE * estimate.bdp();
+            self.set_window(self.window.min(share.max(self.config.first_window)));
+            self.drain.cancel();
+            self.ignore_sent();
         }
     }
 
-    fn on_deadline(&mut self, now: Time) {
-        self.poll(now);
-    }
-
-    fn deadline(&self) -> Time {
-        self.phase.deadline()
-    }
-
+    /// Until feedback arrives again, one packet is sent for each expiry of the retransmission timer, which doubles (RFC
+    /// 9743, section 5.1.1).
     fn window(&self) -> Bytes {
-        if self.base_before_timeout.is_some() {
-            return self.packet;
-        }
-        self.competitive.window().unwrap_or(Bytes::MAX)
+        let least = if self.drain.share(self.now) < 1.0 { 2.0 } else { 1.0 };
+        let packets = if self.is_silent { 1.0 } else { self.window.max(least) };
+        Bytes::new((packets * self.packet.as_f64()) as u64)
     }
 
     fn departure(&self) -> Departure {
-        let is_second = self.phase == Phase::Sending && self.probe.wants_second();
-        let at = if self.rest_of_bunch > 0 {
-            Time::ZERO
-        } else if is_second {
-            self.probe.second_at()
-        } else {
-            self.pacer.next_at(self.pace())
+        let due = self.pacer.next_at(self.pace());
+        let at = match self.drain.witness_at(self.now, self.last_sent_at) {
+            _ if self.rest_of_bunch > 0 => Time::ZERO,
+            Some(witness) => due.min(witness),
+            None => due,
         };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
@@ -469,25 +421,26 @@ impl Controller for Pcp {
         Some(self.pace())
     }
 
-    /// Slow start, competitive mode and drains go on beside the phases of probes.
     fn record(&self, out: &mut Record) {
-        out.add("base_rate_bps", self.base.as_bps_f64());
-        out.add_known("test_rate_bps", self.phase.is_probing().then(|| self.probe.test.as_bps_f64()));
-        out.add("queueing_delay_s", self.view.level.as_secs_f64());
-        self.trains.record(out);
+        out.add("queueing_delay_s", self.delays.last_wait);
+        out.add("variation_s", self.delays.variation);
+        if let Some(estimate) = self.estimate() {
+            out.add("capacity_bps", estimate.capacity * self.packet_bits());
+            out.add("target_queue_s", estimate.target(self.window));
+        }
     }
 
     fn state(&self) -> &'static str {
-        if self.base_before_timeout.is_some() {
+        if self.is_silent {
             "feedback_timeout"
-        } else if self.slow_start.is_some() {
-            "slow_start"
         } else if self.drain.is_on() {
             "drain"
-        } else if self.competitive.is_on() {
+        } else if self.cubic.is_some() {
             "competitive_mode"
+        } else if self.in_slow_start && self.expects_competing() {
+            "slow_start"
         } else {
-            self.phase.name()
+            "running"
         }
     }
 
@@ -496,6 +449,6 @@ impl Controller for Pcp {
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        self.path_history.remember(history, self.slow_start.is_some());
+        *history = self.history().or(*history);
     }
 }

@@ -13,25 +13,16 @@
 use rampmeter_units::{Duration, Time};
 
 use super::config::{MAX_CUT, OUTLIERS};
+use super::delays::Delays;
 use super::tit_for_tat::TitForTat;
 use crate::Arrival;
-use crate::parts::delays::Delays;
 
 /// The age at which `min_delay` expires, in case the route has become longer. The paper gives no number.
 const MIN_DELAY_EXPIRY: Duration = Duration::from_secs(10);
 
-/// What counts of a packet beside its delay.
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    /// Whether it was sent at the base rate, between two probes.
-    is_base: bool,
-    /// The share of the base rate that was cut after it.
-    cut: f64,
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
-    delays: Delays<Packet>,
+    delays: Delays,
     /// The lowest delay, and when it was last observed.
     min_delay: Option<(Time, i64)>,
     tit_for_tat: TitForTat,
@@ -51,7 +42,7 @@ impl Compensation {
         rtt: Duration,
         min_rtt: Duration,
     ) -> f64 {
-        let Some(is_larger) = self.delays.add(now, arrival, rtt, Packet { is_base, cut: 0.0 }) else { return 0.0 };
+        let Some(is_larger) = self.delays.add(now, arrival, rtt, is_base) else { return 0.0 };
         if is_larger {
             self.min_delay = None;
         }
@@ -60,12 +51,12 @@ impl Compensation {
         // Clocks differ, so `min_delay` itself is unknown. Half of the minimum round-trip time replaces it.
         let delay = queue / (min_rtt.as_nanos() as f64 / 2.0 + queue);
         let gap = self.gap(lowest, max_delay);
-        let recent: f64 = self.delays.samples.iter().map(|sample| sample.more.cut).sum();
+        let recent: f64 = self.delays.samples.iter().map(|sample| sample.cut).sum();
         let divisor = self.tit_for_tat.divisor(now, rtt, queue, recent);
         let required = ((gap + delay) / divisor).min(MAX_CUT);
         let cut = (required - recent).max(0.0);
         if let Some(last) = self.delays.samples.back_mut() {
-            last.more.cut = cut;
+            last.cut = cut;
         }
         cut
     }
@@ -88,7 +79,7 @@ impl Compensation {
     /// `(out - in) / in`.
     fn gap(&self, lowest: i64, highest: i64) -> f64 {
         let Some(first) = self.delays.samples.front() else { return 0.0 };
-        let line = self.delays.line(first.delay, |s| s.more.is_base && (lowest..=highest).contains(&s.delay));
+        let line = self.delays.line(first.delay, |s| s.is_base && (lowest..=highest).contains(&s.delay));
         let slope = line.map_or(0.0, |line| line.slope.max(0.0));
         slope / (1.0 + slope)
     }

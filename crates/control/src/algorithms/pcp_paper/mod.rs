@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! mechanism (Table 2)     what happens                                                section   file
-//! probes                  k packets at base + test rate                               3.1       pcp/probe
+//! probes                  k packets at base + test rate                               3.1       probe
 //! probabilistic accept    with the p-value of their delays, if the path is flat       3.1       line
 //! direct jump             accepted: base += test                                      3.1       mod
 //! rate compensation       base -= base * (gap + delay), at most half in a round trip  3.2       compensation
 //! periodic probes         one per round trip                                          3.3       mod
-//! binary search           accepted: test *= 2, rejected: test /= 2                    3.3       pcp/search
-//! exponential backoff     rejected at 1% of base: at random in 2, 4, ... 100 RTTs     3.3       pcp/search
+//! binary search           accepted: test *= 2, rejected: test /= 2                    3.3       search
+//! exponential backoff     rejected at 1% of base: at random in 2, 4, ... 100 RTTs     3.3       search
 //! history                 first test = remembered rate / 3 * trust                    3.4       history
 //! tit for tat             cuts / 10 while they have no effect                         3.5       tit_for_tat
 //! ```
@@ -50,8 +50,10 @@
 //! - *Which base rate is remembered*: a running mean over flows of the highest one.
 //! - *The minimum trust*: none.
 //! - *min-delay* expires after 10 s. "Several" round trips without effect are four.
-//! - *Losses, idle flows and late packets*: as in `pcp`, without its rule for excess loss. Any lost packet rejects its
-//!   probe. After an idle time a flow starts over with its rate as its history.
+//! - *Losses*: a lost packet rejects its probe, and changes nothing else. If the retransmission timer expires with three
+//!   packets unanswered, the base rate is halved.
+//! - *Idle flows*: after an idle time a flow starts over with its rate as its history.
+//! - *Late packets*: a probe proves only the rate at which it was sent (`probe`).
 //! - *Bounds*: the base rate is at least one packet in 5 s, and at most 100 Gb/s.
 //!
 //! The optimization that the paper had "not yet implemented", to compute the next test rate from the slope of a
@@ -59,7 +61,10 @@
 
 mod compensation;
 mod config;
+mod delays;
 mod history;
+mod probe;
+mod search;
 mod tit_for_tat;
 
 #[cfg(test)]
@@ -70,13 +75,11 @@ use rampmeter_wire::RouterFeedback;
 
 use self::compensation::Compensation;
 pub use self::config::Config;
-use self::config::{FIRST_TEST, MAX_INTERVAL, MIN_TEST};
+use self::config::{FIRST_TEST, MIN_TEST};
 use self::history::PathHistory;
-use crate::parts::line::Line;
+use self::probe::{Phase, Probe, ProbeResult};
+use self::search::Search;
 use crate::parts::pacer::Pacer;
-use crate::pcp::probe::{Phase, Probe, ProbeResult, RESOLUTION};
-use crate::pcp::search::Search;
-use crate::pcp::{MAX_RTT, MAX_UNANSWERED};
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Sent};
 
 /// The minimum size of the packets into which a full one is divided: headers and some data.
@@ -87,6 +90,13 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The maximum rate of base packets and of probes.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
+
+/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
+const MAX_RTT: Duration = Duration::from_secs(60);
+
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
+const MAX_UNANSWERED: u64 = 3;
 
 /// PCP as its paper describes it.
 #[derive(Debug, Clone)]
@@ -130,7 +140,7 @@ impl Algorithm for PcpPaper {
             min_rtt: MAX_RTT,
             base: None,
             phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(config.k, 0.0),
+            probe: Probe::new(config.k),
             in_chunks: true,
             search: Search::new(Rate::ZERO),
             compensation: Compensation::new(),
@@ -193,7 +203,7 @@ impl PcpPaper {
         match self.phase {
             Phase::Waiting(until) if now >= until => {
                 let test = self.search.test(self.min_test(), MAX_RATE.saturating_sub(self.base()));
-                self.probe.start(now, self.base(), test, self.config.k);
+                self.probe.start(now, self.base(), test);
                 self.in_chunks = !self.is_sufficient();
                 self.pacer.resume(now, self.probe.rate());
                 self.phase = Phase::Sending;
@@ -206,16 +216,14 @@ impl PcpPaper {
     /// Evaluates the probe, applies its result, and schedules the next one.
     fn conclude(&mut self, now: Time) {
         self.unanswered_probes = if self.probe.has_receipts() { 0 } else { self.unanswered_probes + 1 };
-        let is_flat = |line: &Line, slope| line.is_consistent_with(slope, &mut self.random);
-        let result = self.probe.judge_by(RESOLUTION, 0, is_flat);
-        match result {
+        match self.probe.judge(&mut self.random) {
             ProbeResult::Accepted(more) => {
                 self.set_base(self.base() + more); // section 3.1: direct jump
                 self.search.accepted(more);
                 self.path_history.on_accepted(self.base());
             }
             ProbeResult::Rejected => {
-                self.search.rejected(self.probe.test, self.min_test(), MAX_INTERVAL);
+                self.search.rejected(self.probe.test, self.min_test());
             }
             ProbeResult::Inconclusive => {}
         }
@@ -272,7 +280,7 @@ impl Controller for PcpPaper {
                 self.set_base(base.scale(1.0 - cut)); // section 3.2
             }
         }
-        if self.phase.is_probing() && self.probe.is_complete(0) {
+        if self.phase.is_probing() && self.probe.is_complete() {
             self.conclude(now);
         }
         self.poll(now);
@@ -285,7 +293,7 @@ impl Controller for PcpPaper {
             self.set_base(base.scale(0.5));
         }
         if self.phase.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
-            self.probe.on_loss(loss.number);
+            self.probe.on_loss();
             self.conclude(now);
         }
     }

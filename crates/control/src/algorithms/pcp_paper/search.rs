@@ -8,8 +8,10 @@
 
 use rampmeter_units::{Duration, Random, Rate, Time};
 
+use super::config::MAX_INTERVAL;
+
 #[derive(Debug, Clone)]
-pub(crate) struct Search {
+pub(super) struct Search {
     test: Rate,
     /// The interval of one probe, in round trips; 1 while the search goes on.
     interval: f64,
@@ -17,41 +19,31 @@ pub(crate) struct Search {
 
 impl Search {
     /// A search that starts with `test`.
-    pub(crate) fn new(test: Rate) -> Self {
+    pub(super) fn new(test: Rate) -> Self {
         Self { test, interval: 1.0 }
     }
 
     /// The test rate, within these bounds.
-    pub(crate) fn test(&self, min: Rate, max: Rate) -> Rate {
+    pub(super) fn test(&self, min: Rate, max: Rate) -> Rate {
         self.test.min(max).max(min)
     }
 
-    /// The longest time between two probes, in round trips.
-    pub(super) fn interval(&self) -> f64 {
-        self.interval
-    }
-
-    /// Continues from `test`, which was not found by the search.
-    pub(super) fn set_test_rate(&mut self, test: Rate) {
-        self.test = test;
-    }
-
     /// A probe for `test` was accepted.
-    pub(crate) fn accepted(&mut self, test: Rate) {
+    pub(super) fn accepted(&mut self, test: Rate) {
         self.test = test + test;
         self.interval = 1.0;
     }
 
     /// A probe for `test` was rejected; `min` is the minimum test rate.
-    pub(crate) fn rejected(&mut self, test: Rate, min: Rate, max_interval: f64) {
+    pub(super) fn rejected(&mut self, test: Rate, min: Rate) {
         if test <= min {
-            self.interval = (self.interval * 2.0).min(max_interval);
+            self.interval = (self.interval * 2.0).min(MAX_INTERVAL);
         }
         self.test = test.scale(0.5).max(min);
     }
 
     /// The time of the next probe: never two in one round trip.
-    pub(crate) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Random) -> Time {
+    pub(super) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Random) -> Time {
         let wait = if self.interval > 1.0 { rtt.scale(self.interval * random.uniform()) } else { Duration::ZERO };
         (now + wait).max(started + rtt)
     }
@@ -72,7 +64,7 @@ mod tests {
         let mut search = Search::new(mbps(4.0));
         search.accepted(mbps(4.0));
         assert_eq!(search.test(MIN, Rate::MAX), mbps(8.0));
-        search.rejected(mbps(8.0), MIN, 100.0);
+        search.rejected(mbps(8.0), MIN);
         assert_eq!(search.test(MIN, Rate::MAX), mbps(4.0));
     }
 
@@ -81,7 +73,7 @@ mod tests {
         let mut search = Search::new(mbps(1.0));
         assert_eq!(search.test(MIN, mbps(0.5)), mbps(0.5));
         for _ in 0..20 {
-            search.rejected(search.test(MIN, Rate::MAX), MIN, 100.0);
+            search.rejected(search.test(MIN, Rate::MAX), MIN);
         }
         assert_eq!(search.test(MIN, Rate::MAX), MIN);
     }
@@ -93,7 +85,7 @@ mod tests {
         let mut search = Search::new(MIN);
         let mut intervals = Vec::new();
         for _ in 0..9 {
-            search.rejected(MIN, MIN, 100.0);
+            search.rejected(MIN, MIN);
             intervals.push(search.interval);
             let waits = (0..1000).map(|_| search.next(Time::ZERO, Time::ZERO, rtt, &mut random).since(Time::ZERO));
             let (shortest, longest) = waits.fold((Duration::MAX, rtt), |(s, l), wait| (s.min(wait), l.max(wait)));

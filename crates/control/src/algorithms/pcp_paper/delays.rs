@@ -15,32 +15,34 @@ const SAMPLES: usize = 128;
 
 /// A packet that arrived.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample<T> {
+pub(super) struct Sample {
     /// When its acknowledgement arrived.
-    pub(crate) at: Time,
-    pub(crate) sent_at: Time,
+    at: Time,
+    sent_at: Time,
     /// Its one-way delay.
-    pub(crate) delay: i64,
-    /// What else counts of it.
-    pub(crate) more: T,
+    pub(super) delay: i64,
+    /// Whether it was sent at the base rate, between two probes.
+    pub(super) is_base: bool,
+    /// The share of the base rate that was cut after it.
+    pub(super) cut: f64,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Delays<T> {
-    pub(crate) samples: VecDeque<Sample<T>>,
+pub(super) struct Delays {
+    pub(super) samples: VecDeque<Sample>,
     /// The largest packet seen.
-    pub(crate) largest: Bytes,
+    largest: Bytes,
     sorted: Vec<i64>,
 }
 
-impl<T> Delays<T> {
-    pub(crate) fn new() -> Self {
+impl Delays {
+    pub(super) fn new() -> Self {
         Self { samples: VecDeque::with_capacity(SAMPLES), largest: Bytes::ZERO, sorted: Vec::with_capacity(SAMPLES) }
     }
 
     /// Adds a packet to the last round trip of `rtt`. `None` if it is skipped, else whether it is larger than all
     /// before, which then do not count any more.
-    pub(crate) fn add(&mut self, now: Time, arrival: &Arrival, rtt: Duration, more: T) -> Option<bool> {
+    pub(super) fn add(&mut self, now: Time, arrival: &Arrival, rtt: Duration, is_base: bool) -> Option<bool> {
         let is_larger = arrival.bytes > self.largest + self.largest / 4;
         if is_larger {
             self.largest = arrival.bytes;
@@ -53,24 +55,20 @@ impl<T> Delays<T> {
         while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|first| now.since(first.at) > rtt) {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { at: now, sent_at: arrival.sent_at, delay: arrival.one_way_delay(), more });
+        let delay = arrival.one_way_delay();
+        self.samples.push_back(Sample { at: now, sent_at: arrival.sent_at, delay, is_base, cut: 0.0 });
         Some(is_larger)
     }
 
     /// The delays, in no particular order.
-    pub(crate) fn unsorted(&mut self) -> &mut [i64] {
-        self.unsorted_by(|sample| sample.delay)
-    }
-
-    /// A value of each packet, in no particular order.
-    pub(crate) fn unsorted_by(&mut self, value: impl Fn(&Sample<T>) -> i64) -> &mut [i64] {
+    pub(super) fn unsorted(&mut self) -> &mut [i64] {
         self.sorted.clear();
-        self.sorted.extend(self.samples.iter().map(value));
+        self.sorted.extend(self.samples.iter().map(|sample| sample.delay));
         &mut self.sorted
     }
 
     /// The line through the delays above `min_delay` of the packets that count.
-    pub(crate) fn line(&self, min_delay: i64, counts: impl Fn(&Sample<T>) -> bool) -> Option<Line> {
+    pub(super) fn line(&self, min_delay: i64, counts: impl Fn(&Sample) -> bool) -> Option<Line> {
         let origin = self.samples.front()?.sent_at.as_nanos();
         Line::fit(self.samples.iter().filter(|sample| counts(sample)).map(|sample| {
             let x = sample.sent_at.as_nanos().wrapping_sub(origin) as i64;
@@ -86,9 +84,9 @@ mod tests {
     const RTT: Duration = Duration::from_millis(128);
 
     /// The result for a packet of `bytes` that arrives `at` this time, and the number of packets that count after it.
-    fn add(delays: &mut Delays<()>, at: Duration, bytes: u64) -> (Option<bool>, usize) {
+    fn add(delays: &mut Delays, at: Duration, bytes: u64) -> (Option<bool>, usize) {
         let arrival = Arrival { bytes: Bytes::new(bytes), ..Arrival::default() };
-        (delays.add(Time::ZERO + at, &arrival, RTT, ()), delays.samples.len())
+        (delays.add(Time::ZERO + at, &arrival, RTT, true), delays.samples.len())
     }
 
     #[test]
