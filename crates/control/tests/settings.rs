@@ -40,6 +40,7 @@ fn settings_beyond_their_bounds_are_refused_by_name() {
         ("ledbat", "target", ["'0.9 ms'", "'101 ms'"], ["'1 ms'", "'100 ms'"]),
         ("pcp", "first_window", ["0.9", "1001.0"], ["1.0", "1000.0"]),
         ("pcp", "drain_every", ["'99 ms'", "'3601 s'"], ["'100 ms'", "'3600 s'"]),
+        ("pcp", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
         ("pcp-paper", "k", ["2", "65"], ["3", "64"]),
         ("pcp-paper", "rigged", ["'0 b/s'", "'-1 b/s'"], ["'1 b/s'", "'1 Gb/s'"]),
         ("prague", "gain", ["0.00009", "1.0"], ["0.0001", "0.99"]),

@@ -28,7 +28,9 @@ const IDLE_WAIT: f64 = 0.5;
 impl Pcp {
     /// Starts on `path`.
     pub(super) fn start(&mut self, now: Time, path: &Path) {
-        self.past = path.history.filter(|past| past.capacity > Rate::ZERO);
+        let real = path.history.filter(|past| past.capacity > Rate::ZERO);
+        let rigged = |rate| History { capacity: rate, ..History::new(rate, path.rtt) }; // section 4.2.3
+        self.past = self.config.rigged.map(rigged).or(real);
         let past = |of: fn(&History) -> f64| self.past.as_ref().map_or(0.0, of);
         self.capacity = Capacity::new(past(|past| past.capacity.as_bps_f64()) / self.packet_bits());
         // Where the path varies, pairs do not show what it carries.

@@ -71,6 +71,17 @@ fn the_handshake_sets_the_first_window() {
 }
 
 #[test]
+fn a_rigged_history_replaces_the_real_one_on_an_idle_path() {
+    let config = Config { rigged: Some(Rate::from_bps(400_000_000)), ..Config::default() };
+    let mut pcp = Pcp::new(&config, Random::from_seed(1));
+    let history = History { capacity: Rate::from_bps(40_000_000), ..History::new(Rate::from_bps(40_000_000), RTT / 2) };
+    for history in [None, Some(history)] {
+        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
+        assert_eq!(pcp.window, 2500.0 * config::FIRST_SHARE, "a third of the rate");
+    }
+}
+
+#[test]
 fn known_competing_traffic_starts_competitive_mode() {
     let competing = |history: &mut History| {
         history.competing_traffic = 1.0;
