@@ -15,7 +15,7 @@ from matplotlib import figure as matplotlib
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, comparison, equilibria, fluid_packets, mechanisms, style, tradeoffs
+from rampmeter.figures import FIGURES, comparison, equilibria, fluid_packets, style
 from rampmeter.figures import __main__ as command
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
@@ -32,7 +32,6 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.9": {"rtt": ["25 ms", "100 ms"]},
     "pcp.10": {"packets": [20, 200]},
     "pcp.11": {"loss": [0.0, 0.02]},
-    "pcp.tradeoffs": {"settings": ["default", "target_10"]},
     "pcp.access-paths": {"path": ["dsl"], "size": ["30kB", "300kB"], "competing": ["none", "cubic"]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
@@ -203,30 +202,10 @@ def test_pcp_with_history_starts_at_a_third_of_its_rate() -> None:
     rates = {}
     for case in ["no-history", "history"]:
         (trace,) = traces(result, case=case)
-        # The handshake takes a round trip of 25 ms, the first train some packets of the next.
+        # The handshake takes a round trip of 25 ms.
         rates[case] = np.interp(trace.times[0] + 0.045, trace.times, trace.controller_rates)
     assert rates["no-history"] == pytest.approx(10 * 1250 * 8 / 0.025, rel=0.1), "ten packets per round trip"
     assert rates["history"] == pytest.approx(40e6 / 3, rel=0.1)
-
-
-def test_competitive_mode_against_cubic_outlasts_drains() -> None:
-    result = run(studies() / "pcp/mechanisms.toml", case="cubic")
-    (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
-    drains = np.arange(0, trace.times[-1], mechanisms.DRAIN_AFTER)
-    spans = [*mechanisms.competitive(trace)]
-    outlasted = [sum(begin < drain < end - 0.1 for drain in drains) for begin, end in spans]
-    assert max(outlasted) >= 3, spans
-    assert sum(end - begin for begin, end in spans) >= 0.6 * (trace.times[-1] - spans[0][0]), spans
-
-
-def test_settings_are_read_from_names_of_runs(tmp_path: Path) -> None:
-    names = ["default", "first_window_3", "delay_gain_3e-1", "delay_gain_5e-2"]
-    scenario = shortened(studies() / "pcp/tradeoffs.toml", tmp_path)
-    result = run(scenario, settings=names, workload="long", seed=1)
-    assert tradeoffs.of(result, "delay_gain") == [(0.05, names[3]), (0.15, "default"), (0.3, names[2])]
-    assert tradeoffs.of(result, "target") == [(3.0, "default")]
-    (default,) = re.findall('.*name = "default".*', (studies() / "pcp/tradeoffs.toml").read_text())
-    assert {name: float(value) for name, value in re.findall(r"(\w+) = ([\d.]+)", default)} == tradeoffs.DEFAULTS
 
 
 def test_stable_flows_match_their_response_curve() -> None:

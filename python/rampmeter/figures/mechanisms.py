@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -14,7 +13,7 @@ from rampmeter.figures.style import RULES, note
 from rampmeter.figures.traces import Trace, link_trace, traces
 from rampmeter.running import Run
 
-CUBIC, COMPETITIVE = "#D55E00", "#cfe3f2"
+CUBIC = "#D55E00"
 
 STARTS = {"no-history": "A flow without history", "history": "A flow with history"}
 """Titles of the cases of one flow on an idle path."""
@@ -25,8 +24,8 @@ SHOWN = 0.4
 SHARED = {"join": "Queue of the four flows (packets)", "cubic": "Queue of PCP and CUBIC (packets)"}
 """Titles of the queues of the cases in which flows share the link."""
 
-DRAIN_AFTER = 2.5
-"""Seconds between the moments at which flows in competitive mode drain the queue: the setting `drain_after`."""
+DRAIN_EVERY = 2.5
+"""Seconds between the moments at which flows drain the queue: the setting `drain_every`."""
 
 
 def draw(result: Run) -> Drawing:
@@ -52,10 +51,9 @@ def draw(result: Run) -> Drawing:
         note(
             figure,
             "40 Mb/s, a round trip of 25 ms, a drop-tail buffer of 100 packets; simulated, one run. Top: the "
-            "controller's rate, higher while it sends a train,\nand the delivery rate over 10 ms. Left: a flow starts "
-            "every 8 s; the controllers' rates; a fall to a tenth is a queue drain. Right: delivery rates over\n0.2 s; "
-            "the PCP flow starts at 5 s; shaded: it is in competitive mode; dotted: every 2.5 s, when a flow in "
-            "competitive mode drains the queue.",
+            "controller's rate, and the delivery\nrate over 10 ms. Left: a flow starts every 8 s; the controllers' "
+            "rates; a fall to a quarter is a queue drain. Right: delivery rates over 0.2 s;\nthe PCP flow starts at 5 "
+            "s; dotted: every 2.5 s, when flows drain a queue.",
         )
     return figure
 
@@ -88,26 +86,11 @@ def _cubic(axes: Any, result: Run) -> None:
         color = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
         axes.plot(times, [rate / 1e6 for rate in rates], color=color, label=trace.traffic.upper())
         if trace.traffic == "pcp":
-            for begin, end in competitive(trace):
-                axes.axvspan(begin, end, color=COMPETITIVE, linewidth=0)
-            for drain in range(ceil(trace.times[0] / DRAIN_AFTER), ceil(trace.times[-1] / DRAIN_AFTER)):
-                axes.axvline(drain * DRAIN_AFTER, color="#777777", linewidth=0.8, linestyle=":")
+            for drain in range(ceil(trace.times[0] / DRAIN_EVERY), ceil(trace.times[-1] / DRAIN_EVERY)):
+                axes.axvline(drain * DRAIN_EVERY, color="#777777", linewidth=0.8, linestyle=":")
     axes.set_xlim(3, trace.times[-1])
     axes.set_title("A PCP flow that competes with a CUBIC flow (Mb/s)")
     axes.legend(loc="upper right", ncols=2, frameon=True)
-
-
-def competitive(trace: Trace) -> Iterator[tuple[float, float]]:
-    """Return the intervals in which a PCP flow had a window: only competitive mode has one."""
-    begin = None
-    for time, window in zip(trace.times, trace.windows, strict=True):
-        if window and begin is None:
-            begin = time
-        elif not window and begin is not None:
-            yield begin, time
-            begin = None
-    if begin is not None:
-        yield begin, trace.times[-1]
 
 
 def _flows(result: Run, case: str) -> list[Trace]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rampmeter.figures import mechanisms, tradeoffs
+from rampmeter.figures import mechanisms
 from rampmeter.figures.along import Along
 from rampmeter.figures.figure import Figure
 from rampmeter.figures.paths import Paths, Sizes
@@ -166,12 +166,6 @@ FIGURES = {
         title="PCP's mechanisms over time: start, history, joining flows, a competing CUBIC flow",
         scenario="pcp/mechanisms.toml",
         draw=mechanisms.draw,
-    ),
-    "pcp.tradeoffs": Figure(
-        title="PCP's settings: trade-off between queue, completion time and loss",
-        scenario="pcp/tradeoffs.toml",
-        quick={"seed": [1]},
-        draw=tradeoffs.draw,
     ),
 }
 """Figures by name: the paper, a dot, the number in the paper."""
