@@ -20,14 +20,13 @@ const PACKET: Bytes = Bytes::new(1250);
 
 #[derive(Debug, Arbitrary)]
 struct Input<'a> {
-    rates: [u64; 3],
+    rates: [u64; 2],
     trust: f64,
     competing_traffic: f64,
-    host_jitter_ns: u64,
+    variation_ns: u64,
     min_rtt_ns: u64,
     learnt_s: u64,
     rtt_us: u32,
-    idle_us: Option<u32>,
     is_paper: bool,
     destination: u128,
     text: &'a [u8],
@@ -38,15 +37,14 @@ fuzz_target!(|input: Input<'_>| {
         let encoded = contents::encode(&histories).expect("all values are numbers");
         assert_eq!(contents::parse(&encoded).map(|again| again.len()), Ok(histories.len()));
     }
-    let Input { rates: [base_rate_bps, capacity_bps, deviation_bps], rtt_us, idle_us, is_paper, .. } = input;
+    let Input { rates: [base_rate_bps, capacity_bps], rtt_us, is_paper, .. } = input;
     let row = Row {
         destination: format!("{:032x}", input.destination),
         base_rate_bps,
         capacity_bps,
-        deviation_bps,
         trust: input.trust,
         competing_traffic: input.competing_traffic,
-        host_jitter_ns: input.host_jitter_ns,
+        variation_ns: input.variation_ns,
         min_rtt_ns: input.min_rtt_ns,
         learnt_s: input.learnt_s,
     };
@@ -58,9 +56,7 @@ fuzz_target!(|input: Input<'_>| {
     let factory = Registry::default().factory(name, &toml::Table::new()).expect("it is in the registry");
     let mut controller = factory(Random::from_seed(1));
     let mut now = Time::from_nanos(1_000_000_000);
-    let micros = |us: u32| Duration::from_micros(us.into());
-    let path = Path { idle_for: idle_us.map(micros), ..Path::new(PACKET, micros(rtt_us), Some(history)) };
-    controller.on_path(now, &path);
+    controller.on_path(now, &Path::new(PACKET, Duration::from_micros(rtt_us.into()), Some(history)));
     let mut in_flight = Bytes::ZERO;
     for number in 0..64 {
         in_flight += PACKET;

@@ -16,9 +16,6 @@ pub struct Path {
     pub rtt: Duration,
     /// Measurements of earlier macroflows to the same destination.
     pub history: Option<History>,
-    /// How long no packet of this host was on the path. `None` if that is unknown, for example because other macroflows
-    /// have flows to the same destination.
-    pub idle_for: Option<Duration>,
     /// The router feedback in the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
     /// As many packets as the sending rate carries in this time may leave together, as a *bunch*: where that is one, or
@@ -29,7 +26,7 @@ pub struct Path {
 impl Path {
     /// A path whose handshake took `rtt`, without router feedback.
     pub fn new(packet: Bytes, rtt: Duration, history: Option<History>) -> Self {
-        Self { packet, rtt, history, idle_for: None, feedback: RouterFeedback::None, bunch: Duration::ZERO }
+        Self { packet, rtt, history, feedback: RouterFeedback::None, bunch: Duration::ZERO }
     }
 }
 
@@ -170,8 +167,6 @@ pub struct Departure {
 /// What concerns few controllers ([`Controller::on_notice`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The number of flows in the macroflow from now on.
-    Flows(usize),
     /// So many flows are active, more than ever since the start or since the last idle time, and nothing has been lost
     /// since. Each of them may have a first window of its own. Only where the macroflow gives flows first windows.
     FirstWindows(usize),

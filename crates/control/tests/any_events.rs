@@ -31,9 +31,6 @@ enum Event {
         rtt: u64,
         past: Option<(u64, f64)>,
     },
-    Flows {
-        flows: usize,
-    },
     Sent {
         bytes: u64,
         skip: u64,
@@ -83,7 +80,6 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         1 => (1..65_536_u64, nanos(), past)
             .prop_map(|(packet, rtt, past)| Event::Path { packet, rtt, past }),
-        1 => (0..40_usize).prop_map(|flows| Event::Flows { flows }),
         20 => (size(), prop_oneof![9 => Just(1), 1 => any::<u64>()])
             .prop_map(|(bytes, skip)| Event::Sent { bytes, skip }),
         1 => size().prop_map(|bytes| Event::Unsent { bytes }),
@@ -109,14 +105,11 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 trust,
                 competing_traffic: trust, // any number, also below
                 competitive_rate: Rate::from_bps(rate),
-                host_jitter: Duration::from_nanos(rate),
+                variation: Duration::from_nanos(rate),
                 ..History::new(Rate::from_bps(rate), Duration::ZERO)
             });
-            let idle_for = history.map(|past| past.host_jitter);
-            let path = Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history);
-            controller.on_path(now, &Path { idle_for, ..path });
+            controller.on_path(now, &Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history));
         }
-        Event::Flows { flows } => controller.on_notice(Time::ZERO, Notice::Flows(flows)),
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);
             controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), in_flight: Bytes::MAX });

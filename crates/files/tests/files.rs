@@ -143,11 +143,7 @@ fn a_paths_history_is_stored_for_the_next_server() {
     let (from, to) = directories(1_000_000);
     let path = to.path().join("histories");
     for _ in 0..2 {
-        let server = TestServer::start(from.path(), |options| {
-            options.history = Some(path.clone());
-            // A busy machine sends at this rate, so that trains prove something.
-            options.server.settings = "max_rate = '30 Mb/s'".parse().unwrap();
-        });
+        let server = TestServer::start(from.path(), |options| options.history = Some(path.clone()));
         fetch(server.address, "f", to.path()).unwrap();
         drop(server);
         let (_, histories) = HistoryFile::open(&path).unwrap();

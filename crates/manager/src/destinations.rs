@@ -55,8 +55,6 @@ pub(crate) struct Known {
     pub(crate) last_used: Time,
     /// The round trip that the last macroflow measured.
     pub(crate) round_trip: Option<RoundTrip>,
-    /// The time of the last use, where all flows share a macroflow.
-    pub(crate) last_busy: Option<Time>,
     /// The window for Careful Resume. A macroflow that may use it takes it.
     pub(crate) saved: Option<Saved>,
     /// How long flows that are treated differently remain separate.

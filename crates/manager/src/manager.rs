@@ -84,7 +84,7 @@ impl<C: Controller> Manager<C> {
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
-            m.join(now, flow);
+            m.join(flow);
         }
         FlowId(flow)
     }
@@ -122,8 +122,7 @@ impl<C: Controller> Manager<C> {
             macroflow.offer(known.saved.take());
         }
         let history = known.as_ref().and_then(|known| known.history).or(of_all);
-        let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
-        macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback, bunch: Duration::ZERO });
+        macroflow.start(now, &Path { feedback, ..Path::new(packet, rtt, history) });
         self.wake(index);
     }
 
@@ -311,9 +310,6 @@ impl<C: Controller> Manager<C> {
             known.saved = macroflow.saved(now).or(known.saved);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
-            // With segregation, other macroflows may still use the path.
-            let has_one_macroflow = self.sharing.grouping.is_shared() && !self.sharing.segregation;
-            known.last_busy = macroflow.last_busy().filter(|_| has_one_macroflow).or(known.last_busy);
         }
         let may_be_joined = self.sharing.grouping.is_shared() && !macroflow.is_chosen;
         let lingers = may_be_joined && macroflow.started;

@@ -212,7 +212,7 @@ impl<C: Controller> Manager<C> {
             macroflow.watchers -= u32::from(watches);
         }
         if let Some(macroflow) = &mut self.macroflows[to as usize] {
-            macroflow.join(now, flow.0);
+            macroflow.join(flow.0);
             macroflow.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
             macroflow.restore(in_flight);

@@ -300,39 +300,6 @@ fn at_second(seconds: u64) -> Time {
     at(seconds * 1000)
 }
 
-/// Sends a packet of `flow`.
-fn send_one(manager: &mut Manager<Starter>, now: Time, flow: FlowId) {
-    manager.request(now, flow, false);
-    let grant = manager.grant(now).unwrap();
-    manager.notify(now, grant.flow, grant.bytes);
-    manager.update(now, flow, &update(1));
-}
-
-/// Opens a flow at the first of these milliseconds. It sends at the others, and closes with the last of them. Returns
-/// the idle time that its controller got.
-fn visit(manager: &mut Manager<Starter>, times: &[u64]) -> Option<Duration> {
-    let (first, last) = (at(times[0]), at(times[times.len() - 1]));
-    let flow = manager.open(first, HERE, || Starter(None, 7));
-    manager.on_path(first, flow, PACKET, RTT, RouterFeedback::None);
-    let idle_for = manager.controller(flow).unwrap().0.clone().unwrap().idle_for;
-    times[1..].iter().for_each(|&ms| send_one(manager, at(ms), flow));
-    manager.close(last, flow);
-    manager.on_deadline(last + Duration::from_secs(1));
-    idle_for
-}
-
-#[test]
-fn the_idle_time_of_a_path_is_known_if_flows_share_it() {
-    let idle_for = |sharing| {
-        let mut manager = Manager::new(sharing);
-        [visit(&mut manager, &[0, 1000]), visit(&mut manager, &[9000])]
-    };
-    assert_eq!(idle_for(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
-    assert_eq!(idle_for(by(Grouping::PerFlow)), [None, None]);
-    let segregation = Sharing { segregation: true, ..by(Grouping::PerDestination) };
-    assert_eq!(idle_for(segregation), [None, None], "other macroflows may use the path");
-}
-
 #[test]
 fn both_weighted_schedulers_keep_the_weights() {
     weights_are_kept(Scheduling::RoundRobin);

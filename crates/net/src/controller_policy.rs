@@ -23,7 +23,8 @@ pub enum NotLent {
 ///
 /// Each is specified for the Internet (`reno` and `newreno` RFC 5681 and 6582, `cubic` RFC 9438, `hstcp` RFC 3649), or
 /// has been in use there for years (`bbr`, `ledbat`, `vegas`), or reduces its rate at least as much as these do by its
-/// measurements beside them (`cm`, `pcp`: `docs/controllers.md`). Not lent are
+/// measurements beside them: `cm`, and `pcp`, whose packets in flight are limited by the measured capacity, and which has
+/// CUBIC's window beside them (`docs/controllers.md`). Not lent are
 ///
 /// - `fixed-rate` and `bbr1`, which keep their rate whatever is lost;
 /// - `dctcp`, which is for networks under one administration only (RFC 8257 section 6), and `prague`: behind a queue that

@@ -239,10 +239,7 @@ mod tests {
 
     fn sender_with(config: &Config, feedback: RouterFeedback) -> FairShare {
         let mut sender = FairShare::new(config, Random::from_seed(1));
-        sender.on_path(
-            Time::ZERO,
-            &Path { packet: PACKET, rtt: RTT, history: None, idle_for: None, feedback, bunch: Duration::ZERO },
-        );
+        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, feedback, bunch: Duration::ZERO });
         sender
     }
 

@@ -96,9 +96,6 @@ pub(crate) struct Macroflow<C> {
     pub(crate) next_number: u64,
     last_sent: Time,
     last_granted: Time,
-    /// The start of the period without idle times longer than a timeout, and the time of the last packet before it.
-    busy_since: Time,
-    busy_before: Option<Time>,
     /// The maximum packet size, headers included.
     pub(crate) packet: Bytes,
     rtt: RttEstimator,
@@ -160,8 +157,6 @@ impl<C: Controller> Macroflow<C> {
             next_number: 0,
             last_sent: Time::ZERO,
             last_granted: Time::ZERO,
-            busy_since: Time::ZERO,
-            busy_before: None,
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
@@ -243,20 +238,9 @@ impl<C: Controller> Macroflow<C> {
     /// Starts a new controller if the path is established.
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
         (self.app_limited, self.app_limited_reported, self.app_limited_at) = (false, false, None);
-        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         if self.started {
             self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), history));
         }
-    }
-
-    /// The time until which it used the path, if ever. Packets sent for less than a round trip after an idle time do
-    /// not count: they may be the last packets of a connection that closes.
-    pub(crate) fn last_busy(&self) -> Option<Time> {
-        if self.next_number == 0 {
-            return None;
-        }
-        let brief = self.last_sent.since(self.busy_since) < self.smoothed_rtt();
-        if brief && self.busy_before.is_some() { self.busy_before } else { Some(self.last_sent) }
     }
 
     pub(crate) fn request(&mut self, now: Time, flow: u32, retransmission: bool) {
@@ -265,7 +249,6 @@ impl<C: Controller> Macroflow<C> {
             let timeout = self.timeout();
             let idle = now.since(self.last_sent);
             if idle > timeout {
-                (self.busy_before, self.busy_since) = (self.last_busy(), now);
                 self.first_windows.restart();
             }
             self.controller.on_idle(now, idle, timeout);
@@ -391,9 +374,8 @@ impl<C: Controller> Macroflow<C> {
         self.next_number.saturating_sub(1)
     }
 
-    pub(crate) fn join(&mut self, now: Time, flow: u32) {
+    pub(crate) fn join(&mut self, flow: u32) {
         self.members.push(flow);
-        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         self.ends_at = Time::MAX;
         self.scheduler.join(flow);
     }
@@ -408,7 +390,6 @@ impl<C: Controller> Macroflow<C> {
     /// Removes a flow that has `in_flight` bytes in flight.
     pub(crate) fn close(&mut self, now: Time, flow: u32, in_flight: Bytes) {
         self.members.retain(|&member| member != flow);
-        self.controller.on_notice(now, Notice::Flows(self.members.len()));
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);

@@ -9,7 +9,7 @@ use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A history, and when it was learnt, in seconds since 1970.
 pub(crate) type Learnt = (History, u64);
@@ -29,10 +29,9 @@ pub(crate) struct Row {
     pub(crate) destination: String,
     pub(crate) base_rate_bps: u64,
     pub(crate) capacity_bps: u64,
-    pub(crate) deviation_bps: u64,
     pub(crate) trust: f64,
     pub(crate) competing_traffic: f64,
-    pub(crate) host_jitter_ns: u64,
+    pub(crate) variation_ns: u64,
     /// More than zero.
     pub(crate) min_rtt_ns: u64,
     /// Seconds since 1970.
@@ -45,10 +44,9 @@ impl Row {
             destination: format!("{:032x}", destination.0),
             base_rate_bps: history.base_rate.as_bps(),
             capacity_bps: history.capacity.as_bps(),
-            deviation_bps: history.deviation.as_bps(),
             trust: history.trust,
             competing_traffic: history.competing_traffic,
-            host_jitter_ns: history.host_jitter.as_nanos(),
+            variation_ns: history.variation.as_nanos(),
             min_rtt_ns: history.min_rtt.as_nanos(),
             learnt_s: *learnt,
         }
@@ -62,11 +60,10 @@ impl Row {
         let history = History {
             base_rate: Rate::from_bps(self.base_rate_bps),
             capacity: Rate::from_bps(self.capacity_bps),
-            deviation: Rate::from_bps(self.deviation_bps),
             trust: share(self.trust)?,
             competing_traffic: share(self.competing_traffic)?,
             competitive_rate: Rate::ZERO, // valid for seconds only
-            host_jitter: Duration::from_nanos(self.host_jitter_ns),
+            variation: Duration::from_nanos(self.variation_ns),
             min_rtt: Some(Duration::from_nanos(self.min_rtt_ns)).filter(|rtt| *rtt > Duration::ZERO)?,
         };
         Some((Destination(destination), (history, self.learnt_s)))
@@ -98,10 +95,9 @@ mod tests {
             destination: "0a".repeat(16),
             base_rate_bps: 10,
             capacity_bps: u64::MAX,
-            deviation_bps: 0,
             trust: 0.5,
             competing_traffic: 1.0,
-            host_jitter_ns: 0,
+            variation_ns: 0,
             min_rtt_ns: 1,
             learnt_s: 7,
         }
@@ -134,10 +130,10 @@ mod tests {
     fn contents_of_another_version_or_program_are_refused() {
         for (text, problem) in [
             (&b"Dear reader,"[..], "expected value"),
-            (b"{\"version\":2,\"histories\":[]}", "its version is 2"),
-            (b"{\"version\":1,\"histories\":[],\"x\":1}", "unknown field"),
-            (b"{\"version\":1,\"histories\":[{}]}", "missing field"),
-            (b"{\"version\":1,\"histories\":[", "EOF"),
+            (b"{\"version\":1,\"histories\":[]}", "its version is 1"),
+            (b"{\"version\":2,\"histories\":[],\"x\":1}", "unknown field"),
+            (b"{\"version\":2,\"histories\":[{}]}", "missing field"),
+            (b"{\"version\":2,\"histories\":[", "EOF"),
         ] {
             assert!(parse(text).unwrap_err().contains(problem), "{problem}");
         }

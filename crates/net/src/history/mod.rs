@@ -192,11 +192,10 @@ mod tests {
         History {
             base_rate: Rate::from_bps(mbps * 1_000_000),
             capacity: Rate::from_bps(100_000_000),
-            deviation: Rate::from_bps(1_000),
             trust: 0.5,
             competing_traffic: 0.25,
             competitive_rate: Rate::ZERO,
-            host_jitter: Duration::from_micros(50),
+            variation: Duration::from_micros(50),
             min_rtt: Duration::from_millis(20),
         }
     }

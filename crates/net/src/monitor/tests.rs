@@ -12,7 +12,7 @@ fn path(peer: &str, rate_bps: u64, min_rtt_s: f64) -> PathStatus {
     PathStatus {
         peer: peer.parse().unwrap(),
         controller: "pcp".into(),
-        state: "probe_waiting".into(),
+        state: "running".into(),
         degraded: None,
         rate_bps,
         window_bytes: None,
@@ -65,7 +65,7 @@ fn paths_of_one_network_and_controller_are_one_series() {
         "rampmeter_path_degraded{network=\"192.0.2.0/24\",controller=\"pcp\"} 1",
         "rampmeter_path_degraded{network=\"2001:db8:1::/48\",controller=\"pcp\"} 0",
         "rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"drain\"} 1",
-        "rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"probe_waiting\"} 1",
+        "rampmeter_path_state{network=\"192.0.2.0/24\",controller=\"pcp\",state=\"running\"} 1",
         "rampmeter_path_window_bytes{network=\"192.0.2.0/24\",controller=\"pcp\"} +Inf",
         "rampmeter_path_marked_packets{network=\"192.0.2.0/24\",controller=\"pcp\"} 6",
     ] {

@@ -296,7 +296,7 @@ impl Controller for Pcp {
             Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
                 self.pacer.on_notice(now, notice, self.pace(), self.packet);
             }
-            Notice::Flows(_) | Notice::SpuriousLoss | Notice::Validated(_) => {}
+            Notice::SpuriousLoss | Notice::Validated(_) => {}
         }
     }
 

@@ -35,7 +35,7 @@ impl Pcp {
         self.capacity = Capacity::new(past(|past| past.capacity.as_bps_f64()) / self.packet_bits());
         // Where the path varies, pairs do not show what it carries.
         self.capacity.on_round(past(|past| past.base_rate.as_bps_f64()) / self.packet_bits() / HEADROOM, true);
-        self.delays = Delays::new(now, past(|past| past.host_jitter.as_secs_f64()));
+        self.delays = Delays::new(now, past(|past| past.variation.as_secs_f64()));
         self.rtt = seconds(path.rtt);
         self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
         self.set_window(self.config.first_window);
@@ -78,7 +78,7 @@ impl Pcp {
             if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
         Some(History {
             capacity: rate(estimate.by_pairs),
-            host_jitter: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
+            variation: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
             competing_traffic,
             competitive_rate: rate(competitive),
             ..History::new(rate(self.best / self.min_rtt), min_rtt)
