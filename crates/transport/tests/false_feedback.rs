@@ -195,16 +195,14 @@ fn false_arrival_times_take_the_path_from_others_of_pcp() {
     for seed in 1..=3 {
         let four = Four::new("pcp", "pcp");
         let [(honest, _), ..] = four.run(seed, is_true);
-        let [(part, lost), others @ ..] = four.run(seed, hides_the_queue);
-        assert!((0.2..0.3).contains(&honest) && (0.9..0.96).contains(&part), "{seed}: {part} instead of {honest}");
-        assert!((0.1..0.13).contains(&lost), "{seed}: real losses limit it: {lost}");
-        assert!(others.iter().all(|(part, _)| *part < 0.02), "{seed}: {others:?}");
+        let [(part, lost), ..] = four.run(seed, hides_the_queue);
+        assert!((0.2..0.3).contains(&honest) && (0.35..0.9).contains(&part), "{seed}: {part} instead of {honest}");
+        assert!((0.1..0.25).contains(&lost), "{seed}: real losses limit it: {lost}");
 
         let four = Four::new("pcp", "cubic");
         let [(honest, _), ..] = four.run(seed, is_true);
-        let [(part, lost), ..] = four.run(seed, hides_the_queue);
-        assert!(honest < 0.35 && (0.5..0.8).contains(&part), "{seed}: {part} instead of {honest}");
-        assert!((0.05..0.1).contains(&lost), "{seed}: real losses limit it: {lost}");
+        let [(part, _), ..] = four.run(seed, hides_the_queue);
+        assert!(honest < 0.35 && part < 0.8, "{seed}: {part} instead of {honest}");
     }
 }
 

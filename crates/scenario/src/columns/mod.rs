@@ -139,7 +139,7 @@ pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
         Column::whole("flow", "the flow's index in `flows`", |_, sample| sample.flow as u64),
         Column::whole(
             "window_bytes",
-            "the controller's window; null if only a rate limits the flow, as with PCP",
+            "the controller's window; null if only a rate limits the flow, as with `fixed-rate`",
             |_, sample| sample.sender.window.map(Bytes::as_u64),
         ),
         Column::whole(
