@@ -331,7 +331,8 @@ impl Controller for Pcp {
         self.delivered += ack.delivered.as_f64() / self.packet.as_f64();
         if let Some(cubic) = &mut self.cubic {
             let app_limited = ack.app_limited || self.drain.share(now) < 1.0;
-            cubic.grow(now, &Ack { app_limited, ..*ack }); // it ignores marks
+            let arrivals = if self.config.round_trip { &[] } else { ack.arrivals };
+            cubic.grow(now, &Ack { arrivals, app_limited, ..*ack }); // it ignores marks
             self.follow_cubic();
             self.best = self.estimate().map_or(self.best, |estimate| self.best.max(self.window.min(estimate.bdp())));
         }
