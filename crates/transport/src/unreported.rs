@@ -1,8 +1,8 @@
 //! Transmissions that have arrived by an acknowledgement without their receipts, in case these come later.
 //!
 //! Each receipt is sent once. On a path that reorders packets, a later acknowledgement overtakes the one with the
-//! receipt. Without this list the arrival times of such packets would be unknown: PCP, which rejects a train with missing
-//! receipts, had a tenth of its goodput on a path with 5 ms of jitter (`studies/transport/disorder.toml`). Of a segment
+//! receipt. Without this list the arrival times of such packets would be unknown: a PCP that rejected probes with missing
+//! receipts had a tenth of its goodput on a path with 5 ms of jitter (`studies/transport/disorder.toml`). Of a segment
 //! that was sent again it is not known which transmission has arrived, so it is not in this list.
 
 use std::collections::VecDeque;
