@@ -1,18 +1,20 @@
 //! Beside competing traffic, which does not drain, a flow takes CUBIC's window (section 3.5: tit for tat).
 //!
+//! Drains are evidence for or against it, which adds up until it is clear:
+//!
 //! ```text
-//! enter   a drain in which few of the others drained, and which left the queue above the target; or, where nothing is
-//!         known about the path, the end of slow start
-//! leave   a drain in which most of the others drained, or this flow has two thirds of the link; or a moment to drain
-//!         without a queue above the target
+//! evidence = evidence + (others - 0.4) / noise^2      from -3 to 3
+//! noise^2  = 0.25^2 + (variation / fall)^2            where the path varies, a drain shows less
+//! enter    at -3, if a drain leaves the queue above the target; or, where nothing is known about the path, at the end of
+//!          slow start; or at the start, if the queue is longer than that of PCP flows
+//! leave    at 3, or at a moment to drain without a queue above the target
 //! ```
 //!
-//! CUBIC (RFC 9438) begins in slow start with the flow's greatest window of 16 round trips, and ends it when delays grow
+//! CUBIC (RFC 9438) begins in slow start with the window that fills the path without a queue, and ends it when delays grow
 //! (HyStart++).
 
 use rampmeter_units::{Duration, Random, Time};
 
-use super::config::{FEW, MOST, WHOLE_LINK};
 use super::drain::Outcome;
 use super::estimate::Estimate;
 use super::{MAX_WINDOW, Pcp};
@@ -22,14 +24,17 @@ use crate::{Algorithm, Controller, Path};
 /// The share of its window that a flow keeps when it leaves competitive mode.
 const KEPT: f64 = 0.7;
 
-/// A queue that was not empty for so many round trips is drained, whatever its length: the minimum delay may be wrong.
-const NEVER_EMPTY_ROUNDS: f64 = 40.0;
+/// The evidence that is clear.
+pub(super) const CLEAR: f64 = 3.0;
 
-/// A drain ends competitive mode only if it shortened the wait to this part: chance does less.
-const CLEARLY_LESS: f64 = 0.7;
+/// What a drain shows if the others' traffic neither drains nor does not.
+const UNDECIDED: f64 = 0.4;
 
-/// A greater share of the link than this shows that the capacity is wrong.
-const MAX_SHARE: f64 = 1.3;
+/// The standard deviation of `others` on a link of constant rate.
+const NOISE: f64 = 0.25;
+
+/// A flow with this share of the link is alone.
+const ALONE: f64 = 0.9;
 
 impl Pcp {
     /// Takes CUBIC's window, at first `packets`.
@@ -45,56 +50,49 @@ impl Pcp {
     /// Leaves competitive mode.
     fn cooperate(&mut self) {
         self.cubic = None;
-        self.windows.clear();
         self.set_window(self.window * self.min_rtt / self.rtt * KEPT);
         self.ignore_sent();
     }
 
-    /// Drains at common moments, and learns from it. Returns whether the window must stay as it is.
-    pub(super) fn drain(&mut self, now: Time, estimate: &Estimate) -> bool {
+    /// Drains at common moments, and learns from it.
+    pub(super) fn drain(&mut self, now: Time, estimate: &Estimate) {
         let (every, wait) = (self.config.drain_every, self.delays.last_wait);
         let target = estimate.target(self.window);
         if self.drain.is_due(now, every, self.min_rtt) && !self.drain.is_on() {
-            let never_empty = now.since(self.busy_since).as_secs_f64() > NEVER_EMPTY_ROUNDS * self.min_rtt;
-            if wait > target || never_empty {
+            if wait > target {
                 self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
                 self.delays.forget();
             } else if self.cubic.is_some() {
-                self.cooperate(); // no competing traffic keeps a queue
+                self.evidence = 0.0; // no competing traffic keeps a queue
+                self.cooperate();
             }
         }
-        let (outcome, ended) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt);
-        if ended {
-            self.ignore_sent();
+        if let Some(outcome) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt) {
+            self.learn(now, &outcome, estimate, target);
         }
-        if let Some(outcome) = outcome.filter(|outcome| outcome.share < MAX_SHARE) {
-            self.learn(now, &outcome, target, estimate.by_pairs);
-        }
-        self.drain.is_on() || ended
     }
 
-    /// What a drain shows about the path and about other flows.
-    pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, target: f64, by_pairs: f64) {
-        let is_longer = outcome.lowest > self.delays.variation * 2.0 + 4.0 / by_pairs && outcome.lowest < self.rtt;
-        if outcome.is_floor && is_longer {
-            self.delays.shift(outcome.lowest);
-            self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
-        }
+    /// What a drain shows about other flows and about the path.
+    pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, estimate: &Estimate, target: f64) {
         if outcome.before <= target {
             return;
         }
-        let alone = outcome.share > WHOLE_LINK;
-        if outcome.others > MOST || alone {
-            self.met_competing = Some(false);
-            if self.cubic.is_some() && (alone || outcome.lowest < outcome.before * CLEARLY_LESS) {
+        // A queue that a drain makes as short as the target is none of competing traffic.
+        let least = if outcome.lowest > target { -0.5 } else { UNDECIDED };
+        let others = if outcome.share > ALONE { 1.0 } else { outcome.others.clamp(least, 1.5) };
+        let variance = NOISE * NOISE + (estimate.variation / outcome.fall).powi(2);
+        self.evidence = (self.evidence + (others - UNDECIDED) / variance).clamp(-CLEAR, CLEAR);
+        if self.evidence >= CLEAR {
+            let is_longer = outcome.lowest > self.delays.variation * 2.0 + 4.0 / estimate.by_pairs;
+            if outcome.is_floor && is_longer && outcome.lowest < self.rtt {
+                self.delays.shift(outcome.lowest);
+                self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
+            }
+            if self.cubic.is_some() {
                 self.cooperate();
             }
-        } else if outcome.others < FEW && outcome.lowest > target {
-            self.met_competing = Some(true);
-            if self.cubic.is_none() && self.config.compete {
-                let window = self.windows.iter().copied().fold(self.window, f64::max);
-                self.compete(now, window);
-            }
+        } else if self.evidence <= -CLEAR && self.cubic.is_none() {
+            self.compete(now, self.best.max(self.window));
         }
     }
 }

@@ -18,9 +18,6 @@ pub struct Config {
     /// it.
     #[default(Duration::from_millis(2500))]
     pub drain_every: Duration,
-    /// Compete as CUBIC does with flows that do not drain (section 3.5).
-    #[default(true)]
-    pub compete: bool,
     /// Use round-trip times instead of one-way delays, as with a receiver that does not report arrival times (section
     /// 3.5).
     pub round_trip: bool,
@@ -44,7 +41,7 @@ impl Settings for Config {
 pub(super) const TARGET: f64 = 1.0;
 pub(super) const TARGET_STEP: f64 = 7.0;
 
-/// The number of flows that a queue may show. A longer queue is not that of PCP flows.
+/// The number of flows whose queue does not count as variation of the path.
 pub(super) const MAX_FLOWS: f64 = 50.0;
 
 /// The queue that a flow keeps besides, as a multiple of the path's own variation, so that something waits when the
@@ -63,13 +60,8 @@ pub(super) const MAX_OWN: f64 = 3.0;
 pub(super) const GAIN_UP: f64 = 1.5;
 pub(super) const GAIN_DOWN: f64 = 0.5;
 
-/// The maximum growth in one round trip, and the same while packets are lost.
+/// The maximum growth in one round trip.
 pub(super) const MAX_GROWTH: f64 = 8.0;
-pub(super) const MAX_GROWTH_WITH_LOSS: f64 = 1.2;
-
-/// The average loss from which a window does not grow, and falls (like CUBIC's) once a round trip.
-pub(super) const MAX_LOSS: f64 = 0.03;
-pub(super) const LOSS_FACTOR: f64 = 0.7;
 
 /// A packet waited if its delay is longer than the minimum by so many packet times.
 pub(super) const BUSY_WAIT: f64 = 0.15;
@@ -92,21 +84,6 @@ pub(super) const DRAIN_LENGTH: f64 = 0.04;
 
 /// The interval between drains is at least so many round trips.
 pub(super) const DRAIN_ROUNDS: f64 = 10.0;
-
-/// Others are PCP flows if more than this share of their traffic drains, and are not if less than the second does.
-/// Between these nothing is decided: flows that start in a drain do not drain.
-pub(super) const MOST: f64 = 0.5;
-pub(super) const FEW: f64 = 0.2;
-
-/// A flow with this share of the link has no competing traffic.
-pub(super) const WHOLE_LINK: f64 = 0.65;
-
-/// The history takes this part from a transfer beside competing traffic, so that it needs two of them to be sure.
-pub(super) const LEARN: f64 = 0.5;
-pub(super) const SURE: f64 = 0.6;
-
-/// The age at which the minimum delay expires, at the latest.
-pub(super) const BASE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives.
 pub(super) const MAX_UNANSWERED: u64 = 3;

@@ -13,9 +13,8 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::Time;
 
-use super::config::BASE_PERIOD;
 use crate::parts::line::Line;
 
 /// The last packets are kept in so many groups of equal time, so that a high rate costs no more than a low one.
@@ -30,6 +29,9 @@ const PACKETS: f64 = 8.0;
 /// The number of spreads, and the number of delays in one: of more packets, every second one counts.
 const SPREADS: usize = 16;
 const DELAYS: usize = 256;
+
+/// The most by which a receiver's clock is faster: NTP makes it faster by no more.
+const MAX_DRIFT: f64 = 500e-6;
 
 /// The minimum number of delays in a spread.
 const MIN_DELAYS: usize = 6;
@@ -60,9 +62,11 @@ pub(super) struct View {
 
 #[derive(Debug, Clone)]
 pub(super) struct Delays {
-    /// The minimum delay of this period and of the one before it, in nanoseconds.
-    minimum: [i64; 2],
-    period_ends: Time,
+    /// The minimum delay, in nanoseconds.
+    minimum: i64,
+    corrected_at: Time,
+    /// The last packet's wait, in seconds.
+    wait: f64,
     recent: VecDeque<Group>,
     /// When packets of this round trip left, and their waits, in seconds.
     round: Vec<(f64, f64)>,
@@ -80,8 +84,9 @@ impl Delays {
     /// A path whose variation was `variation` seconds in earlier transfers.
     pub(super) fn new(now: Time, variation: f64) -> Self {
         Self {
-            minimum: [i64::MAX; 2],
-            period_ends: now + BASE_PERIOD,
+            minimum: i64::MAX,
+            corrected_at: now,
+            wait: 0.0,
             recent: VecDeque::with_capacity(4 * GROUPS as usize),
             round: Vec::with_capacity(DELAYS),
             stride: 1,
@@ -94,36 +99,30 @@ impl Delays {
 
     /// Whether a minimum delay is known.
     pub(super) fn is_known(&self) -> bool {
-        self.minimum() < i64::MAX
-    }
-
-    fn minimum(&self) -> i64 {
-        self.minimum[0].min(self.minimum[1])
+        self.minimum < i64::MAX
     }
 
     /// Takes a delay, of which `queue` seconds are known to be a queue if it is the first. Returns its wait in seconds.
     pub(super) fn wait_of(&mut self, delay: i64, queue: f64) -> f64 {
         let queue = if self.is_known() { 0.0 } else { queue };
-        self.minimum[0] = self.minimum[0].min(delay.saturating_sub((queue * 1e9) as i64));
-        delay.saturating_sub(self.minimum()) as f64 / 1e9
+        self.minimum = self.minimum.min(delay.saturating_sub((queue * 1e9) as i64));
+        self.wait = delay.saturating_sub(self.minimum) as f64 / 1e9;
+        self.wait
     }
 
     /// The path is longer by so many seconds than its minimum delay.
     pub(super) fn shift(&mut self, by: f64) {
-        self.minimum = [self.minimum().saturating_add((by * 1e9) as i64), i64::MAX];
+        self.minimum = self.minimum.saturating_add((by * 1e9) as i64);
         self.forget();
     }
 
-    /// The minimum delay expires after one to two periods, because a route may become longer. Returns by how many
-    /// seconds it is longer.
-    pub(super) fn expire(&mut self, now: Time, rtt: Duration) -> f64 {
-        if now < self.period_ends || self.minimum[0] == i64::MAX {
-            return 0.0;
-        }
-        let old_minimum = self.minimum();
-        self.period_ends = now + BASE_PERIOD.max(rtt * 20);
-        self.minimum = [i64::MAX, self.minimum[0]];
-        self.minimum().saturating_sub(old_minimum) as f64 / 1e9
+    /// The round trip that the last packet began took `excess` seconds more than the shortest one. If this host's clock
+    /// says so, and the packet seems to have waited longer, the receiver's clock is faster.
+    pub(super) fn correct_drift(&mut self, now: Time, excess: f64) {
+        let most = MAX_DRIFT * now.since(self.corrected_at).as_secs_f64();
+        let drift = (self.wait - excess).clamp(0.0, most);
+        self.corrected_at = now;
+        self.minimum = self.minimum.saturating_add((drift * 1e9) as i64);
     }
 
     /// A packet left at `sent_at`, with this window, and waited so long; `is_busy` if longer than by chance. Groups have
@@ -230,6 +229,8 @@ fn spread(points: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Duration;
+
     use super::*;
 
     fn delays() -> Delays {
@@ -250,16 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_delay_expires_after_two_periods_at_the_latest() {
+    fn a_receivers_clock_that_is_faster_shows_no_queue() {
         let mut delays = delays();
-        delays.wait_of(1_000_000, 0.0);
-        for seconds in [10, 20] {
-            let wait = delays.wait_of(3_000_000, 0.0);
-            assert_eq!(wait, 0.002, "{seconds} s");
-            let longer = delays.expire(Time::ZERO + Duration::from_secs(seconds), Duration::from_millis(20));
-            assert_eq!(longer, if seconds == 20 { 0.002 } else { 0.0 });
+        let second = |number| Time::ZERO + Duration::from_secs(number);
+        for (number, delay, wait) in [(1, 5_000_000, 0.0), (2, 5_200_000, 0.0002), (3, 5_400_000, 0.0002)] {
+            assert_eq!(delays.wait_of(delay, 0.0), wait, "{number} s");
+            delays.correct_drift(second(number), 0.0);
         }
-        assert_eq!(delays.wait_of(3_000_000, 0.0), 0.0);
+        assert_eq!(delays.wait_of(25_400_000, 0.0), 0.02);
+        delays.correct_drift(second(4), 0.02);
+        assert_eq!(delays.wait_of(25_400_000, 0.0), 0.02, "the round trip is longer, too");
+        delays.correct_drift(second(5), 0.0);
+        assert!((delays.wait_of(25_400_000, 0.0) - 0.0195).abs() < 1e-9, "no clock is so wrong");
     }
 
     #[test]

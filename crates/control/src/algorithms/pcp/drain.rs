@@ -5,33 +5,26 @@
 //! for       0.04 of the interval, or half of the wait if that is longer, at a quarter of the rate
 //! ```
 //!
-//! The queue then falls at the rate that was taken away, which tells what the other flows are. A flow with the share `s`
-//! of the link that alone drains makes a queue fall by `0.75 s` seconds a second, and where all drain, by
-//! 0.75:
+//! The queue then falls at the rate that was taken away, which tells what the other flows are: if the share `all` of the
+//! link's traffic drains, a packet that leaves `t` seconds later waits `min(before, 0.75 all t)` less. The share whose
+//! waits are nearest to the measured ones (least squares) is that which drained, and for a flow that has the share `s`:
 //!
 //! ```text
-//! all    = (wait before - lowest wait) / 0.75 / the time that this took      the share of the link that drained
-//! others = (all - s) / (1 - s)                                             the same of the others' traffic
+//! others = (all - s) / (1 - s)      the share of the others' traffic that drained
 //! ```
 //!
-//! Beside CUBIC or BBR `others` is 0 within 0.1, and among PCP flows 0.6 to 1. A drain also empties the queue, so flows
-//! that joined while it stood see the path's own delay. If nearly all drain, and delays stop falling above the known
-//! minimum, the path has become longer by the rest.
+//! Beside CUBIC or BBR `others` is about 0, and among PCP flows 0.6 to 1. A drain also empties the queue, so flows that
+//! joined while it stood see the path's own delay. If delays stop falling above the known minimum, the path has become
+//! longer by the rest.
 //!
-//! A flow of few packets sends one late in the drain. It takes the wait of that one, because it hardly causes the fall.
+//! A flow of few packets sends one late in the drain, so that it sees the queue fall.
 
 use rampmeter_units::{Duration, Time};
 
 use super::config::{DRAIN_LENGTH, DRAIN_ROUNDS, DRAIN_SHARE};
 
-/// The number of packets in a drain that show how fast the queue falls.
-const ENOUGH: u32 = 4;
-
 /// A packet is sent at the latest after this part of a drain.
 const WITNESS: f64 = 0.7;
-
-/// The part of a drain in which few packets count, because earlier the queue is still long.
-const LATE: [f64; 2] = [0.4, 1.2];
 
 /// Delays that stop falling before this part of a drain have reached the path's own.
 const FLOOR: f64 = 0.7;
@@ -39,8 +32,8 @@ const FLOOR: f64 = 0.7;
 /// A new lowest wait is lower by this share of the wait before.
 const STEP: f64 = 0.05;
 
-/// Nearly all of the link's traffic.
-const NEARLY_ALL: f64 = 0.6;
+/// The shares of the link that may have drained: -0.5, -0.4, ..., 1.5. Those below 0 and above 1 are due to chance.
+const SHARES: usize = 21;
 
 /// A drain that goes on, or whose packets have not all arrived. Times and waits are in seconds.
 #[derive(Debug, Clone, Copy)]
@@ -49,26 +42,30 @@ struct Current {
     until: f64,
     /// When its packets have arrived.
     heard: Time,
-    /// The wait before it, and the window.
+    /// The mean wait of packets that left shortly before it, and their number.
     before: f64,
+    packets: f64,
+    /// The window before it.
     window: f64,
     /// The lowest wait, and when its packet left.
     lowest: (f64, f64),
-    late: f64,
-    packets: u32,
+    /// For each share that may have drained, the sum of the squares of its errors.
+    errors: [f64; SHARES],
 }
 
 /// What a drain showed. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
-    /// The part of the other flows' traffic that drained: about 0 or about 1.
+    /// The share of the other flows' traffic that drained: about 0 or about 1.
     pub(super) others: f64,
+    /// By how much the queue falls if all drain.
+    pub(super) fall: f64,
     /// This flow's share of the link.
     pub(super) share: f64,
     /// The wait before the drain, and the lowest one in it.
     pub(super) before: f64,
     pub(super) lowest: f64,
-    /// Nearly all drained, and the lowest wait was reached before the end.
+    /// The lowest wait was reached before the end.
     pub(super) is_floor: bool,
 }
 
@@ -101,8 +98,8 @@ impl Drain {
         let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
         // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
         let heard = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
-        let (lowest, late) = ((before, from), f64::INFINITY);
-        self.current = Some(Current { from, until, heard, before, window, lowest, late, packets: 0 });
+        let (lowest, errors) = ((before, from), [0.0; SHARES]);
+        self.current = Some(Current { from, until, heard, before, packets: 0.0, window, lowest, errors });
     }
 
     /// The share of its rate that a flow may use now.
@@ -122,11 +119,13 @@ impl Drain {
     pub(super) fn on_packet(&mut self, sent_at: f64, wait: f64) {
         let Some(current) = &mut self.current else { return };
         let part = (sent_at - current.from) / (current.until - current.from);
-        if (LATE[0]..=LATE[1]).contains(&part) {
-            current.late = current.late.min(wait);
-        }
-        if (0.0..=1.0).contains(&part) {
-            current.packets += 1;
+        if (-1.0..0.0).contains(&part) {
+            current.packets += 1.0;
+            current.before += (wait - current.before) / current.packets;
+        } else if (0.0..=1.0).contains(&part) {
+            for (error, share) in current.errors.iter_mut().zip(shares()) {
+                *error += (current.before - fall(share, sent_at - current.from, current.before) - wait).powi(2);
+            }
             if wait < current.lowest.0 - STEP * current.before {
                 current.lowest = (wait, sent_at);
             }
@@ -138,25 +137,39 @@ impl Drain {
         self.current = None;
     }
 
-    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. The second is
-    /// whether it ended just now.
-    pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> (Option<Outcome>, bool) {
-        let Some(current) = self.current.take_if(|current| now >= current.heard) else { return (None, false) };
-        let share = current.window / (capacity * (min_rtt + current.before));
-        let others = |all: f64| (all - share) / (1.0 - share).max(0.01);
-        let taken = 1.0 - DRAIN_SHARE;
-        let outcome = if current.packets < ENOUGH {
-            let most = current.before.min(taken * (current.until - current.from));
-            let all = (current.before - current.late) / most;
-            Outcome { others: others(all), share, before: current.before, lowest: current.late, is_floor: false }
-        } else {
-            let (lowest, at) = current.lowest;
-            let all = (current.before - lowest) / taken / (at - current.from).max(1e-6);
-            let is_floor = all > NEARLY_ALL && at - current.from < FLOOR * (current.until - current.from);
-            Outcome { others: others(all), share, before: current.before, lowest, is_floor }
-        };
-        (Some(outcome).filter(|outcome| outcome.others.is_finite() && outcome.lowest.is_finite()), true)
+    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second.
+    pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> Option<Outcome> {
+        let current = self.current.take_if(|current| now >= current.heard)?;
+        let (before, length) = (current.before, current.until - current.from);
+        let (lowest, at) = current.lowest;
+        let share = current.window / (capacity * (min_rtt + before));
+        Some(Outcome {
+            others: (nearest_share(&current.errors)? - share) / (1.0 - share).max(0.01),
+            fall: fall(1.0, length, before),
+            share,
+            before,
+            lowest,
+            is_floor: at - current.from < FLOOR * length,
+        })
+        .filter(|outcome| outcome.others.is_finite())
     }
+}
+
+/// By how much a queue of `before` seconds falls in `time` seconds in which this share of the link's traffic drains.
+fn fall(share: f64, time: f64, before: f64) -> f64 {
+    (share * (1.0 - DRAIN_SHARE) * time).min(before)
+}
+
+fn shares() -> impl Iterator<Item = f64> {
+    (0..SHARES).map(|tenth| tenth as f64 / 10.0 - 0.5)
+}
+
+/// The share with the least error, the mean of several such, or `None` if all are.
+fn nearest_share(errors: &[f64; SHARES]) -> Option<f64> {
+    let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
+    let nearest = || shares().zip(errors).filter(|(_, error)| **error <= least * (1.0 + 1e-9)).map(|(share, _)| share);
+    let number = nearest().count();
+    (number < SHARES).then(|| nearest().sum::<f64>() / number as f64)
 }
 
 /// The time between two drains, in seconds: a power of two times `every`, so that flows with different round trips have

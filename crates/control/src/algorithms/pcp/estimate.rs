@@ -83,6 +83,14 @@ impl Capacity {
         }
     }
 
+    /// The higher rate of the last two round trips, in packets per second; infinite if unknown. One that lost many packets
+    /// at once is no measure.
+    pub(super) fn delivered(&self) -> f64 {
+        let Best { values, seen } = self.delivered;
+        let last = (0..seen.min(2)).map(|age| values[(seen - 1 - age) % BEST_OF]);
+        last.reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+
     /// The capacity by pairs. `None` if unknown.
     pub(super) fn by_pairs(&self) -> Option<f64> {
         let past = if self.pairs.seen < ENOUGH_PAIRS { self.past } else { 0.0 };
@@ -108,7 +116,7 @@ pub(super) struct Estimate {
 }
 
 /// The queue of a flow whose window is the path's bandwidth-delay product divided by `flows`, in packets.
-fn packets(flows: f64) -> f64 {
+pub(super) fn packets(flows: f64) -> f64 {
     TARGET + TARGET_STEP * libm::log(flows.max(1.0))
 }
 

@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::pace::MAX_PACE;
-use super::{LOSS_WEIGHT, Pcp, WINDOWS};
+use super::Pcp;
 use crate::Arrival;
 
 /// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
@@ -11,7 +11,7 @@ const TOGETHER: f64 = 0.1;
 impl Pcp {
     /// A packet arrived.
     pub(super) fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
-        self.loss *= 1.0 - LOSS_WEIGHT;
+        self.losses.on_arrival();
         if arrival.number < self.measured_from {
             return;
         }
@@ -62,12 +62,6 @@ impl Pcp {
         self.round_began = self.now;
         if self.drain.is_on() {
             return self.delays.begin_round();
-        }
-        if self.cubic.is_none() {
-            self.windows.push_back(self.window);
-            if self.windows.len() > WINDOWS {
-                self.windows.pop_front();
-            }
         }
         self.delays.end_round();
     }

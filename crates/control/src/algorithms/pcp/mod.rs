@@ -24,8 +24,8 @@
 //! - Flows keep a queue, and drain it together; the paper's flows keep none (section 3.2).
 //! - The history also has the path's own variation, and its trust in the remembered rate is not used (section 3.4).
 //! - Beside TCP a flow takes CUBIC's window instead of smaller cuts (section 3.5).
-//! - Single losses change nothing, as in the paper. From an average of 3% on, which two among few packets are, the window
-//!   does not grow, and falls.
+//! - Single losses change nothing, as in the paper. If a tenth of the packets is lost, the window is at most what arrives
+//!   (`losses`).
 //!
 //! `studies/pcp/NOTES.md` has the designs that were tried on the way, with their figures.
 
@@ -35,6 +35,7 @@ mod delays;
 mod drain;
 mod estimate;
 mod feedback;
+mod losses;
 mod pace;
 mod start;
 
@@ -48,11 +49,12 @@ use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
 use self::config::{
-    GAIN_DOWN, GAIN_UP, LOSS_FACTOR, MAX_GROWTH, MAX_GROWTH_WITH_LOSS, MAX_LOSS, MAX_UNANSWERED, MIN_WINDOW,
+    GAIN_DOWN, GAIN_UP, MAX_GROWTH, MAX_UNANSWERED, MIN_WINDOW,
 };
 use self::delays::{Delays, View};
 use self::drain::Drain;
 use self::estimate::{Capacity, Estimate};
+use self::losses::Losses;
 use crate::cubic::Cubic;
 use crate::parts::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Record, Sent};
@@ -69,15 +71,12 @@ const MAX_GAP: Duration = Duration::from_secs(10);
 /// A wait of this part of a round trip ends slow start.
 const SLOW_START_WAIT: f64 = 0.25;
 
-/// The number of round trips of which the greatest window is kept for competitive mode.
-const WINDOWS: usize = 16;
-
 /// Windows that differ by less than this share count as one, and so many are kept.
 const SAME_WINDOW: f64 = 0.01;
 const MAX_WINDOWS: usize = 4096;
 
-/// The weight of a packet in the average loss.
-const LOSS_WEIGHT: f64 = 1.0 / 64.0;
+/// The share of the window that is left after a retransmission timeout.
+const AFTER_TIMEOUT: f64 = 0.5;
 
 /// PCP, in three ideas.
 #[derive(Debug, Clone)]
@@ -95,15 +94,12 @@ pub struct Pcp {
     capacity: Capacity,
     delays: Delays,
     drain: Drain,
-    /// Since when at least half of this flow's packets waited.
-    busy_since: Time,
     /// CUBIC, in competitive mode.
     cubic: Option<Cubic>,
-    /// What the last drain showed about others.
-    met_competing: Option<bool>,
+    /// What drains showed about the other flows: that they compete below zero, that they drain above it.
+    evidence: f64,
+    /// Nothing is known about the path.
     in_slow_start: bool,
-    /// The windows of the last round trips.
-    windows: VecDeque<f64>,
     /// From which packet on the window was which.
     sent_with: VecDeque<(u64, f64)>,
     last_sent: u64,
@@ -119,8 +115,7 @@ pub struct Pcp {
     app_limited: bool,
     /// The minimum round-trip time of this transfer, in seconds.
     measured_rtt: f64,
-    /// The average loss.
-    loss: f64,
+    losses: Losses,
     /// The first packet after the last reduction for losses, and the window before it.
     reduced_at: u64,
     before_loss: f64,
@@ -162,11 +157,9 @@ impl Algorithm for Pcp {
             capacity: Capacity::default(),
             delays: Delays::new(Time::ZERO, 0.0),
             drain: Drain::default(),
-            busy_since: Time::ZERO,
             cubic: None,
-            met_competing: None,
+            evidence: 0.0,
             in_slow_start: true,
-            windows: VecDeque::with_capacity(WINDOWS + 1),
             sent_with: VecDeque::new(),
             last_sent: 0,
             counts_from: 0,
@@ -176,7 +169,7 @@ impl Algorithm for Pcp {
             next_round: 0,
             round_began: Time::ZERO,
             delivered: 0.0,
-            loss: 0.0,
+            losses: Losses::default(),
             reduced_at: 0,
             before_loss: 0.0,
             unanswered: 0,
@@ -212,17 +205,14 @@ impl Pcp {
         let target = estimate.target(self.window);
         let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
         let load = (view.busy + view.window / estimate.bdp()).min(1.0);
-        let most = if self.loss > MAX_LOSS / 10.0 { MAX_GROWTH_WITH_LOSS } else { MAX_GROWTH };
-        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, most);
-        if self.in_slow_start && self.expects_competing() {
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, MAX_GROWTH);
+        if self.in_slow_start {
             factor = factor.max(2.0);
-        }
-        if self.loss > MAX_LOSS {
-            factor = factor.min(1.0);
         }
         if factor < 1.0 || may_grow {
             let most = (1.0 + estimate.trust) * estimate.capacity * (self.min_rtt + target);
-            self.set_window((view.window * factor).min(most));
+            let limit = self.losses.limit(self.now, self.config.drain_every) * self.min_rtt;
+            self.set_window((view.window * factor).min(most).min(limit));
         }
         self.best = self.best.max(self.window.min(estimate.bdp()));
     }
@@ -247,7 +237,7 @@ impl Controller for Pcp {
         *self = Self::new(&self.config, Random::from_seed(0));
         self.packet = path.packet.max(Bytes::new(1));
         self.bunch = path.bunch;
-        (self.now, self.busy_since, self.round_began, self.last_sent_at) = (now, now, now, now);
+        (self.now, self.round_began, self.last_sent_at) = (now, now, now);
         self.pacer.reset(now);
         self.start(now, path);
     }
@@ -261,7 +251,6 @@ impl Controller for Pcp {
         self.delays = Delays::new(now, self.delays.variation);
         (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
         (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, 0.0);
-        self.windows.iter_mut().for_each(|window| *window *= scale);
         self.measured_from = self.last_sent.saturating_add(1);
         self.ignore_sent();
         self.drain.cancel();
@@ -286,6 +275,7 @@ impl Controller for Pcp {
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
             Notice::SpuriousLoss if self.cubic.is_none() => {
+                self.losses = Losses::default();
                 let window = std::mem::take(&mut self.before_loss);
                 self.set_window(self.window.max(window));
             }
@@ -342,25 +332,19 @@ impl Controller for Pcp {
                 if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
             self.on_arrival(&arrival, estimate.as_ref());
         }
-        if self.cubic.is_none() {
-            let longer = self.delays.expire(now, Duration::from_secs_f64(self.rtt));
-            self.min_rtt = (self.min_rtt + longer).min(self.rtt);
+        if ack.rtt.is_some() {
+            self.delays.correct_drift(now, self.rtt - self.min_rtt);
         }
         let Some(estimate) = self.estimate() else { return };
-        if self.drain(now, &estimate) {
+        self.drain(now, &estimate);
+        if self.drain.is_on() {
             return;
         }
         let span = self.span(&estimate);
         let Some(view) = self.delays.view(span, self.min_rtt.max(span)) else { return };
-        if view.busy <= 0.5 {
-            self.busy_since = now;
-        }
         let is_long = view.level > estimate.target(self.window).max(SLOW_START_WAIT * self.min_rtt);
         if self.in_slow_start && is_long {
-            self.in_slow_start = false;
-            if self.cubic.is_none() && self.expects_competing() && self.config.compete {
-                self.compete(now, self.window);
-            }
+            self.compete(now, self.window);
         }
         if self.cubic.is_none() {
             self.follow_queue(&estimate, &view, !ack.app_limited);
@@ -370,8 +354,7 @@ impl Controller for Pcp {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let timeout = loss.kind == LossKind::Persistent;
         if !timeout {
-            let packets = loss.bytes.as_f64() / self.packet.as_f64();
-            self.loss += (1.0 - self.loss) * (packets * LOSS_WEIGHT).min(0.5);
+            self.losses.on_loss(loss.bytes.as_f64() / self.packet.as_f64());
         }
         self.is_silent |= timeout && self.unanswered >= MAX_UNANSWERED;
         if let Some(cubic) = &mut self.cubic {
@@ -379,10 +362,16 @@ impl Controller for Pcp {
             cubic.on_loss(now, &Loss { recovering: false, ..*loss });
             return self.follow_cubic();
         }
-        if loss.number >= self.reduced_at && (self.loss > MAX_LOSS || timeout) {
+        if loss.number >= self.reduced_at && (self.losses.are_many() || timeout) {
             self.in_slow_start = false;
             (self.before_loss, self.reduced_at) = (self.window, loss.last_sent.saturating_add(1));
-            self.set_window(self.window * if timeout { 0.5 } else { LOSS_FACTOR });
+            if timeout {
+                self.set_window(self.window * AFTER_TIMEOUT);
+            } else {
+                let delivered = self.capacity.delivered();
+                self.losses.set_limit(now, delivered);
+                self.set_window(self.window.min(delivered * self.min_rtt));
+            }
             self.ignore_sent();
         }
     }
@@ -438,7 +427,7 @@ impl Controller for Pcp {
             "drain"
         } else if self.cubic.is_some() {
             "competitive_mode"
-        } else if self.in_slow_start && self.expects_competing() {
+        } else if self.in_slow_start {
             "slow_start"
         } else {
             "running"

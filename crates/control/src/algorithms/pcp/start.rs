@@ -3,24 +3,31 @@
 //! ```text
 //! no history                first_window packets, doubled every round trip until delays grow
 //! history, idle path        a third of the capacity
-//! history, a queue          the share that the queue shows (`estimate`): 2 to 20 packets, at most a third of the
-//!                           capacity
-//! competing traffic, queue  the last window in competitive mode
+//! history, a queue          the share that the queue shows (`estimate`), at most a third of the capacity
+//! competing traffic         the last window in competitive mode; it is known from earlier transfers, or the queue is longer
+//!                           than that of PCP flows
 //! ```
 //!
 //! The queue is the handshake's round-trip time less the minimum of earlier transfers.
 
 use rampmeter_units::{Duration, Rate, Time};
 
-use super::config::{FIRST_SHARE, HEADROOM, LEARN, SURE};
+use super::competitive::CLEAR;
+use super::config::{FIRST_SHARE, HEADROOM, MAX_FLOWS, MAX_OWN};
 use super::delays::Delays;
-use super::estimate::{Capacity, Estimate};
+use super::estimate::{Capacity, Estimate, packets};
 use super::pace::MAX_PACE;
 use super::{MAX_RTT, Pcp, seconds};
 use crate::{History, Path};
 
-/// The least and the most packets in the first round trip on a path that others use.
-const SHARED_FIRST: [f64; 2] = [2.0, 20.0];
+/// The minimum number of packets in the first round trip on a path that others use.
+const MIN_FIRST: f64 = 2.0;
+
+/// A queue of so many times the length that 50 PCP flows keep is not theirs.
+const LONG: f64 = 3.0;
+
+/// Two transfers in a row that met competing traffic are more than this.
+const SURE: f64 = 0.5;
 
 /// The path is idle if the handshake waited no longer than this, in packet times.
 const IDLE_WAIT: f64 = 0.5;
@@ -39,23 +46,21 @@ impl Pcp {
         self.rtt = seconds(path.rtt);
         self.min_rtt = self.past.map_or(self.rtt, |past| seconds(past.min_rtt).min(self.rtt));
         self.set_window(self.config.first_window);
+        self.in_slow_start = self.past.is_none();
         let Some((past, estimate)) = self.past.zip(self.estimate()) else { return };
         let wait = self.rtt - self.min_rtt;
         let share = FIRST_SHARE * estimate.bdp();
         if wait <= IDLE_WAIT / estimate.by_pairs + estimate.variation {
             self.set_window(share.max(self.config.first_window));
-        } else if self.expects_competing() && self.config.compete {
+            return;
+        }
+        let most = LONG * packets(MAX_FLOWS) / estimate.capacity + MAX_OWN * estimate.variation;
+        if past.competing_traffic > SURE || wait > most {
             let last = past.competitive_rate.as_bps_f64() / self.packet_bits() * self.rtt;
             self.compete(now, last.max(self.config.first_window));
         } else {
-            let [least, most] = SHARED_FIRST;
-            self.set_window(estimate.share(wait).min(most).min(share).max(least));
+            self.set_window(estimate.share(wait).min(share).max(MIN_FIRST));
         }
-    }
-
-    /// Whether nothing is known about other flows, or competing traffic is: then the flow starts as TCP does.
-    pub(super) fn expects_competing(&self) -> bool {
-        self.past.is_none_or(|past| past.competing_traffic > SURE)
     }
 
     /// What the next transfer to this destination starts with.
@@ -68,10 +73,10 @@ impl Pcp {
         let rise = if is_measured { (self.measured_rtt - self.min_rtt).max(0.0) } else { 0.0 };
         let min_rtt = Duration::from_secs_f64(self.min_rtt + rise / 8.0);
         let past = self.past.map_or(0.0, |past| past.competing_traffic.clamp(0.0, 1.0));
-        let competing_traffic = match self.met_competing {
-            Some(true) => LEARN + (1.0 - LEARN) * past,
-            Some(false) => 0.0,
-            None => past,
+        let competing_traffic = match self.evidence {
+            evidence if evidence <= -CLEAR => f64::midpoint(1.0, past),
+            evidence if evidence >= CLEAR => 0.0,
+            _ => past,
         };
         // At least one other flow has as much.
         let competitive =
