@@ -11,7 +11,6 @@ use rampmeter_wire::RouterFeedback;
 const VARIANTS: [(&str, &str); 10] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
-    ("pcp", "compete = false"),
     ("pcp-paper", "round_trip = true"),
     ("vcp", "tcp_friendly = true"),
     ("cubic", "slow_start = 'standard'"),

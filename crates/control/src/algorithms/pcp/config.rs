@@ -60,8 +60,8 @@ pub(super) const MAX_OWN: f64 = 3.0;
 pub(super) const GAIN_UP: f64 = 1.5;
 pub(super) const GAIN_DOWN: f64 = 0.5;
 
-/// The maximum growth in one round trip.
-pub(super) const MAX_GROWTH: f64 = 8.0;
+/// The share of its window that a flow keeps in a round trip, however long the queue.
+pub(super) const MAX_FALL: f64 = 0.5;
 
 /// A packet waited if its delay is longer than the minimum by so many packet times.
 pub(super) const BUSY_WAIT: f64 = 0.15;

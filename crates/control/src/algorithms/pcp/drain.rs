@@ -202,9 +202,9 @@ mod tests {
             let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
             drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - 2.5)).max(0.0) + longer);
         }
-        assert_eq!(drain.conclude(at(2.8), CAPACITY, MIN_RTT), (None, false), "its packets have not all arrived");
-        let (outcome, ended) = drain.conclude(at(2.9), CAPACITY, MIN_RTT);
-        assert!(ended && !drain.is_on());
+        assert_eq!(drain.conclude(at(2.8), CAPACITY, MIN_RTT), None, "its packets have not all arrived");
+        let outcome = drain.conclude(at(2.9), CAPACITY, MIN_RTT);
+        assert!(!drain.is_on());
         outcome
     }
 
@@ -221,6 +221,20 @@ mod tests {
             let outcome = outcome(0.02, draining, 1, 0.0).unwrap();
             assert!((outcome.others - others).abs() < 0.15, "one packet: {outcome:?}");
         }
+    }
+
+    #[test]
+    fn chance_in_the_waits_changes_little() {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.5), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 40.0);
+        for i in 0..200 {
+            let sent_at = 2.4 + 0.001 * f64::from(i);
+            let queue = (0.04 - 0.75 * (sent_at - 2.5).max(0.0)).max(0.0);
+            drain.on_packet(sent_at, queue + 0.002 * f64::from(i % 7 - 3));
+        }
+        let outcome = drain.conclude(at(2.9), CAPACITY, MIN_RTT).unwrap();
+        assert!((outcome.others - 1.0).abs() < 0.15 && (outcome.before - 0.04).abs() < 0.001, "{outcome:?}");
     }
 
     #[test]

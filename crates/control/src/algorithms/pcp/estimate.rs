@@ -123,11 +123,12 @@ pub(super) fn packets(flows: f64) -> f64 {
 impl Estimate {
     /// A path with these measurements, for a flow with this window. `None` while no capacity is known.
     pub(super) fn new(capacity: &Capacity, variation: f64, min_rtt: f64, window: f64, bunch: f64) -> Option<Self> {
-        let by_pairs = capacity.by_pairs()?;
+        let delivered = capacity.delivered.best() * HEADROOM;
+        let by_pairs = capacity.by_pairs().or((delivered > 0.0).then_some(delivered))?;
         let variation = (variation - packets(MAX_FLOWS) / by_pairs).clamp(0.0, MAX_VARIATION * min_rtt);
         let target = packets(by_pairs * min_rtt / window) / by_pairs;
         let trust = target / (target + variation);
-        let delivered = (capacity.delivered.best() * HEADROOM).min(by_pairs);
+        let delivered = delivered.min(by_pairs);
         let blend = || libm::exp(trust * libm::log(by_pairs) + (1.0 - trust) * libm::log(delivered));
         let capacity = if delivered > 0.0 && trust < 1.0 { blend() } else { by_pairs };
         Some(Self { capacity, by_pairs, trust, variation, min_rtt, bunch })

@@ -1,8 +1,8 @@
 //! What each packet that arrived shows, and each round trip of them.
 
+use super::Pcp;
 use super::estimate::Estimate;
 use super::pace::MAX_PACE;
-use super::Pcp;
 use crate::Arrival;
 
 /// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
@@ -15,7 +15,8 @@ impl Pcp {
         if arrival.number < self.measured_from {
             return;
         }
-        let known_queue = if self.past.is_some() { self.rtt - self.min_rtt } else { 0.0 };
+        let serialization = estimate.map_or(0.0, |estimate| 1.0 / estimate.by_pairs);
+        let known_queue = if self.past.is_some() { (self.rtt - self.min_rtt - serialization).max(0.0) } else { 0.0 };
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
         let sent_at = arrival.sent_at.as_secs_f64();
         let is_second = self.pair == Some(arrival.number);

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! load = min(1, b + Ws / (C R))
-//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; from Ws / 2 to 8 Ws
+//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; at least Ws / 2
 //! W   <= C (R + target) (1 + trust)
 //! ```
 //!
@@ -48,9 +48,7 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
-use self::config::{
-    GAIN_DOWN, GAIN_UP, MAX_GROWTH, MAX_UNANSWERED, MIN_WINDOW,
-};
+use self::config::{GAIN_DOWN, GAIN_UP, MAX_FALL, MAX_UNANSWERED, MIN_WINDOW};
 use self::delays::{Delays, View};
 use self::drain::Drain;
 use self::estimate::{Capacity, Estimate};
@@ -205,7 +203,7 @@ impl Pcp {
         let target = estimate.target(self.window);
         let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
         let load = (view.busy + view.window / estimate.bdp()).min(1.0);
-        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load.max(0.01)).clamp(0.5, MAX_GROWTH);
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load).max(MAX_FALL);
         if self.in_slow_start {
             factor = factor.max(2.0);
         }

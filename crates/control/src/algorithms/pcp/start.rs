@@ -27,7 +27,7 @@ const MIN_FIRST: f64 = 2.0;
 const LONG: f64 = 3.0;
 
 /// Two transfers in a row that met competing traffic are more than this.
-const SURE: f64 = 0.5;
+pub(super) const SURE: f64 = 0.5;
 
 /// The path is idle if the handshake waited no longer than this, in packet times.
 const IDLE_WAIT: f64 = 0.5;

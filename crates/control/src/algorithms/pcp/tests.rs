@@ -62,7 +62,7 @@ fn a_flow_uses_capacity_that_returns_within_round_trips() {
 fn the_handshake_sets_the_first_window() {
     assert_eq!(with_history(Duration::ZERO, |_| {}).window, 250.0 / 3.0, "an idle path");
     // One e-fold of the share for each seven packets of 0.2 ms.
-    for (packets, window) in [(29.0, 4.58), (22.0, 12.4), (15.0, 20.0), (60.0, 2.0)] {
+    for (packets, window) in [(29.0, 4.58), (22.0, 12.4), (15.0, 33.8), (60.0, 2.0)] {
         let pcp = with_history(Duration::from_secs_f64(packets * 0.2e-3), |_| {});
         assert!((pcp.window - window).abs() < 0.1, "{packets} packets: {}", pcp.window);
     }
@@ -89,21 +89,30 @@ fn known_competing_traffic_starts_competitive_mode() {
     };
     let pcp = with_history(Duration::from_millis(30), competing);
     assert_eq!((pcp.state(), pcp.window.round()), ("competitive_mode", 80.0));
-    assert_eq!(with_history(Duration::ZERO, competing).state(), "slow_start", "it is not there now");
-    let doubted = with_history(Duration::from_millis(30), |history| history.competing_traffic = 0.5);
+    assert_eq!(with_history(Duration::ZERO, competing).state(), "running", "it is not there now");
+    let long = with_history(Duration::from_millis(100), |_| {});
+    assert_eq!(long.state(), "competitive_mode", "no PCP flows keep a queue of 500 packets");
+    let doubted = with_history(Duration::from_millis(10), |history| history.competing_traffic = 0.5);
     assert_eq!(doubted.state(), "running", "one transfer may have been wrong");
 }
 
 #[test]
-fn single_losses_change_nothing_and_many_reduce_the_window() {
+fn few_losses_change_nothing_and_many_limit_the_window() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     let window = pcp.window;
-    pcp.on_loss(at(100), &loss(LossKind::Transient, 1, 10));
-    assert_eq!(pcp.window, window);
-    for number in 2..6 {
+    pcp.capacity.on_round(1000.0, false);
+    pcp.capacity.on_round(900.0, false);
+    for number in 1..7 {
         pcp.on_loss(at(100), &loss(LossKind::Transient, number, 10));
     }
-    assert_eq!(pcp.window, window * 0.7, "once for the packets that left before");
+    assert_eq!(pcp.window, window);
+    for number in 7..10 {
+        pcp.on_loss(at(100), &loss(LossKind::Transient, number, 10));
+    }
+    let limit = 1000.0 * RTT.as_secs_f64();
+    assert!((pcp.window - limit).abs() < 1e-9, "what arrives in a round trip: {}", pcp.window);
+    pcp.on_notice(at(110), Notice::SpuriousLoss);
+    assert_eq!((pcp.window, pcp.losses.limit(at(110), pcp.config.drain_every)), (window, f64::INFINITY));
 }
 
 #[test]
@@ -133,46 +142,49 @@ fn a_transfer_leaves_what_it_measured() {
 
 #[test]
 fn two_transfers_beside_competing_traffic_are_certain() {
-    let verdict = |before: f64, met: bool| {
+    let verdict = |before: f64, evidence: f64| {
         let mut pcp = with_history(Duration::ZERO, |history| history.competing_traffic = before);
-        pcp.met_competing = Some(met);
+        pcp.evidence = evidence;
         pcp.history().unwrap().competing_traffic
     };
-    let first = verdict(0.0, true);
-    assert!(first < config::SURE && verdict(first, true) > config::SURE);
-    assert_eq!(verdict(1.0, false), 0.0);
+    let first = verdict(0.0, -competitive::CLEAR);
+    assert!(first <= start::SURE && verdict(first, -competitive::CLEAR) > start::SURE);
+    assert_eq!((verdict(1.0, 0.0), verdict(1.0, competitive::CLEAR)), (1.0, 0.0));
 }
 
 /// What a drain of a queue of 20 ms shows.
-fn outcome(others: f64, share: f64, min_wait: f64) -> Outcome {
-    Outcome { others, share, before: 0.02, lowest: min_wait, is_floor: false }
+fn outcome(others: f64, share: f64, lowest: f64) -> Outcome {
+    Outcome { others, share, before: 0.02, fall: 0.02, lowest, is_floor: false }
 }
 
 #[test]
 fn drains_decide_on_competitive_mode() {
-    let target = 0.001;
     let after = |pcp: &mut Pcp, outcome: Outcome| {
-        pcp.learn(at(2700), &outcome, target, 5000.0);
-        (pcp.cubic.is_some(), pcp.met_competing)
+        let estimate = pcp.estimate().unwrap();
+        pcp.learn(at(2700), &outcome, &estimate, 0.001);
+        pcp.cubic.is_some()
     };
     let mut pcp = with_history(Duration::ZERO, |_| {});
-    assert_eq!(after(&mut pcp, outcome(0.3, 0.1, 0.01)), (false, None), "undecided");
-    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.0005)), (false, None), "the queue is short");
-    assert_eq!(after(&mut pcp, outcome(0.0, 0.9, 0.01)), (false, Some(false)), "it has the link");
-    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), (true, Some(true)));
-    assert_eq!(after(&mut pcp, outcome(0.3, 0.1, 0.01)), (true, Some(true)), "undecided");
-    assert_eq!(after(&mut pcp, outcome(0.9, 0.1, 0.019)), (true, Some(false)), "chance shortens a queue so far");
-    assert_eq!(after(&mut pcp, outcome(0.9, 0.1, 0.004)), (false, Some(false)));
-    assert_eq!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), (true, Some(true)));
-    assert_eq!(after(&mut pcp, outcome(0.0, 0.9, 0.018)), (false, Some(false)), "nobody else is left");
+    assert!(!after(&mut pcp, outcome(0.35, 0.1, 0.01)), "undecided");
+    assert!(!after(&mut pcp, outcome(0.0, 0.1, 0.0005)), "the queue is short");
+    assert!(!after(&mut pcp, outcome(0.0, 0.95, 0.01)), "it has the link");
+    assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)));
+    assert!(after(&mut pcp, outcome(0.45, 0.1, 0.01)), "undecided");
+    assert!(!after(&mut pcp, outcome(0.9, 0.1, 0.004)));
+    assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)));
+    assert!(!after(&mut pcp, outcome(0.0, 0.95, 0.018)), "nobody else is left");
 }
 
 #[test]
-fn without_compete_there_is_no_competitive_mode() {
+fn where_the_path_varies_one_drain_decides_nothing() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
-    pcp.config.compete = false;
-    pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), 0.001, 5000.0);
-    assert_eq!((pcp.state(), pcp.met_competing), ("running", Some(true)));
+    let estimate = Estimate { variation: 0.02, ..pcp.estimate().unwrap() };
+    let mut drains = 0;
+    while pcp.cubic.is_none() {
+        pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), &estimate, 0.001);
+        drains += 1;
+    }
+    assert_eq!(drains, 8);
 }
 
 #[test]
@@ -180,7 +192,10 @@ fn a_longer_path_is_found_by_its_drains() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     pcp.rtt = 0.09;
     pcp.delays.wait_of(1_000_000, 0.0);
-    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, 0.001, 5000.0);
+    let estimate = pcp.estimate().unwrap();
+    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.5, 0.1, 0.015) }, &estimate, 0.001);
+    assert!((pcp.min_rtt - 0.05).abs() < 1e-9, "half of the others' traffic is not clear evidence");
+    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, &estimate, 0.001);
     assert!((pcp.min_rtt - 0.065).abs() < 1e-9, "{}", pcp.min_rtt);
     assert_eq!(pcp.delays.wait_of(17_000_000, 0.0), 0.001);
 }
