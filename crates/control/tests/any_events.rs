@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 /// Settings that change the reaction to events, or that a controller requires.
-const VARIANTS: [(&str, &str); 10] = [
+const VARIANTS: [(&str, &str); 9] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
     ("pcp-paper", "round_trip = true"),
