@@ -54,21 +54,19 @@ impl Pcp {
         self.ignore_sent();
     }
 
-    /// Drains at common moments, and learns from it.
-    pub(super) fn drain(&mut self, now: Time, estimate: &Estimate) {
+    /// Drains the queue at a common moment.
+    pub(super) fn drain(&mut self, now: Time) {
         let (every, wait) = (self.config.drain_every, self.delays.last_wait);
-        let target = estimate.target(self.window);
-        if self.drain.is_due(now, every, self.min_rtt) && !self.drain.is_on() {
-            if wait > target {
-                self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
-                self.delays.forget();
-            } else if self.cubic.is_some() {
-                self.evidence = 0.0; // no competing traffic keeps a queue
-                self.cooperate();
-            }
+        if !self.drain.is_due(now, every, self.min_rtt) || self.drain.is_on() {
+            return;
         }
-        if let Some(outcome) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt) {
-            self.learn(now, &outcome, estimate, target);
+        let Some(target) = self.estimate().map(|estimate| estimate.target(self.window)) else { return };
+        if wait > target {
+            self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
+            self.delays.forget();
+        } else if self.cubic.is_some() {
+            self.evidence = 0.0; // no competing traffic keeps a queue
+            self.cooperate();
         }
     }
 

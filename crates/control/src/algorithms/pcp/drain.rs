@@ -87,7 +87,7 @@ impl Drain {
         let interval = interval(every, min_rtt);
         let moment = (now.as_secs_f64() / interval) as u64;
         let is_new = self.moment.replace(moment).is_some_and(|last| last != moment);
-        // Without an acknowledgement at that time, it is missed.
+        // Without a packet or an acknowledgement at that time, it is missed.
         is_new && now.as_secs_f64() < (moment as f64 + DRAIN_LENGTH) * interval
     }
 

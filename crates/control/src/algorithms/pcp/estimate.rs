@@ -19,6 +19,9 @@ use super::config::{
     BUSY_WAIT, HEADROOM, MAX_FLOWS, MAX_OWN, MAX_VARIATION, OWN_PACKETS, TARGET, TARGET_STEP, VARIATION_TARGET,
 };
 
+/// A queue of so many times the length that 50 PCP flows keep is not theirs.
+const LONG: f64 = 3.0;
+
 /// The number of pairs, and of round trips, of which the best counts.
 const BEST_OF: usize = 8;
 
@@ -116,7 +119,7 @@ pub(super) struct Estimate {
 }
 
 /// The queue of a flow whose window is the path's bandwidth-delay product divided by `flows`, in packets.
-pub(super) fn packets(flows: f64) -> f64 {
+fn packets(flows: f64) -> f64 {
     TARGET + TARGET_STEP * libm::log(flows.max(1.0))
 }
 
@@ -143,6 +146,11 @@ impl Estimate {
     pub(super) fn target(&self, window: f64) -> f64 {
         let own = (OWN_PACKETS * self.min_rtt / window).min(MAX_OWN * self.variation);
         packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + own + self.bunch
+    }
+
+    /// The longest wait in a queue that PCP flows keep, in seconds.
+    pub(super) fn longest(&self) -> f64 {
+        LONG * packets(MAX_FLOWS) / self.capacity + MAX_OWN * self.variation
     }
 
     /// The wait from which a packet waited behind others, in seconds.

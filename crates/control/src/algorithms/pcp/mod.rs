@@ -301,6 +301,7 @@ impl Controller for Pcp {
         if let Some(cubic) = &mut self.cubic {
             cubic.on_sent(now, sent);
         }
+        self.drain(now); // a flow of few packets has few acknowledgements
         self.space(now, sent);
     }
 
@@ -334,7 +335,10 @@ impl Controller for Pcp {
             self.delays.correct_drift(now, self.rtt - self.min_rtt);
         }
         let Some(estimate) = self.estimate() else { return };
-        self.drain(now, &estimate);
+        self.drain(now);
+        if let Some(outcome) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt) {
+            self.learn(now, &outcome, &estimate, estimate.target(self.window));
+        }
         if self.drain.is_on() {
             return;
         }

@@ -13,18 +13,15 @@
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::competitive::CLEAR;
-use super::config::{FIRST_SHARE, HEADROOM, MAX_FLOWS, MAX_OWN};
+use super::config::{FIRST_SHARE, HEADROOM};
 use super::delays::Delays;
-use super::estimate::{Capacity, Estimate, packets};
+use super::estimate::{Capacity, Estimate};
 use super::pace::MAX_PACE;
 use super::{MAX_RTT, Pcp, seconds};
 use crate::{History, Path};
 
 /// The minimum number of packets in the first round trip on a path that others use.
 const MIN_FIRST: f64 = 2.0;
-
-/// A queue of so many times the length that 50 PCP flows keep is not theirs.
-const LONG: f64 = 3.0;
 
 /// Two transfers in a row that met competing traffic are more than this.
 pub(super) const SURE: f64 = 0.5;
@@ -54,8 +51,7 @@ impl Pcp {
             self.set_window(share.max(self.config.first_window));
             return;
         }
-        let most = LONG * packets(MAX_FLOWS) / estimate.capacity + MAX_OWN * estimate.variation;
-        if past.competing_traffic > SURE || wait > most {
+        if past.competing_traffic > SURE || wait > estimate.longest() {
             let last = past.competitive_rate.as_bps_f64() / self.packet_bits() * self.rtt;
             self.compete(now, last.max(self.config.first_window));
         } else {
