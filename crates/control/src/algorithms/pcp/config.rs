@@ -60,8 +60,10 @@ pub(super) const MAX_OWN: f64 = 3.0;
 pub(super) const GAIN_UP: f64 = 1.5;
 pub(super) const GAIN_DOWN: f64 = 0.5;
 
-/// The share of its window that a flow keeps in a round trip, however long the queue.
+/// What a flow keeps of its window in a round trip, however long the queue, and how much it grows at most, whatever the
+/// capacity seems to be: pairs and receivers may be wrong.
 pub(super) const MAX_FALL: f64 = 0.5;
+pub(super) const MAX_GROWTH: f64 = 8.0;
 
 /// A packet waited if its delay is longer than the minimum by so many packet times.
 pub(super) const BUSY_WAIT: f64 = 0.15;

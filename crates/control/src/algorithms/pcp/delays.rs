@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_units::Time;
+use rampmeter_units::{Duration, Time};
 
 use crate::parts::line::Line;
 
@@ -29,6 +29,9 @@ const PACKETS: f64 = 8.0;
 /// The number of spreads, and the number of delays in one: of more packets, every second one counts.
 const SPREADS: usize = 16;
 const DELAYS: usize = 256;
+
+/// The minimum delay expires after one to two periods of this length, or of 20 round trips.
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// The most by which a receiver's clock is faster: NTP makes it faster by no more.
 const MAX_DRIFT: f64 = 500e-6;
@@ -62,8 +65,9 @@ pub(super) struct View {
 
 #[derive(Debug, Clone)]
 pub(super) struct Delays {
-    /// The minimum delay, in nanoseconds.
-    minimum: i64,
+    /// The minimum delay of this period and of the one before it, in nanoseconds.
+    minimum: [i64; 2],
+    period_ends: Time,
     corrected_at: Time,
     /// The last packet's wait, in seconds.
     wait: f64,
@@ -84,7 +88,8 @@ impl Delays {
     /// A path whose variation was `variation` seconds in earlier transfers.
     pub(super) fn new(now: Time, variation: f64) -> Self {
         Self {
-            minimum: i64::MAX,
+            minimum: [i64::MAX; 2],
+            period_ends: now + PERIOD,
             corrected_at: now,
             wait: 0.0,
             recent: VecDeque::with_capacity(4 * GROUPS as usize),
@@ -99,21 +104,37 @@ impl Delays {
 
     /// Whether a minimum delay is known.
     pub(super) fn is_known(&self) -> bool {
-        self.minimum < i64::MAX
+        self.minimum() < i64::MAX
+    }
+
+    fn minimum(&self) -> i64 {
+        self.minimum[0].min(self.minimum[1])
     }
 
     /// Takes a delay, of which `queue` seconds are known to be a queue if it is the first. Returns its wait in seconds.
     pub(super) fn wait_of(&mut self, delay: i64, queue: f64) -> f64 {
         let queue = if self.is_known() { 0.0 } else { queue };
-        self.minimum = self.minimum.min(delay.saturating_sub((queue * 1e9) as i64));
-        self.wait = delay.saturating_sub(self.minimum) as f64 / 1e9;
+        self.minimum[0] = self.minimum[0].min(delay.saturating_sub((queue * 1e9) as i64));
+        self.wait = delay.saturating_sub(self.minimum()) as f64 / 1e9;
         self.wait
     }
 
     /// The path is longer by so many seconds than its minimum delay.
     pub(super) fn shift(&mut self, by: f64) {
-        self.minimum = self.minimum.saturating_add((by * 1e9) as i64);
+        self.minimum = [self.minimum().saturating_add((by * 1e9) as i64), i64::MAX];
         self.forget();
+    }
+
+    /// The minimum delay expires after one to two periods, because a route may become longer than drains show. Returns by
+    /// how many seconds it is longer.
+    pub(super) fn expire(&mut self, now: Time, rtt: Duration) -> f64 {
+        if now < self.period_ends || self.minimum[0] == i64::MAX {
+            return 0.0;
+        }
+        let old_minimum = self.minimum();
+        self.period_ends = now + PERIOD.max(rtt * 20);
+        self.minimum = [i64::MAX, self.minimum[0]];
+        self.minimum().saturating_sub(old_minimum) as f64 / 1e9
     }
 
     /// The round trip that the last packet began took `excess` seconds more than the shortest one. If this host's clock
@@ -122,7 +143,7 @@ impl Delays {
         let most = MAX_DRIFT * now.since(self.corrected_at).as_secs_f64();
         let drift = (self.wait - excess).clamp(0.0, most);
         self.corrected_at = now;
-        self.minimum = self.minimum.saturating_add((drift * 1e9) as i64);
+        self.minimum = self.minimum.map(|minimum| minimum.saturating_add((drift * 1e9) as i64));
     }
 
     /// A packet left at `sent_at`, with this window, and waited so long; `is_busy` if longer than by chance. Groups have
@@ -229,8 +250,6 @@ fn spread(points: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Duration;
-
     use super::*;
 
     fn delays() -> Delays {
@@ -248,6 +267,19 @@ mod tests {
     #[test]
     fn a_queue_in_the_first_delay_is_not_part_of_the_path() {
         assert_eq!(delays().wait_of(5_000_000, 0.002), 0.002);
+    }
+
+    #[test]
+    fn the_minimum_delay_expires_after_two_periods_at_the_latest() {
+        let mut delays = delays();
+        delays.wait_of(1_000_000, 0.0);
+        for seconds in [10, 20] {
+            let wait = delays.wait_of(3_000_000, 0.0);
+            assert_eq!(wait, 0.002, "{seconds} s");
+            let longer = delays.expire(Time::ZERO + Duration::from_secs(seconds), Duration::from_millis(20));
+            assert_eq!(longer, if seconds == 20 { 0.002 } else { 0.0 });
+        }
+        assert_eq!(delays.wait_of(3_000_000, 0.0), 0.0);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! load = min(1, b + Ws / (C R))
-//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; at least Ws / 2
+//! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; from Ws / 2 to 8 Ws
 //! W   <= C (R + target) (1 + trust)
 //! ```
 //!
@@ -48,7 +48,7 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
-use self::config::{GAIN_DOWN, GAIN_UP, MAX_FALL, MAX_UNANSWERED, MIN_WINDOW};
+use self::config::{GAIN_DOWN, GAIN_UP, MAX_FALL, MAX_GROWTH, MAX_UNANSWERED, MIN_WINDOW};
 use self::delays::{Delays, View};
 use self::drain::Drain;
 use self::estimate::{Capacity, Estimate};
@@ -203,7 +203,7 @@ impl Pcp {
         let target = estimate.target(self.window);
         let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
         let load = (view.busy + view.window / estimate.bdp()).min(1.0);
-        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load).max(MAX_FALL);
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load).clamp(MAX_FALL, MAX_GROWTH);
         if self.in_slow_start {
             factor = factor.max(2.0);
         }
@@ -273,9 +273,11 @@ impl Controller for Pcp {
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
             Notice::SpuriousLoss if self.cubic.is_none() => {
-                self.losses = Losses::default();
                 let window = std::mem::take(&mut self.before_loss);
-                self.set_window(self.window.max(window));
+                if window > self.window {
+                    self.losses = Losses::default();
+                    self.set_window(window);
+                }
             }
             Notice::Stall { .. } => {
                 self.drain.cancel();
@@ -333,6 +335,10 @@ impl Controller for Pcp {
         }
         if ack.rtt.is_some() {
             self.delays.correct_drift(now, self.rtt - self.min_rtt);
+        }
+        if self.cubic.is_none() {
+            let longer = self.delays.expire(now, Duration::from_secs_f64(self.rtt));
+            self.min_rtt = (self.min_rtt + longer).min(self.rtt);
         }
         let Some(estimate) = self.estimate() else { return };
         self.drain(now);
