@@ -1,8 +1,7 @@
-"""PCP's mechanisms over time: the start of a flow, sharing between flows, a competing CUBIC flow."""
+"""PCP's three ideas over time: its window at the start, flows that share a link, and drains beside a CUBIC flow."""
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any
 
 from matplotlib import pyplot, rc_context
@@ -21,76 +20,90 @@ STARTS = {"no-history": "A flow without history", "history": "A flow with histor
 SHOWN = 0.4
 """The drawn time since the flow's start, seconds."""
 
-SHARED = {"join": "Queue of the four flows (packets)", "cubic": "Queue of PCP and CUBIC (packets)"}
-"""Titles of the queues of the cases in which flows share the link."""
+DRAIN = 22.5
+"""A moment at which flows drain the queue, seconds."""
 
-DRAIN_EVERY = 2.5
-"""Seconds between the moments at which flows drain the queue: the setting `drain_every`."""
+AROUND = (-0.1, 0.3)
+"""The drawn time around it, seconds."""
+
+LINK = "40 Mb/s, a round trip of 25 ms, a drop-tail buffer of 100 packets; simulated, one run."
 
 
-def draw(result: Run) -> Drawing:
-    """Draw the rate of each flow and, for those that share the link, the queue below it."""
+def draw_window(result: Run) -> Drawing:
+    """Draw the rate of a flow without and with a history on an idle path."""
     with rc_context({**RULES, "lines.linewidth": 1.2}):
-        figure, panels = pyplot.subplots(3, 2, figsize=(10.4, 8.4), layout="constrained")
-        for axes, case in zip(panels[0], STARTS, strict=True):
-            _start(axes, result, case)
-        _join(panels[1, 0], result)
-        _cubic(panels[1, 1], result)
-        for axes, rates, case in zip(panels[2], panels[1], SHARED, strict=True):
-            trace = link_trace(result, "bottleneck", case=case, seed=first_seed(result))
-            axes.plot(trace.times, trace.packets, color="black", linewidth=0.8)
-            axes.set_title(SHARED[case])
-            axes.set_xlabel("time (s)")
-            axes.set_ylim(0, 104)
-            if case == "join":  # shows both drains of a few packets and a full buffer
-                axes.set_yscale("symlog", linthresh=10)
-                axes.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
-            axes.set_xlim(rates.get_xlim())
-        for axes in panels[:2].flat:
-            axes.set_ylim(0, 46)
-        note(
-            figure,
-            "40 Mb/s, a round trip of 25 ms, a drop-tail buffer of 100 packets; simulated, one run. Top: the "
-            "controller's rate, and the delivery\nrate over 10 ms. Left: a flow starts every 8 s; the controllers' "
-            "rates; a fall to a quarter is a queue drain. Right: delivery rates over 0.2 s;\nthe PCP flow starts at 5 "
-            "s; dotted: every 2.5 s, when flows drain a queue.",
-        )
+        figure, panels = pyplot.subplots(1, 2, figsize=(10.4, 3.2), layout="constrained")
+        for axes, case in zip(panels, STARTS, strict=True):
+            (trace,) = _flows(result, case)
+            begin = trace.times[0]
+            times = [1e3 * (time - begin) for time in trace.times]
+            axes.plot(times, [rate / 1e6 for rate in trace.controller_rates], color=IN_TURN[0], label="rate")
+            times, rates = trace.rates(0.01)
+            times = [1e3 * (time - begin) for time in times]
+            axes.plot(times, [rate / 1e6 for rate in rates], color="#777777", label="delivered")
+            axes.set_xlim(0, 1e3 * SHOWN)
+            axes.set_ylim(0, 62)
+            axes.set_title(f"{STARTS[case]} (Mb/s)")
+            axes.set_xlabel("time since its start (ms)")
+            axes.legend(loc="lower right")
+        note(figure, f"{LINK} The controller's rate, and the delivery rate over 10 ms.")
     return figure
 
 
-def _start(axes: Any, result: Run, case: str) -> None:
-    (trace,) = _flows(result, case)
-    begin = trace.times[0]
-    times = [1e3 * (time - begin) for time in trace.times]
-    axes.plot(times, [rate / 1e6 for rate in trace.controller_rates], color=IN_TURN[0], label="rate")
-    times, rates = trace.rates(0.01)
-    axes.plot(
-        [1e3 * (time - begin) for time in times], [rate / 1e6 for rate in rates], color="#777777", label="delivered"
-    )
-    axes.set_xlim(0, 1e3 * SHOWN)
-    axes.set_title(f"{STARTS[case]} (Mb/s)")
-    axes.set_xlabel("time since its start (ms)")
-    axes.legend(loc="lower right")
+def draw_shares(result: Run) -> Drawing:
+    """Draw the rates of flows that join one after another, and their queue."""
+    with rc_context({**RULES, "lines.linewidth": 0.9}):
+        figure, (rates, queue) = pyplot.subplots(1, 2, figsize=(10.4, 3.2), layout="constrained")
+        for trace, color in zip(_flows(result, "join"), IN_TURN, strict=True):
+            times, values = trace.rates(0.2)
+            rates.plot(times, [rate / 1e6 for rate in values], color=color)
+        rates.set_ylim(0, 46)
+        rates.set_title("Four flows that join one after another (Mb/s)")
+        trace = link_trace(result, "bottleneck", case="join", seed=first_seed(result))
+        queue.plot(trace.times, trace.packets, color="black", linewidth=0.8)
+        queue.set_title("Their queue (packets)")
+        queue.set_ylim(0, 104)
+        queue.set_yscale("symlog", linthresh=10)  # shows a few packets and a full buffer
+        queue.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
+        for axes in (rates, queue):
+            axes.set_xlim(0, trace.times[-1])
+            axes.set_xlabel("time (s)")
+        note(figure, f"{LINK} A flow without history starts every 8 s; delivery rates over 0.2 s.")
+    return figure
 
 
-def _join(axes: Any, result: Run) -> None:
-    for trace, color in zip(_flows(result, "join"), IN_TURN, strict=True):
-        axes.plot(trace.times, [rate / 1e6 for rate in trace.controller_rates], color=color, linewidth=0.9)
-    axes.set_xlim(0, trace.times[-1])
-    axes.set_title("Four flows that join one after another (Mb/s)")
+def draw_drains(result: Run) -> Drawing:
+    """Draw a PCP flow beside a CUBIC flow, and the queue in a drain with and without it."""
+    with rc_context({**RULES, "lines.linewidth": 1.2}):
+        figure, (rates, queue) = pyplot.subplots(1, 2, figsize=(10.4, 3.2), layout="constrained")
+        for trace in _flows(result, "cubic"):
+            times, values = trace.rates(0.2)
+            color = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
+            rates.plot(times, [rate / 1e6 for rate in values], color=color, label=trace.traffic.upper())
+        rates.set_xlim(3, trace.times[-1])
+        rates.set_ylim(0, 46)
+        rates.set_title("A PCP flow beside a CUBIC flow (Mb/s)")
+        rates.set_xlabel("time (s)")
+        rates.legend(loc="upper right", ncols=2, frameon=True)
+        for case, label, color in [("cubic", "a PCP and a CUBIC flow", CUBIC), ("join", "three PCP flows", IN_TURN[0])]:
+            _drain(queue, result, case, label, color)
+        queue.set_xlim(1e3 * AROUND[0], 1e3 * AROUND[1])
+        queue.set_ylim(0, None)
+        queue.axvspan(0, 100, color="#dddddd")
+        queue.set_title("The queue around one drain, divided by that before it")
+        queue.set_xlabel(f"time after {DRAIN} s (ms)")
+        queue.legend(loc="lower left")
+        note(figure, f"{LINK} The PCP flow starts at 5 s. Right: shaded, PCP flows send a quarter.")
+    return figure
 
 
-def _cubic(axes: Any, result: Run) -> None:
-    for trace in _flows(result, "cubic"):
-        times, rates = trace.rates(0.2)
-        color = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
-        axes.plot(times, [rate / 1e6 for rate in rates], color=color, label=trace.traffic.upper())
-        if trace.traffic == "pcp":
-            for drain in range(ceil(trace.times[0] / DRAIN_EVERY), ceil(trace.times[-1] / DRAIN_EVERY)):
-                axes.axvline(drain * DRAIN_EVERY, color="#777777", linewidth=0.8, linestyle=":")
-    axes.set_xlim(3, trace.times[-1])
-    axes.set_title("A PCP flow that competes with a CUBIC flow (Mb/s)")
-    axes.legend(loc="upper right", ncols=2, frameon=True)
+def _drain(axes: Any, result: Run, case: str, label: str, color: str) -> None:
+    trace = link_trace(result, "bottleneck", case=case, seed=first_seed(result))
+    points = zip(trace.times, trace.packets, strict=True)
+    near = [(time - DRAIN, queue) for time, queue in points if AROUND[0] <= time - DRAIN <= AROUND[1]]
+    before = [queue for time, queue in near if time < 0]
+    mean = max(sum(before) / len(before), 1.0)
+    axes.plot([1e3 * time for time, _ in near], [queue / mean for _, queue in near], color=color, label=label)
 
 
 def _flows(result: Run, case: str) -> list[Trace]:

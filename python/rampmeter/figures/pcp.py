@@ -162,10 +162,23 @@ FIGURES = {
             },
         ).draw,
     ),
-    "pcp.mechanisms": Figure(
-        title="PCP's mechanisms over time: start, history, joining flows, a competing CUBIC flow",
+    "pcp.window": Figure(
+        title="PCP: the start of a flow without and with history",
         scenario="pcp/mechanisms.toml",
-        draw=mechanisms.draw,
+        values={"case": ["no-history", "history"]},
+        draw=mechanisms.draw_window,
+    ),
+    "pcp.shares": Figure(
+        title="PCP: flows that join one after another, and their queue",
+        scenario="pcp/mechanisms.toml",
+        values={"case": ["join"]},
+        draw=mechanisms.draw_shares,
+    ),
+    "pcp.drains": Figure(
+        title="PCP: a flow beside a CUBIC flow, and the queue in a drain",
+        scenario="pcp/mechanisms.toml",
+        values={"case": ["join", "cubic"]},
+        draw=mechanisms.draw_drains,
     ),
 }
 """Figures by name: the paper, a dot, the number in the paper."""
