@@ -44,7 +44,7 @@ impl Pcp {
         let mut cubic = Cubic::new(&config, Random::from_seed(0)); // it uses no random numbers
         cubic.on_path(now, &Path::new(self.packet, Duration::from_secs_f64(self.rtt), None));
         self.set_window(packets);
-        (self.cubic, self.in_slow_start, self.before_loss) = (Some(cubic), false, 0.0);
+        (self.cubic, self.in_slow_start, self.before_loss) = (Some(cubic), false, None);
     }
 
     /// Leaves competitive mode.
@@ -62,7 +62,7 @@ impl Pcp {
         }
         let Some(target) = self.estimate().map(|estimate| estimate.target(self.window)) else { return };
         if wait > target {
-            self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window);
+            self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window, self.random.uniform());
             self.delays.forget();
         } else if self.cubic.is_some() {
             self.evidence = 0.0; // no competing traffic keeps a queue
@@ -90,7 +90,7 @@ impl Pcp {
                 self.cooperate();
             }
         } else if self.evidence <= -CLEAR && self.cubic.is_none() {
-            self.compete(now, self.best.max(self.window));
+            self.compete(now, self.best.min(estimate.bdp()).max(self.window));
         }
     }
 }

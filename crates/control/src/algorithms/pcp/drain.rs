@@ -23,8 +23,8 @@ use rampmeter_units::{Duration, Time};
 
 use super::config::{DRAIN_LENGTH, DRAIN_ROUNDS, DRAIN_SHARE};
 
-/// A packet is sent at the latest after this part of a drain.
-const WITNESS: f64 = 0.7;
+/// A flow of few packets sends one after this part of a drain or later, by chance: many such flows would build a queue.
+const FIRST_LATE: f64 = 0.4;
 
 /// Delays that stop falling before this part of a drain have reached the path's own.
 const FLOOR: f64 = 0.7;
@@ -40,6 +40,8 @@ const SHARES: usize = 21;
 struct Current {
     from: f64,
     until: f64,
+    /// A packet is sent then at the latest.
+    late: f64,
     /// When its packets have arrived.
     heard: Time,
     /// The mean wait of packets that left shortly before it, and their number.
@@ -91,15 +93,16 @@ impl Drain {
         is_new && now.as_secs_f64() < (moment as f64 + DRAIN_LENGTH) * interval
     }
 
-    /// Begins the drain of the last moment.
-    pub(super) fn begin(&mut self, every: Duration, min_rtt: f64, rtt: f64, before: f64, window: f64) {
+    /// Begins the drain of the last moment; `chance` is a random number from 0 to 1.
+    pub(super) fn begin(&mut self, every: Duration, min_rtt: f64, rtt: f64, before: f64, window: f64, chance: f64) {
         let interval = interval(every, min_rtt);
         let from = self.moment.unwrap_or(0) as f64 * interval;
         let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
         // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
         let heard = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
         let (lowest, errors) = ((before, from), [0.0; SHARES]);
-        self.current = Some(Current { from, until, heard, before, packets: 0.0, window, lowest, errors });
+        let late = from + (FIRST_LATE + (1.0 - FIRST_LATE) * chance) * (until - from);
+        self.current = Some(Current { from, until, late, heard, before, packets: 0.0, window, lowest, errors });
     }
 
     /// The share of its rate that a flow may use now.
@@ -111,7 +114,7 @@ impl Drain {
     /// When a packet is to leave at the latest, if the last one left at `last`.
     pub(super) fn witness_at(&self, now: Time, last: Time) -> Option<Time> {
         let current = self.current.filter(|current| now.as_secs_f64() < current.until)?;
-        let at = Time::ZERO + Duration::from_secs_f64(current.from + WITNESS * (current.until - current.from));
+        let at = Time::ZERO + Duration::from_secs_f64(current.late);
         Some(at).filter(|at| last < *at)
     }
 
@@ -197,7 +200,7 @@ mod tests {
     fn outcome(share: f64, draining: f64, packets: u32, longer: f64) -> Option<Outcome> {
         let mut drain = Drain::default();
         assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.55), EVERY, MIN_RTT));
-        drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer), 0.5);
         for i in 0..packets {
             let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
             drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - 2.5)).max(0.0) + longer);
@@ -227,7 +230,7 @@ mod tests {
     fn chance_in_the_waits_changes_little() {
         let mut drain = Drain::default();
         assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.5), EVERY, MIN_RTT));
-        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 40.0);
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 40.0, 0.5);
         for i in 0..200 {
             let sent_at = 2.4 + 0.001 * f64::from(i);
             let queue = (0.04 - 0.75 * (sent_at - 2.5).max(0.0)).max(0.0);
@@ -261,7 +264,7 @@ mod tests {
         let mut drain = Drain::default();
         drain.is_due(at(2.4), EVERY, MIN_RTT);
         assert!(drain.is_due(at(2.5), EVERY, MIN_RTT));
-        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0);
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0, 0.5);
         assert_eq!((drain.share(at(2.55)), drain.share(at(2.61))), (DRAIN_SHARE, 1.0));
         assert_eq!(drain.witness_at(at(2.55), at(2.5)), Some(at(2.57)));
         assert_eq!(drain.witness_at(at(2.58), at(2.57)), None, "one is enough");

@@ -86,6 +86,11 @@ impl Capacity {
         }
     }
 
+    /// The highest rate of the last round trips, in packets per second.
+    pub(super) fn most_delivered(&self) -> f64 {
+        self.delivered.best()
+    }
+
     /// The higher rate of the last two round trips, in packets per second; infinite if unknown. One that lost many packets
     /// at once is no measure.
     pub(super) fn delivered(&self) -> f64 {

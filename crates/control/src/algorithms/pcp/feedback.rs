@@ -20,7 +20,8 @@ impl Pcp {
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
         let sent_at = arrival.sent_at.as_secs_f64();
         let is_second = self.pair == Some(arrival.number);
-        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
+        let is_full = |arrival: &Arrival| arrival.bytes == self.packet;
+        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair && is_full(first) && is_full(arrival));
         if let Some(first) = first {
             let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
             if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
@@ -54,7 +55,7 @@ impl Pcp {
 
     fn end_round(&mut self) {
         if self.next_round > self.reduced_at {
-            self.before_loss = 0.0; // the loss was real
+            self.before_loss = None; // the loss was real
         }
         (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
         let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);

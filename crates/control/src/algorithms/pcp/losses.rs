@@ -13,6 +13,9 @@ use rampmeter_units::{Duration, Time};
 /// The average loss from which the path carries no more than what arrives. Random losses of 5% hardly ever reach it.
 const MAX_LOSS: f64 = 0.1;
 
+/// The minimum limit, in packets per second, so that it grows.
+const MIN_LIMIT: f64 = 1.0;
+
 /// The weight of a packet in the average loss.
 const WEIGHT: f64 = 1.0 / 64.0;
 
@@ -48,7 +51,7 @@ impl Losses {
 
     /// So many packets arrived in a second, and more are lost.
     pub(super) fn set_limit(&mut self, now: Time, delivered: f64) {
-        (self.limit, self.set_at) = (delivered, now);
+        (self.limit, self.set_at) = (delivered.max(MIN_LIMIT), now);
     }
 
     /// The limit of the sending rate, in packets per second.

@@ -80,6 +80,7 @@ const AFTER_TIMEOUT: f64 = 0.5;
 #[derive(Debug, Clone)]
 pub struct Pcp {
     config: Config,
+    random: Random,
     packet: Bytes,
     past: Option<History>,
     /// The window, in packets.
@@ -114,9 +115,9 @@ pub struct Pcp {
     /// The minimum round-trip time of this transfer, in seconds.
     measured_rtt: f64,
     losses: Losses,
-    /// The first packet after the last reduction for losses, and the window before it.
+    /// The first packet after the last reduction for losses, and what was before it.
     reduced_at: u64,
-    before_loss: f64,
+    before_loss: Option<(f64, Losses)>,
     unanswered: u64,
     /// The retransmission timer has expired, and nothing has arrived since.
     is_silent: bool,
@@ -143,9 +144,10 @@ impl Algorithm for Pcp {
     const NEEDS: Option<&'static str> =
         Some("needs the arrival time of each packet, and keeps its first window without it");
 
-    fn new(config: &Config, _random: Random) -> Self {
+    fn new(config: &Config, random: Random) -> Self {
         Self {
             config: config.clone(),
+            random,
             packet: Bytes::new(1),
             past: None,
             window: 1.0,
@@ -169,7 +171,7 @@ impl Algorithm for Pcp {
             delivered: 0.0,
             losses: Losses::default(),
             reduced_at: 0,
-            before_loss: 0.0,
+            before_loss: None,
             unanswered: 0,
             is_silent: false,
             pacer: Pacer::with_max_gap(MAX_GAP),
@@ -232,7 +234,7 @@ impl Pcp {
 
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
-        *self = Self::new(&self.config, Random::from_seed(0));
+        *self = Self::new(&self.config, self.random.clone());
         self.packet = path.packet.max(Bytes::new(1));
         self.bunch = path.bunch;
         (self.now, self.round_began, self.last_sent_at) = (now, now, now);
@@ -246,9 +248,10 @@ impl Controller for Pcp {
         let scale = self.packet.as_f64() / packet.as_f64();
         self.set_window(self.window * scale);
         self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * scale);
+        self.losses = Losses::default();
         self.delays = Delays::new(now, self.delays.variation);
         (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
-        (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, 0.0);
+        (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, None);
         self.measured_from = self.last_sent.saturating_add(1);
         self.ignore_sent();
         self.drain.cancel();
@@ -264,7 +267,7 @@ impl Controller for Pcp {
         }
         self.follow_cubic();
         match notice {
-            Notice::FirstWindows(flows) => {
+            Notice::FirstWindows(flows) if self.cubic.is_none() => {
                 let most = self.estimate().map_or(MAX_WINDOW, |estimate| estimate.bdp());
                 self.set_window(self.window.max((self.config.first_window * flows as f64).min(most)));
             }
@@ -273,10 +276,9 @@ impl Controller for Pcp {
                 self.pair = self.pair.filter(|second| *second <= self.last_sent);
             }
             Notice::SpuriousLoss if self.cubic.is_none() => {
-                let window = std::mem::take(&mut self.before_loss);
-                if window > self.window {
-                    self.losses = Losses::default();
-                    self.set_window(window);
+                if let Some((window, losses)) = self.before_loss.take() {
+                    self.losses = losses;
+                    self.set_window(self.window.max(window));
                 }
             }
             Notice::Stall { .. } => {
@@ -286,7 +288,7 @@ impl Controller for Pcp {
             Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
                 self.pacer.on_notice(now, notice, self.pace(), self.packet);
             }
-            Notice::SpuriousLoss | Notice::Validated(_) => {}
+            Notice::FirstWindows(_) | Notice::SpuriousLoss | Notice::Validated(_) => {}
         }
     }
 
@@ -372,8 +374,13 @@ impl Controller for Pcp {
         }
         if loss.number >= self.reduced_at && (self.losses.are_many() || timeout) {
             self.in_slow_start = false;
-            (self.before_loss, self.reduced_at) = (self.window, loss.last_sent.saturating_add(1));
-            if timeout {
+            self.reduced_at = loss.last_sent.saturating_add(1);
+            if !loss.repeated_timeout {
+                self.before_loss = Some((self.window, self.losses));
+            }
+            if timeout && loss.repeated_timeout {
+                // The first one halved the window.
+            } else if timeout {
                 self.set_window(self.window * AFTER_TIMEOUT);
             } else {
                 let delivered = self.capacity.delivered();
@@ -386,6 +393,7 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.now = now;
+        (self.round_began, self.delivered) = (now, 0.0);
         if let Some(cubic) = &mut self.cubic {
             cubic.on_idle(now, idle, timeout);
             self.follow_cubic();

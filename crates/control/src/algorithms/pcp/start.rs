@@ -13,7 +13,7 @@
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::competitive::CLEAR;
-use super::config::{FIRST_SHARE, HEADROOM};
+use super::config::{FIRST_SHARE, HEADROOM, MAX_GROWTH};
 use super::delays::Delays;
 use super::estimate::{Capacity, Estimate};
 use super::pace::MAX_PACE;
@@ -78,7 +78,8 @@ impl Pcp {
         let competitive =
             if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
         Some(History {
-            capacity: rate(estimate.by_pairs),
+            // Receivers may be wrong about pairs, but not about what arrived.
+            capacity: rate(estimate.by_pairs.min(MAX_GROWTH * self.capacity.most_delivered())),
             variation: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
             competing_traffic,
             competitive_rate: rate(competitive),
