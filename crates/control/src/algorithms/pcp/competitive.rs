@@ -33,6 +33,9 @@ const UNDECIDED: f64 = 0.4;
 /// The standard deviation of `others` on a link of constant rate.
 const NOISE: f64 = 0.25;
 
+/// A queue stands if it was not empty for so many round trips.
+const STANDS_ROUNDS: f64 = 40.0;
+
 /// A flow with this share of the link is alone.
 const ALONE: f64 = 0.9;
 
@@ -60,8 +63,11 @@ impl Pcp {
         if !self.drain.is_due(now, every, self.min_rtt) || self.drain.is_on() {
             return;
         }
-        let Some(target) = self.estimate().map(|estimate| estimate.target(self.window)) else { return };
-        if wait > target {
+        let Some(estimate) = self.estimate() else { return };
+        // A queue that stands is about the target of each flow that shares it: all of them drain it.
+        let stands = now.since(self.busy_since).as_secs_f64() > STANDS_ROUNDS * self.min_rtt;
+        let is_alone = self.window > ALONE * estimate.bdp();
+        if wait > estimate.target(self.window) || stands && !is_alone {
             self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window, self.random.uniform());
             self.delays.forget();
         } else if self.cubic.is_some() {
@@ -72,9 +78,6 @@ impl Pcp {
 
     /// What a drain shows about other flows and about the path.
     pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, estimate: &Estimate, target: f64) {
-        if outcome.before <= target {
-            return;
-        }
         // A queue that a drain makes as short as the target is none of competing traffic.
         let least = if outcome.lowest > target { -0.5 } else { UNDECIDED };
         let others = if outcome.share > ALONE { 1.0 } else { outcome.others.clamp(least, 1.5) };

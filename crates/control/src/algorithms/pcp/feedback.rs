@@ -21,7 +21,9 @@ impl Pcp {
         let sent_at = arrival.sent_at.as_secs_f64();
         let is_second = self.pair == Some(arrival.number);
         let is_full = |arrival: &Arrival| arrival.bytes == self.packet;
-        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair && is_full(first) && is_full(arrival));
+        let first = self.last_arrival.filter(|first| {
+            is_second && first.number.checked_add(1) == self.pair && is_full(first) && is_full(arrival)
+        });
         if let Some(first) = first {
             let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
             if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {

@@ -93,6 +93,8 @@ pub struct Pcp {
     capacity: Capacity,
     delays: Delays,
     drain: Drain,
+    /// Since when at least half of this flow's packets waited.
+    busy_since: Time,
     /// CUBIC, in competitive mode.
     cubic: Option<Cubic>,
     /// What drains showed about the other flows: that they compete below zero, that they drain above it.
@@ -157,6 +159,7 @@ impl Algorithm for Pcp {
             capacity: Capacity::default(),
             delays: Delays::new(Time::ZERO, 0.0),
             drain: Drain::default(),
+            busy_since: Time::ZERO,
             cubic: None,
             evidence: 0.0,
             in_slow_start: true,
@@ -237,7 +240,7 @@ impl Controller for Pcp {
         *self = Self::new(&self.config, self.random.clone());
         self.packet = path.packet.max(Bytes::new(1));
         self.bunch = path.bunch;
-        (self.now, self.round_began, self.last_sent_at) = (now, now, now);
+        (self.now, self.busy_since, self.round_began, self.last_sent_at) = (now, now, now, now);
         self.pacer.reset(now);
         self.start(now, path);
     }
@@ -352,6 +355,9 @@ impl Controller for Pcp {
         }
         let span = self.span(&estimate);
         let Some(view) = self.delays.view(span, self.min_rtt.max(span)) else { return };
+        if view.busy <= 0.5 {
+            self.busy_since = now;
+        }
         let is_long = view.level > estimate.target(self.window).max(SLOW_START_WAIT * self.min_rtt);
         if self.in_slow_start && is_long {
             self.compete(now, self.window);
