@@ -87,7 +87,7 @@ impl Capacity {
     }
 
     /// The highest rate of the last round trips, in packets per second.
-    pub(super) fn most_delivered(&self) -> f64 {
+    pub(super) fn max_delivered(&self) -> f64 {
         self.delivered.best()
     }
 

@@ -79,7 +79,7 @@ impl Pcp {
             if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
         Some(History {
             // Receivers may be wrong about pairs, but not about what arrived.
-            capacity: rate(estimate.by_pairs.min(MAX_GROWTH * self.capacity.most_delivered())),
+            capacity: rate(estimate.by_pairs.min(MAX_GROWTH * self.capacity.max_delivered())),
             variation: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
             competing_traffic,
             competitive_rate: rate(competitive),
