@@ -59,14 +59,14 @@ def draw_shares(result: Run) -> Drawing:
             rates.plot(times, [rate / 1e6 for rate in values], color=color)
         rates.set_ylim(0, 46)
         rates.set_title("Four flows that join one after another (Mb/s)")
-        trace = link_trace(result, "bottleneck", case="join", seed=first_seed(result))
-        queue.plot(trace.times, trace.packets, color="black", linewidth=0.8)
+        link = link_trace(result, "bottleneck", case="join", seed=first_seed(result))
+        queue.plot(link.times, link.packets, color="black", linewidth=0.8)
         queue.set_title("Their queue (packets)")
         queue.set_ylim(0, 104)
         queue.set_yscale("symlog", linthresh=10)  # shows a few packets and a full buffer
         queue.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
         for axes in (rates, queue):
-            axes.set_xlim(0, trace.times[-1])
+            axes.set_xlim(0, link.times[-1])
             axes.set_xlabel("time (s)")
         note(figure, f"{LINK} A flow without history starts every 8 s; delivery rates over 0.2 s.")
     return figure
