@@ -1,4 +1,4 @@
-//! Settings, and the constants that several parts use, with their reasons.
+//! Settings of PCP.
 
 use rampmeter_units::settings::check_range;
 use rampmeter_units::{Duration, Rate, Settings};
@@ -34,67 +34,6 @@ impl Settings for Config {
         require(self.rigged != Some(Rate::ZERO), || "rigged is zero; use for example \"40 Mb/s\"".into())
     }
 }
-
-/// The queue that a flow keeps: so many packets, and so many more for each e-fold of its window below the path's
-/// bandwidth-delay product. All flows see the same queue, so their windows become equal, and a newcomer reads its share
-/// from that queue (`start`). Smaller steps cost time at high load, larger ones delay.
-pub(super) const TARGET: f64 = 1.0;
-pub(super) const TARGET_STEP: f64 = 7.0;
-
-/// The number of flows whose queue does not count as variation of the path.
-pub(super) const MAX_FLOWS: f64 = 50.0;
-
-/// The queue that a flow keeps besides, as a multiple of the path's own variation, so that something waits when the
-/// path carries more: with 1.3 a flow has 0.95 of CUBIC's or BBR's goodput over LTE, 5G, Wi-Fi and Starlink.
-pub(super) const VARIATION_TARGET: f64 = 1.3;
-
-/// The maximum variation, as a share of the minimum round-trip time: one round trip more is never kept.
-pub(super) const MAX_VARIATION: f64 = 0.67;
-
-/// Where the path varies, the capacity is not known well enough to show a flow's share. There each flow keeps so many
-/// packets of its own, for at most a multiple of the variation.
-pub(super) const OWN_PACKETS: f64 = 10.0;
-pub(super) const MAX_OWN: f64 = 3.0;
-
-/// The gain with which a window approaches its target queue from below and from above.
-pub(super) const GAIN_UP: f64 = 1.5;
-pub(super) const GAIN_DOWN: f64 = 0.5;
-
-/// What a flow keeps of its window in a round trip, however long the queue, and how much it grows at most, whatever the
-/// capacity seems to be: pairs and receivers may be wrong.
-pub(super) const MAX_FALL: f64 = 0.5;
-pub(super) const MAX_GROWTH: f64 = 8.0;
-
-/// A packet waited if its delay is longer than the minimum by so many packet times.
-pub(super) const BUSY_WAIT: f64 = 0.15;
-
-/// The delivery rate of a busy link, times this, is its capacity where the path varies: what it carries may grow by so
-/// much in a round trip.
-pub(super) const HEADROOM: f64 = 1.25;
-
-/// The share of the capacity with which a flow starts on an idle path (section 3.4).
-pub(super) const FIRST_SHARE: f64 = 1.0 / 3.0;
-
-/// The minimum window: a packet every five round trips.
-pub(super) const MIN_WINDOW: f64 = 0.2;
-
-/// The share of its rate that a flow keeps while it drains.
-pub(super) const DRAIN_SHARE: f64 = 0.25;
-
-/// The length of a drain, as a share of the interval between drains.
-pub(super) const DRAIN_LENGTH: f64 = 0.04;
-
-/// The interval between drains is at least so many round trips.
-pub(super) const DRAIN_ROUNDS: f64 = 10.0;
-
-/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives.
-pub(super) const MAX_UNANSWERED: u64 = 3;
-
-/// The delay of this host's timers that packets make up for, as a multiple of the time of a bunch.
-pub(super) const TIMER_SLACK: u64 = 2;
-
-/// The maximum number of packets in a bunch: at 1500 bytes, what two buffers carry to the kernel.
-pub(super) const MAX_BUNCH: u64 = 88;
 
 #[cfg(test)]
 mod tests {

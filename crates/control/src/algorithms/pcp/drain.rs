@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 10 round trips
-//! for       0.04 of the interval, or half of the wait if that is longer, at a quarter of the rate
+//! for       0.04 of the interval, or half of the wait if that is longer, but at most a quarter of the interval
+//! at        a quarter of the rate
 //! ```
 //!
-//! The queue then falls at the rate that was taken away, which tells what the other flows are: if the share `all` of the
+//! The queue then falls at the rate that was taken away, which shows what the other flows are: if the share `all` of the
 //! link's traffic drains, a packet that leaves `t` seconds later waits `min(before, 0.75 all t)` less. The share whose
-//! waits are nearest to the measured ones (least squares) is that which drained, and for a flow that has the share `s`:
+//! waits are nearest to the measured ones (least squares) drained. For a flow that has the share `s` of the link:
 //!
 //! ```text
 //! others = (all - s) / (1 - s)      the share of the others' traffic that drained
@@ -17,11 +18,18 @@
 //! joined while it stood see the path's own delay. If delays stop falling above the known minimum, the path has become
 //! longer by the rest.
 //!
-//! A flow of few packets sends one late in the drain, so that it sees the queue fall.
+//! A flow of few packets sends one late in the drain, at a random time, so that it sees the queue fall.
 
 use rampmeter_units::{Duration, Time};
 
-use super::config::{DRAIN_LENGTH, DRAIN_ROUNDS, DRAIN_SHARE};
+/// The share of its rate that a flow keeps while it drains.
+const DRAIN_SHARE: f64 = 0.25;
+
+/// The length of a drain, as a share of the interval between drains.
+const DRAIN_LENGTH: f64 = 0.04;
+
+/// The interval between drains is at least so many round trips.
+const DRAIN_ROUNDS: f64 = 10.0;
 
 /// A flow of few packets sends one after this part of a drain or later, by chance: many such flows would build a queue.
 const FIRST_LATE: f64 = 0.4;
@@ -43,7 +51,7 @@ struct Current {
     /// A packet is sent then at the latest.
     late: f64,
     /// When its packets have arrived.
-    heard: Time,
+    arrived_by: Time,
     /// The mean wait of packets that left shortly before it, and their number.
     before: f64,
     packets: f64,
@@ -99,10 +107,10 @@ impl Drain {
         let from = self.moment.unwrap_or(0) as f64 * interval;
         let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
         // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
-        let heard = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
+        let arrived_by = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
         let (lowest, errors) = ((before, from), [0.0; SHARES]);
         let late = from + (FIRST_LATE + (1.0 - FIRST_LATE) * chance) * (until - from);
-        self.current = Some(Current { from, until, late, heard, before, packets: 0.0, window, lowest, errors });
+        self.current = Some(Current { from, until, late, arrived_by, before, packets: 0.0, window, lowest, errors });
     }
 
     /// The share of its rate that a flow may use now.
@@ -112,7 +120,7 @@ impl Drain {
     }
 
     /// When a packet is to leave at the latest, if the last one left at `last`.
-    pub(super) fn witness_at(&self, now: Time, last: Time) -> Option<Time> {
+    pub(super) fn late_packet_at(&self, now: Time, last: Time) -> Option<Time> {
         let current = self.current.filter(|current| now.as_secs_f64() < current.until)?;
         let at = Time::ZERO + Duration::from_secs_f64(current.late);
         Some(at).filter(|at| last < *at)
@@ -142,7 +150,7 @@ impl Drain {
 
     /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second.
     pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> Option<Outcome> {
-        let current = self.current.take_if(|current| now >= current.heard)?;
+        let current = self.current.take_if(|current| now >= current.arrived_by)?;
         let (before, length) = (current.before, current.until - current.from);
         let (lowest, at) = current.lowest;
         let share = current.window / (capacity * (min_rtt + before));
@@ -266,8 +274,8 @@ mod tests {
         assert!(drain.is_due(at(2.5), EVERY, MIN_RTT));
         drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0, 0.5);
         assert_eq!((drain.share(at(2.55)), drain.share(at(2.61))), (DRAIN_SHARE, 1.0));
-        assert_eq!(drain.witness_at(at(2.55), at(2.5)), Some(at(2.57)));
-        assert_eq!(drain.witness_at(at(2.58), at(2.57)), None, "one is enough");
+        assert_eq!(drain.late_packet_at(at(2.55), at(2.5)), Some(at(2.57)));
+        assert_eq!(drain.late_packet_at(at(2.58), at(2.57)), None, "one is enough");
     }
 
     #[test]

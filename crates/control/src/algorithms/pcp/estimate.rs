@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! V      = the variation beyond the queue of 50 PCP flows, at most 0.67 R
-//! trust  = T0 / (T0 + V), with the queue T0 = (1 + 7 ln(C / r)) packets that a flow keeps where V is zero
+//! trust  = T0 / (T0 + V), with the queue T0 = (1 + 7 ln(pairs R / W)) packets that a flow keeps where V is zero
 //! C      = pairs^trust * (1.25 delivered)^(1 - trust)
 //! target = (1 + 7 ln(C R / W)) / C + 1.3 V + min(10 R / W, 3 V)
 //! ```
@@ -15,12 +15,36 @@
 //! and others. The logarithm makes windows equal: all flows see the same queue, which is the target of one window only.
 //! Where the capacity is what the flow itself delivered, it shows no share, and the third term takes its place.
 
-use super::config::{
-    BUSY_WAIT, HEADROOM, MAX_FLOWS, MAX_OWN, MAX_VARIATION, OWN_PACKETS, TARGET, TARGET_STEP, VARIATION_TARGET,
-};
+/// The queue that a flow keeps: so many packets, and so many more for each e-fold of its window below the path's
+/// bandwidth-delay product. All flows see the same queue, so their windows become equal, and a newcomer reads its share
+/// from that queue (`start`). Smaller steps cost time at high load, larger ones delay.
+const TARGET: f64 = 1.0;
+const TARGET_STEP: f64 = 7.0;
+
+/// The number of flows whose queue does not count as variation of the path.
+const MAX_FLOWS: f64 = 50.0;
 
 /// A queue of so many times the length that 50 PCP flows keep is not theirs.
 const LONG: f64 = 3.0;
+
+/// The queue that a flow keeps besides, as a multiple of the path's own variation, so that something waits when the
+/// path carries more: with 1.3 a flow has 0.95 of CUBIC's or BBR's goodput over LTE, 5G, Wi-Fi and Starlink.
+const VARIATION_TARGET: f64 = 1.3;
+
+/// The maximum variation, as a share of the minimum round-trip time: one round trip more is never kept.
+const MAX_VARIATION: f64 = 0.67;
+
+/// Where the path varies, the capacity is not known well enough to show a flow's share. There each flow keeps so many
+/// packets of its own, for at most a multiple of the variation.
+const OWN_PACKETS: f64 = 10.0;
+const MAX_OWN: f64 = 3.0;
+
+/// A packet waited if its delay is longer than the minimum by so many packet times.
+const BUSY_WAIT: f64 = 0.15;
+
+/// The delivery rate of a busy link, times this, is its capacity where the path varies: what it carries may grow by so
+/// much in a round trip.
+pub(super) const HEADROOM: f64 = 1.25;
 
 /// The number of pairs, and of round trips, of which the best counts.
 const BEST_OF: usize = 8;

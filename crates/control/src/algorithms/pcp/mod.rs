@@ -2,7 +2,7 @@
 //!
 //! 1. *A paced window that a queue sets* (`estimate`). The window is also the maximum in flight, so overshoot cannot add
 //!    up. At every acknowledgement it becomes the window that the path should carry with its target queue, judged by the
-//!    window *when the measured packets left*: changes on the way do not count twice. A path that is not busy is filled
+//!    window *when the measured packets left*: later changes do not count twice. A path that is not busy is filled
 //!    within a round trip (section 3.1: direct jump), and a queue is removed as fast (section 3.2).
 //! 2. *The queue shows each flow's share* (`estimate`, `start`). Its length shows a newcomer how many flows share the
 //!    path, so with a history (section 3.4) it starts with its share instead of searching for it.
@@ -15,7 +15,7 @@
 //! ```text
 //! load = min(1, b + Ws / (C R))
 //! W    = Ws (1 + k (target - q) / R) / load      k = 1.5 below the target, 0.5 above it; from Ws / 2 to 8 Ws
-//! W   <= C (R + target) (1 + trust)
+//! W   <= C (R + target) (1 + trust)            and, where many packets are lost, what arrives (`losses`)
 //! ```
 //!
 //! *Deviations* from the paper:
@@ -48,7 +48,6 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 pub use self::config::Config;
-use self::config::{GAIN_DOWN, GAIN_UP, MAX_FALL, MAX_GROWTH, MAX_UNANSWERED, MIN_WINDOW};
 use self::delays::{Delays, View};
 use self::drain::Drain;
 use self::estimate::{Capacity, Estimate};
@@ -56,6 +55,18 @@ use self::losses::Losses;
 use crate::cubic::Cubic;
 use crate::parts::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Notice, Path, Record, Sent};
+
+/// The gain with which a window approaches its target queue from below and from above.
+const GAIN_UP: f64 = 1.5;
+const GAIN_DOWN: f64 = 0.5;
+
+/// What a flow keeps of its window in a round trip, however long the queue, and how much it grows at most, whatever the
+/// capacity seems to be: pairs and receivers may be wrong.
+const MIN_FACTOR: f64 = 0.5;
+const MAX_FACTOR: f64 = 8.0;
+
+/// The minimum window: a packet every five round trips.
+const MIN_WINDOW: f64 = 0.2;
 
 /// The maximum window, in packets.
 const MAX_WINDOW: f64 = 1e7;
@@ -65,6 +76,9 @@ const MAX_RTT: f64 = 60.0;
 
 /// The time between two packets is at most this, so that a flow always makes progress.
 const MAX_GAP: Duration = Duration::from_secs(10);
+
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives.
+const MAX_UNANSWERED: u64 = 3;
 
 /// A wait of this part of a round trip ends slow start.
 const SLOW_START_WAIT: f64 = 0.25;
@@ -208,7 +222,7 @@ impl Pcp {
         let target = estimate.target(self.window);
         let gain = if view.level > target { GAIN_DOWN } else { GAIN_UP };
         let load = (view.busy + view.window / estimate.bdp()).min(1.0);
-        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load).clamp(MAX_FALL, MAX_GROWTH);
+        let mut factor = ((1.0 + gain * (target - view.level) / self.min_rtt) / load).clamp(MIN_FACTOR, MAX_FACTOR);
         if self.in_slow_start {
             factor = factor.max(2.0);
         }
@@ -404,7 +418,7 @@ impl Controller for Pcp {
             cubic.on_idle(now, idle, timeout);
             self.follow_cubic();
         } else if let Some(estimate) = self.estimate().filter(|_| idle > timeout) {
-            let share = config::FIRST_SHARE * estimate.bdp();
+            let share = start::FIRST_SHARE * estimate.bdp();
             self.set_window(self.window.min(share.max(self.config.first_window)));
             self.drain.cancel();
             self.ignore_sent();
@@ -421,9 +435,9 @@ impl Controller for Pcp {
 
     fn departure(&self) -> Departure {
         let due = self.pacer.next_at(self.pace());
-        let at = match self.drain.witness_at(self.now, self.last_sent_at) {
+        let at = match self.drain.late_packet_at(self.now, self.last_sent_at) {
             _ if self.rest_of_bunch > 0 => Time::ZERO,
-            Some(witness) => due.min(witness),
+            Some(late) => due.min(late),
             None => due,
         };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }

@@ -4,8 +4,13 @@
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::Pcp;
-use super::config::{MAX_BUNCH, TIMER_SLACK};
 use crate::Sent;
+
+/// The delay of this host's timers that packets make up for, as a multiple of the time of a bunch.
+const TIMER_SLACK: u64 = 2;
+
+/// The maximum number of packets in a bunch: at 1500 bytes, what two buffers carry to the kernel.
+const MAX_BUNCH: u64 = 88;
 
 /// The maximum rate, in bits per second.
 pub(super) const MAX_PACE: f64 = 100e9;

@@ -13,12 +13,14 @@
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::competitive::CLEAR;
-use super::config::{FIRST_SHARE, HEADROOM, MAX_GROWTH};
 use super::delays::Delays;
-use super::estimate::{Capacity, Estimate};
+use super::estimate::{Capacity, Estimate, HEADROOM};
 use super::pace::MAX_PACE;
-use super::{MAX_RTT, Pcp, seconds};
+use super::{MAX_FACTOR, MAX_RTT, Pcp, seconds};
 use crate::{History, Path};
+
+/// The share of the capacity with which a flow starts on an idle path (section 3.4).
+pub(super) const FIRST_SHARE: f64 = 1.0 / 3.0;
 
 /// The minimum number of packets in the first round trip on a path that others use.
 const MIN_FIRST: f64 = 2.0;
@@ -79,7 +81,7 @@ impl Pcp {
             if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
         Some(History {
             // Receivers may be wrong about pairs, but not about what arrived.
-            capacity: rate(estimate.by_pairs.min(MAX_GROWTH * self.capacity.max_delivered())),
+            capacity: rate(estimate.by_pairs.min(MAX_FACTOR * self.capacity.max_delivered())),
             variation: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
             competing_traffic,
             competitive_rate: rate(competitive),

@@ -77,7 +77,7 @@ fn a_rigged_history_replaces_the_real_one_on_an_idle_path() {
     let history = History { capacity: Rate::from_bps(40_000_000), ..History::new(Rate::from_bps(40_000_000), RTT / 2) };
     for history in [None, Some(history)] {
         pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
-        assert_eq!(pcp.window, 2500.0 * config::FIRST_SHARE, "a third of the rate");
+        assert_eq!(pcp.window, 2500.0 * start::FIRST_SHARE, "a third of the rate");
     }
 }
 
