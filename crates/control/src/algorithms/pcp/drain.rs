@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! moments   multiples of `drain_every` of the clock, a power of two of it where that is less than 10 round trips
+//! from      a quarter of a round trip before the moment: it reaches the bottleneck, wherever that is, at most so much
+//!           before or after the moment
 //! for       0.04 of the interval, or half of the wait if that is longer, but at most a quarter of the interval
 //! at        a quarter of the rate
 //! ```
@@ -21,6 +23,10 @@
 //! A flow of few packets sends one late in the drain, at a random time, so that it sees the queue fall.
 
 use rampmeter_units::{Duration, Time};
+
+/// A drain begins so many round trips before its moment. If flows began at the moment itself, those with long round trips
+/// would come when others had ended, and take them for competing traffic.
+const EARLY: f64 = 0.25;
 
 /// The share of its rate that a flow keeps while it drains.
 const DRAIN_SHARE: f64 = 0.25;
@@ -95,16 +101,17 @@ impl Drain {
     /// Whether a moment to drain has come since the last call.
     pub(super) fn is_due(&mut self, now: Time, every: Duration, min_rtt: f64) -> bool {
         let interval = interval(every, min_rtt);
-        let moment = (now.as_secs_f64() / interval) as u64;
+        let now = now.as_secs_f64() + EARLY * min_rtt;
+        let moment = (now / interval) as u64;
         let is_new = self.moment.replace(moment).is_some_and(|last| last != moment);
         // Without a packet or an acknowledgement at that time, it is missed.
-        is_new && now.as_secs_f64() < (moment as f64 + DRAIN_LENGTH) * interval
+        is_new && now < (moment as f64 + DRAIN_LENGTH) * interval
     }
 
     /// Begins the drain of the last moment; `chance` is a random number from 0 to 1.
     pub(super) fn begin(&mut self, every: Duration, min_rtt: f64, rtt: f64, before: f64, window: f64, chance: f64) {
         let interval = interval(every, min_rtt);
-        let from = self.moment.unwrap_or(0) as f64 * interval;
+        let from = self.moment.unwrap_or(0) as f64 * interval - EARLY * min_rtt;
         let until = from + (DRAIN_LENGTH * interval).max(before / 2.0).min(interval / 4.0);
         // Flows begin and end at different times, by up to a round trip. Until all send as before, the path seems idle.
         let arrived_by = Time::ZERO + Duration::from_secs_f64(until + 1.5 * rtt + (until - from));
@@ -199,6 +206,9 @@ mod tests {
     const MIN_RTT: f64 = 0.05;
     const CAPACITY: f64 = 4000.0;
 
+    /// When the drain of 2.5 s begins.
+    const FROM: f64 = 2.4875;
+
     fn at(seconds: f64) -> Time {
         Time::ZERO + Duration::from_secs_f64(seconds)
     }
@@ -210,8 +220,8 @@ mod tests {
         assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.55), EVERY, MIN_RTT));
         drain.begin(EVERY, MIN_RTT, 0.1, 0.04 + longer, share * CAPACITY * (MIN_RTT + 0.04 + longer), 0.5);
         for i in 0..packets {
-            let sent_at = 2.5 + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
-            drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - 2.5)).max(0.0) + longer);
+            let sent_at = FROM + 0.1 * (f64::from(i) + 0.8) / f64::from(packets);
+            drain.on_packet(sent_at, (0.04 - 0.75 * draining * (sent_at - FROM)).max(0.0) + longer);
         }
         assert_eq!(drain.conclude(at(2.8), CAPACITY, MIN_RTT), None, "its packets have not all arrived");
         let outcome = drain.conclude(at(2.9), CAPACITY, MIN_RTT);
@@ -240,8 +250,8 @@ mod tests {
         assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.5), EVERY, MIN_RTT));
         drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 40.0, 0.5);
         for i in 0..200 {
-            let sent_at = 2.4 + 0.001 * f64::from(i);
-            let queue = (0.04 - 0.75 * (sent_at - 2.5).max(0.0)).max(0.0);
+            let sent_at = FROM - 0.1 + 0.001 * f64::from(i);
+            let queue = (0.04 - 0.75 * (sent_at - FROM).max(0.0)).max(0.0);
             drain.on_packet(sent_at, queue + 0.002 * f64::from(i % 7 - 3));
         }
         let outcome = drain.conclude(at(2.9), CAPACITY, MIN_RTT).unwrap();
@@ -273,9 +283,23 @@ mod tests {
         drain.is_due(at(2.4), EVERY, MIN_RTT);
         assert!(drain.is_due(at(2.5), EVERY, MIN_RTT));
         drain.begin(EVERY, MIN_RTT, 0.1, 0.04, 1.0, 0.5);
-        assert_eq!((drain.share(at(2.55)), drain.share(at(2.61))), (DRAIN_SHARE, 1.0));
-        assert_eq!(drain.late_packet_at(at(2.55), at(2.5)), Some(at(2.57)));
+        assert_eq!((drain.share(at(FROM + 0.05)), drain.share(at(FROM + 0.11))), (DRAIN_SHARE, 1.0));
+        assert_eq!(drain.late_packet_at(at(2.53), at(FROM)), Some(at(FROM + 0.07)));
         assert_eq!(drain.late_packet_at(at(2.58), at(2.57)), None, "one is enough");
+    }
+
+    #[test]
+    fn drains_of_flows_with_different_round_trips_meet_at_the_bottleneck() {
+        // Half a round trip away from their bottleneck, and next to it.
+        for forward in [0.5, 0.0] {
+            let [short, long] = [0.02, 0.1].map(|min_rtt| {
+                let mut drain = Drain::default();
+                assert!(!drain.is_due(at(2.4), EVERY, min_rtt) && drain.is_due(at(2.5), EVERY, min_rtt));
+                drain.begin(EVERY, min_rtt, min_rtt, 0.01, 10.0, 0.5);
+                drain.current.unwrap().from + forward * min_rtt
+            });
+            assert!((long - short).abs() <= 0.25 * (0.1 - 0.02) + 1e-9, "{short} {long}");
+        }
     }
 
     #[test]
