@@ -169,7 +169,7 @@ impl Drain {
             lowest,
             is_floor: at - current.from < FLOOR * length,
         })
-        .filter(|outcome| outcome.others.is_finite())
+        .filter(|outcome| outcome.others.is_finite() && outcome.fall > 0.0)
     }
 }
 
@@ -275,6 +275,15 @@ mod tests {
     #[test]
     fn without_a_packet_nothing_is_known() {
         assert_eq!(outcome(0.1, 1.0, 0, 0.0), None);
+    }
+
+    #[test]
+    fn without_a_queue_nothing_is_known() {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.5), EVERY, MIN_RTT));
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.0, 10.0, 0.5);
+        drain.on_packet(2.55, 0.001);
+        assert_eq!(drain.conclude(at(2.9), CAPACITY, MIN_RTT), None);
     }
 
     #[test]

@@ -20,15 +20,14 @@ impl Pcp {
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
         let sent_at = arrival.sent_at.as_secs_f64();
         let is_second = self.pair == Some(arrival.number);
+        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
+        let apart = first.map(|first| arrival.received_at.since(first.received_at).as_secs_f64());
+        let apart = apart.unwrap_or(0.0).max(self.packet_bits() / MAX_PACE);
+        // A second packet that the window held back is one like others.
+        let first = first.filter(|first| arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart);
         let is_full = |arrival: &Arrival| arrival.bytes == self.packet;
-        let first = self.last_arrival.filter(|first| {
-            is_second && first.number.checked_add(1) == self.pair && is_full(first) && is_full(arrival)
-        });
-        if let Some(first) = first {
-            let apart = arrival.received_at.since(first.received_at).as_secs_f64().max(self.packet_bits() / MAX_PACE);
-            if arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart {
-                self.capacity.on_pair(apart);
-            }
+        if first.is_some_and(|first| is_full(&first) && is_full(arrival)) {
+            self.capacity.on_pair(apart);
         }
         self.last_arrival = Some(*arrival);
         self.pair = self.pair.filter(|second| *second > arrival.number);
@@ -40,7 +39,7 @@ impl Pcp {
         if arrival.number >= self.next_round {
             self.end_round();
         }
-        let Some(estimate) = estimate.filter(|_| !is_second) else { return };
+        let Some(estimate) = estimate.filter(|_| first.is_none()) else { return };
         self.delays.last_wait = wait;
         if self.drain.is_on() {
             self.drain.on_packet(sent_at, wait);
