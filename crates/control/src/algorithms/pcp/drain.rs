@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn drains_of_flows_with_different_round_trips_meet_at_the_bottleneck() {
+    fn drains_meet_at_the_bottleneck() {
         // Half a round trip away from their bottleneck, and next to it.
         for forward in [0.5, 0.0] {
             let [short, long] = [0.02, 0.1].map(|min_rtt| {
