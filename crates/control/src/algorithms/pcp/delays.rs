@@ -69,7 +69,7 @@ pub(super) struct Delays {
     minimum: [i64; 2],
     period_ends: Time,
     corrected_at: Time,
-    /// The last packet's wait, in seconds.
+    /// The wait of the last packet that arrived, in seconds.
     wait: f64,
     recent: VecDeque<Group>,
     /// When packets of this round trip left, and their waits, in seconds.
@@ -80,7 +80,7 @@ pub(super) struct Delays {
     spreads: VecDeque<f64>,
     /// The variation, in seconds.
     pub(super) variation: f64,
-    /// The last packet's wait, in seconds.
+    /// The last wait that shows the queue, in seconds: the second packet of a pair also waits for the first.
     pub(super) last_wait: f64,
 }
 

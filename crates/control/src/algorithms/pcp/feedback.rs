@@ -19,15 +19,15 @@ impl Pcp {
         let known_queue = if self.past.is_some() { (self.rtt - self.min_rtt - serialization).max(0.0) } else { 0.0 };
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
         let sent_at = arrival.sent_at.as_secs_f64();
-        let is_second = self.pair == Some(arrival.number);
-        let first = self.last_arrival.filter(|first| is_second && first.number.checked_add(1) == self.pair);
-        let apart = first.map(|first| arrival.received_at.since(first.received_at).as_secs_f64());
-        let apart = apart.unwrap_or(0.0).max(self.packet_bits() / MAX_PACE);
+        let shortest = self.packet_bits() / MAX_PACE;
+        let apart = |first: &Arrival| arrival.received_at.since(first.received_at).as_secs_f64().max(shortest);
         // A second packet that the window held back is one like others.
-        let first = first.filter(|first| arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart);
-        let is_full = |arrival: &Arrival| arrival.bytes == self.packet;
-        if first.is_some_and(|first| is_full(&first) && is_full(arrival)) {
-            self.capacity.on_pair(apart);
+        let first = self.last_arrival.filter(|first| {
+            let is_second = self.pair == Some(arrival.number) && first.number.checked_add(1) == self.pair;
+            is_second && arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart(first)
+        });
+        if let Some(first) = first.filter(|first| first.bytes == self.packet && arrival.bytes == self.packet) {
+            self.capacity.on_pair(apart(&first));
         }
         self.last_arrival = Some(*arrival);
         self.pair = self.pair.filter(|second| *second > arrival.number);

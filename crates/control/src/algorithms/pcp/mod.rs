@@ -398,14 +398,12 @@ impl Controller for Pcp {
             if !loss.repeated_timeout {
                 self.before_loss = Some((self.window, self.losses));
             }
-            if timeout && loss.repeated_timeout {
-                // The first one halved the window.
-            } else if timeout {
-                self.set_window(self.window * AFTER_TIMEOUT);
-            } else {
+            if !timeout {
                 let delivered = self.capacity.delivered();
                 self.losses.set_limit(now, delivered);
                 self.set_window(self.window.min(delivered * self.min_rtt));
+            } else if !loss.repeated_timeout {
+                self.set_window(self.window * AFTER_TIMEOUT);
             }
             self.ignore_sent();
         }

@@ -230,6 +230,27 @@ fn larger_packets_keep_the_bytes_of_the_window() {
 }
 
 #[test]
+fn only_packets_that_left_together_are_a_pair() {
+    let micros = |micros| Time::ZERO + Duration::from_micros(micros);
+    for (second_left, second_arrived, pairs, wait) in [(1000, 26_100, 10_000.0, 0.0), (6000, 36_000, 5000.0, 0.005)] {
+        let mut pcp = with_history(Duration::ZERO, |_| {}); // its capacity is 5000 packets a second
+        for number in [0, 1] {
+            pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
+        }
+        let arrivals = [(0, 1000, 26_000), (1, second_left, second_arrived)].map(|(number, sent, received)| Arrival {
+            number,
+            bytes: PACKET,
+            sent_at: micros(sent),
+            received_at: micros(received),
+            ..Arrival::default()
+        });
+        pcp.on_ack(at(61), &crate::testing::arrived(&arrivals, RTT));
+        assert!((pcp.capacity.by_pairs().unwrap() - pairs).abs() < 1.0, "{:?}", pcp.capacity.by_pairs());
+        assert!((pcp.delays.last_wait - wait).abs() < 1e-9, "{}", pcp.delays.last_wait);
+    }
+}
+
+#[test]
 fn pairs_that_arrive_together_show_a_limited_rate() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     for number in [0, 1] {
