@@ -127,7 +127,7 @@ quantity!(
             ("h", 3_600_000_000_000),
         ],
         ambiguous: &[("m", ["min", "ms"])],
-        names: "ns, us, ms, s",
+        names: "ns, us, ms, s, min, h",
         example: "12.5 ms",
         max: None,
     }

@@ -3,12 +3,15 @@
 //! Drains are evidence for or against it, which adds up until it is clear:
 //!
 //! ```text
-//! evidence = evidence + (others - 0.4) / noise^2      from -3 to 3
-//! noise^2  = 0.25^2 + (variation / fall)^2            where the path varies, a drain shows less
-//! enter    at -3, if a drain leaves the queue above the target; or, where nothing is known about the path, at the end of
-//!          slow start; or at the start, if the queue is longer than that of PCP flows
-//! leave    at 3, or at a moment to drain without a queue above the target
+//! evidence = evidence + (others - 0.4) / noise^2      the sum, and each drain's part, from -3 to 3
+//! noise^2  = 0.25^2 + (1 - trust) 0.63^2              where a path varies, its capacity changes during a drain
+//! enter    at -3; or, where nothing is known about the path, at the end of slow start; or at the start, if the queue is
+//!          longer than that of PCP flows
+//! leave    at 3, with evidence 0
 //! ```
+//!
+//! A moment to drain without a queue is evidence like that of others who drained. A drain that leaves no queue is none for
+//! competing traffic.
 //!
 //! CUBIC (RFC 9438) begins in slow start with the window that fills the path without a queue, and ends it when delays grow
 //! (HyStart++).
@@ -17,7 +20,7 @@ use rampmeter_units::{Duration, Random, Time};
 
 use super::drain::Outcome;
 use super::estimate::Estimate;
-use super::{MAX_WINDOW, Pcp};
+use super::{MAX_FACTOR, MAX_WINDOW, Pcp};
 use crate::cubic::{self, Cubic};
 use crate::{Algorithm, Controller, Path};
 
@@ -30,14 +33,23 @@ pub(super) const CLEAR: f64 = 3.0;
 /// What a drain shows if the others' traffic neither drains nor does not.
 const UNDECIDED: f64 = 0.4;
 
-/// The standard deviation of `others` on a link of constant rate.
+/// The standard deviation of `others` on a link of constant rate, and what the path adds where it varies.
 const NOISE: f64 = 0.25;
+const NOISE_OF_VARIATION: f64 = 0.63;
 
 /// A queue stands if it was not empty for so many round trips.
 const STANDS_ROUNDS: f64 = 40.0;
 
 /// A flow with this share of the link is alone.
-const ALONE: f64 = 0.9;
+pub(super) const ALONE: f64 = 0.9;
+
+/// So far towards its share a window moves at a drain, on a logarithmic scale. On a long fast path the queue alone makes
+/// windows equal only within as many round trips as a seventh of its bandwidth-delay product has packets.
+const TO_SHARE: f64 = 0.25;
+
+/// The path has become longer by what a drain leaves, if that is more than so many packets and so much of the variation.
+const LONGER_PACKETS: f64 = 4.0;
+const LONGER_VARIATIONS: f64 = 2.0;
 
 impl Pcp {
     /// Takes CUBIC's window, at first `packets`.
@@ -52,7 +64,7 @@ impl Pcp {
 
     /// Leaves competitive mode.
     fn cooperate(&mut self) {
-        self.cubic = None;
+        (self.cubic, self.evidence) = (None, 0.0);
         self.set_window(self.window * self.min_rtt / self.rtt * KEPT);
         self.ignore_sent();
     }
@@ -67,25 +79,37 @@ impl Pcp {
         // A queue that stands is about the target of each flow that shares it: all of them drain it.
         let stands = now.since(self.busy_since).as_secs_f64() > STANDS_ROUNDS * self.min_rtt;
         let is_alone = self.window > ALONE * estimate.bdp();
-        if wait > estimate.target(self.window) || stands && !is_alone {
+        if wait > estimate.shared_target(self.window) || stands && !is_alone {
             self.drain.begin(every, self.min_rtt, self.rtt, wait, self.window, self.random.uniform());
             self.delays.forget();
         } else if self.cubic.is_some() {
-            self.evidence = 0.0; // no competing traffic keeps a queue
-            self.cooperate();
+            self.weigh(1.0, &estimate);
+            if self.evidence >= CLEAR {
+                self.cooperate();
+            }
         }
     }
 
+    /// Takes the share of the others' traffic that seems to have drained as evidence.
+    fn weigh(&mut self, others: f64, estimate: &Estimate) {
+        let variance = NOISE.powi(2) + (1.0 - estimate.trust) * NOISE_OF_VARIATION.powi(2);
+        let shown = ((others - UNDECIDED) / variance).clamp(-CLEAR, CLEAR);
+        self.evidence = (self.evidence + shown).clamp(-CLEAR, CLEAR);
+    }
+
     /// What a drain shows about other flows and about the path.
-    pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, estimate: &Estimate, target: f64) {
-        // A queue that a drain makes as short as the target is none of competing traffic.
-        let least = if outcome.lowest > target { -0.5 } else { UNDECIDED };
-        let others = if outcome.share > ALONE { 1.0 } else { outcome.others.clamp(least, 1.5) };
-        let variance = NOISE * NOISE + (estimate.variation / outcome.fall).powi(2);
-        self.evidence = (self.evidence + (others - UNDECIDED) / variance).clamp(-CLEAR, CLEAR);
+    pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, estimate: &Estimate) {
+        let is_alone = outcome.share * estimate.capacity > ALONE * estimate.by_pairs;
+        let has_queue = outcome.lowest > estimate.shared_target(self.window);
+        let others = match outcome.others {
+            _ if is_alone => 1.0,
+            others if has_queue => others,
+            others => others.max(UNDECIDED),
+        };
+        self.weigh(others, estimate);
         if self.evidence >= CLEAR {
-            let is_longer = outcome.lowest > self.delays.variation * 2.0 + 4.0 / estimate.by_pairs;
-            if outcome.is_floor && is_longer && outcome.lowest < self.rtt {
+            let least = self.delays.variation * LONGER_VARIATIONS + LONGER_PACKETS / estimate.by_pairs;
+            if outcome.is_floor && (least..self.rtt).contains(&outcome.lowest) {
                 self.delays.shift(outcome.lowest);
                 self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
             }
@@ -94,6 +118,12 @@ impl Pcp {
             }
         } else if self.evidence <= -CLEAR && self.cubic.is_none() {
             self.compete(now, self.best.min(estimate.bdp()).max(self.window));
+        }
+        if self.cubic.is_none() && !is_alone && outcome.others > UNDECIDED {
+            // The queue was one of PCP flows, so it shows each its share.
+            let factor = (estimate.share(outcome.before) / self.window).clamp(1.0 / MAX_FACTOR, MAX_FACTOR);
+            self.set_window(self.window * libm::pow(factor, TO_SHARE * estimate.trust));
+            self.ignore_sent();
         }
     }
 }

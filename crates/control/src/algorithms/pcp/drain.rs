@@ -13,7 +13,7 @@
 //! waits are nearest to the measured ones (least squares) drained. For a flow that has the share `s` of the link:
 //!
 //! ```text
-//! others = (all - s) / (1 - s)      the share of the others' traffic that drained
+//! others = (all - s) / (1 - s)      the share of the others' traffic that drained, from 0 to 1
 //! ```
 //!
 //! Beside CUBIC or BBR `others` is about 0, and among PCP flows 0.6 to 1. A drain also empties the queue, so flows that
@@ -23,6 +23,8 @@
 //! A flow of few packets sends one late in the drain, at a random time, so that it sees the queue fall.
 
 use rampmeter_units::{Duration, Time};
+
+use super::competitive::ALONE;
 
 /// A drain begins so many round trips before its moment. If flows began at the moment itself, those with long round trips
 /// would come when others had ended, and take them for competing traffic.
@@ -72,10 +74,8 @@ struct Current {
 /// What a drain showed. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
-    /// The share of the other flows' traffic that drained: about 0 or about 1.
+    /// The share of the other flows' traffic that drained, from 0 to 1.
     pub(super) others: f64,
-    /// By how much the queue falls if all drain.
-    pub(super) fall: f64,
     /// This flow's share of the link.
     pub(super) share: f64,
     /// The wait before the drain, and the lowest one in it.
@@ -90,6 +90,8 @@ pub(super) struct Drain {
     /// The number of the last moment.
     moment: Option<u64>,
     current: Option<Current>,
+    /// What the last drain showed.
+    pub(super) last: Option<Outcome>,
 }
 
 impl Drain {
@@ -155,21 +157,24 @@ impl Drain {
         self.current = None;
     }
 
-    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second.
+    /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. `None` without a
+    /// queue.
     pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> Option<Outcome> {
         let current = self.current.take_if(|current| now >= current.arrived_by)?;
         let (before, length) = (current.before, current.until - current.from);
         let (lowest, at) = current.lowest;
         let share = current.window / (capacity * (min_rtt + before));
-        Some(Outcome {
-            others: (nearest_share(&current.errors)? - share) / (1.0 - share).max(0.01),
-            fall: fall(1.0, length, before),
+        let others = (nearest_share(&current.errors)? - share) / (1.0 - share).max(1.0 - ALONE);
+        let outcome = Outcome {
+            others: others.clamp(0.0, 1.0),
             share,
             before,
             lowest,
             is_floor: at - current.from < FLOOR * length,
-        })
-        .filter(|outcome| outcome.others.is_finite() && outcome.fall > 0.0)
+        };
+        let shown = Some(outcome).filter(|outcome| outcome.others.is_finite() && outcome.before > 0.0);
+        self.last = shown.or(self.last);
+        shown
     }
 }
 

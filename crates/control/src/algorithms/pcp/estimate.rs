@@ -173,8 +173,12 @@ impl Estimate {
 
     /// The queue that a flow with this window keeps, in seconds.
     pub(super) fn target(&self, window: f64) -> f64 {
-        let own = (OWN_PACKETS * self.min_rtt / window).min(MAX_OWN * self.variation);
-        packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + own + self.bunch
+        self.shared_target(window) + (OWN_PACKETS * self.min_rtt / window).min(MAX_OWN * self.variation)
+    }
+
+    /// The part of it that other flows with this window keep, too. A small flow's own packets are no queue of others.
+    pub(super) fn shared_target(&self, window: f64) -> f64 {
+        packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + self.bunch
     }
 
     /// The longest wait in a queue that PCP flows keep, in seconds.
@@ -187,7 +191,8 @@ impl Estimate {
         BUSY_WAIT / self.capacity + self.bunch
     }
 
-    /// The window of one of the flows that keep a queue of `wait` seconds, in packets: the inverse of the target.
+    /// The window of one of the flows that keep a queue of `wait` seconds, in packets: the inverse of the target where the
+    /// path does not vary, and more where it does.
     pub(super) fn share(&self, wait: f64) -> f64 {
         let queue = (wait - self.variation) * self.by_pairs;
         self.by_pairs * self.min_rtt * libm::exp(-((queue - TARGET) / TARGET_STEP).max(0.0))

@@ -111,7 +111,7 @@ pub struct Pcp {
     busy_since: Time,
     /// CUBIC, in competitive mode.
     cubic: Option<Cubic>,
-    /// What drains showed about the other flows: that they compete below zero, that they drain above it.
+    /// What drains showed about the other flows: below zero that they compete, above it that they drain.
     evidence: f64,
     /// Nothing is known about the path.
     in_slow_start: bool,
@@ -361,8 +361,8 @@ impl Controller for Pcp {
         }
         let Some(estimate) = self.estimate() else { return };
         self.drain(now);
-        if let Some(outcome) = self.drain.conclude(now, estimate.by_pairs, self.min_rtt) {
-            self.learn(now, &outcome, &estimate, estimate.target(self.window));
+        if let Some(outcome) = self.drain.conclude(now, estimate.capacity, self.min_rtt) {
+            self.learn(now, &outcome, &estimate);
         }
         if self.drain.is_on() {
             return;
@@ -452,12 +452,17 @@ impl Controller for Pcp {
             out.add("capacity_bps", estimate.capacity * self.packet_bits());
             out.add("target_queue_s", estimate.target(self.window));
         }
+        out.add("evidence", self.evidence);
+        if let Some(outcome) = &self.drain.last {
+            out.add("own_share", outcome.share);
+            out.add("others_drained", outcome.others);
+        }
     }
 
     fn state(&self) -> &'static str {
         if self.is_silent {
             "feedback_timeout"
-        } else if self.drain.is_on() {
+        } else if self.drain.share(self.now) < 1.0 {
             "drain"
         } else if self.cubic.is_some() {
             "competitive_mode"
