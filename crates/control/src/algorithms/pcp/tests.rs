@@ -154,37 +154,70 @@ fn two_transfers_beside_competing_traffic_are_certain() {
 
 /// What a drain of a queue of 20 ms shows.
 fn outcome(others: f64, share: f64, lowest: f64) -> Outcome {
-    Outcome { others, share, before: 0.02, fall: 0.02, lowest, is_floor: false }
+    Outcome { others, share, before: 0.02, lowest, is_floor: false }
 }
 
 #[test]
 fn drains_decide_on_competitive_mode() {
     let after = |pcp: &mut Pcp, outcome: Outcome| {
         let estimate = pcp.estimate().unwrap();
-        pcp.learn(at(2700), &outcome, &estimate, 0.001);
+        pcp.learn(at(2700), &outcome, &estimate);
         pcp.cubic.is_some()
     };
     let mut pcp = with_history(Duration::ZERO, |_| {});
     assert!(!after(&mut pcp, outcome(0.35, 0.1, 0.01)), "undecided");
     assert!(!after(&mut pcp, outcome(0.0, 0.1, 0.0005)), "the queue is short");
     assert!(!after(&mut pcp, outcome(0.0, 0.95, 0.01)), "it has the link");
+    assert!(!after(&mut pcp, outcome(0.0, 0.1, 0.018)), "one drain does not outweigh the one before");
     assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)));
     assert!(after(&mut pcp, outcome(0.45, 0.1, 0.01)), "undecided");
+    assert!(after(&mut pcp, outcome(0.9, 0.1, 0.004)), "the same");
     assert!(!after(&mut pcp, outcome(0.9, 0.1, 0.004)));
-    assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)));
+    assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), "evidence begins anew");
+    assert!(after(&mut pcp, outcome(0.0, 0.95, 0.018)), "one drain");
     assert!(!after(&mut pcp, outcome(0.0, 0.95, 0.018)), "nobody else is left");
+}
+
+#[test]
+fn moments_without_a_queue_end_competitive_mode() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    pcp.compete(at(1000), 50.0);
+    pcp.evidence = -competitive::CLEAR;
+    for (moment, competes) in [(2400, true), (2500, true), (5000, false)] {
+        pcp.busy_since = at(moment);
+        pcp.drain(at(moment));
+        assert_eq!(pcp.cubic.is_some(), competes, "{moment} ms");
+    }
 }
 
 #[test]
 fn where_the_path_varies_one_drain_decides_nothing() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
-    let estimate = Estimate { variation: 0.02, ..pcp.estimate().unwrap() };
+    let estimate = Estimate { trust: 0.1, ..pcp.estimate().unwrap() };
     let mut drains = 0;
     while pcp.cubic.is_none() {
-        pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), &estimate, 0.001);
+        pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), &estimate);
         drains += 1;
     }
-    assert_eq!(drains, 8);
+    assert_eq!(drains, 4);
+}
+
+#[test]
+fn a_drain_of_others_moves_a_window_to_its_share() {
+    // The queue of ten flows: 1 + 7 ln 10 packets of 0.2 ms.
+    let before = (1.0 + 7.0 * 10f64.ln()) * 0.2e-3;
+    let after = |window: f64, others: f64| {
+        let mut pcp = with_history(Duration::ZERO, |_| {});
+        pcp.set_window(window);
+        let estimate = pcp.estimate().unwrap();
+        pcp.learn(at(2700), &Outcome { before, ..outcome(others, window / 250.0, 0.0) }, &estimate);
+        pcp.window
+    };
+    for window in [5.0_f64, 25.0, 100.0] {
+        let moved = window * (25.0 / window).powf(0.25);
+        assert!((after(window, 0.9) - moved).abs() < 1e-6, "{window} packets: {}", after(window, 0.9));
+        assert_eq!(after(window, 0.2), window, "a queue of competing traffic shows no share");
+    }
 }
 
 #[test]
@@ -193,9 +226,9 @@ fn a_longer_path_is_found_by_its_drains() {
     pcp.rtt = 0.09;
     pcp.delays.wait_of(1_000_000, 0.0);
     let estimate = pcp.estimate().unwrap();
-    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.5, 0.1, 0.015) }, &estimate, 0.001);
+    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.5, 0.1, 0.015) }, &estimate);
     assert!((pcp.min_rtt - 0.05).abs() < 1e-9, "half of the others' traffic is not clear evidence");
-    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, &estimate, 0.001);
+    pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, &estimate);
     assert!((pcp.min_rtt - 0.065).abs() < 1e-9, "{}", pcp.min_rtt);
     assert_eq!(pcp.delays.wait_of(17_000_000, 0.0), 0.001);
 }
