@@ -124,7 +124,7 @@ fn a_run_with_a_trace_has_the_same_outcome() {
         ("cubic", &["threshold_bytes"][..]),
         ("bbr", &["bandwidth_bps", "inflight_longterm_bytes", "max_bandwidth_bps", "model_min_rtt_s"]),
         ("bbr1", &["max_bandwidth_bps", "model_min_rtt_s"]),
-        ("pcp", &["capacity_bps", "queueing_delay_s", "target_queue_s", "variation_s"]),
+        ("pcp", &["capacity_bps", "evidence", "queueing_delay_s", "target_queue_s", "variation_s"]),
         ("stable", &["window_packets"]),
         ("copa", &["delta", "queueing_delay_s", "standing_rtt_s"]),
     ] {

@@ -7,8 +7,8 @@
 //! 2. *The queue shows each flow's share* (`estimate`, `start`). Its length shows a newcomer how many flows share the
 //!    path, so with a history (section 3.4) it starts with its share instead of searching for it.
 //! 3. *Common drains* (`drain`, `competitive`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s.
-//!    How fast it falls shows whether the others are PCP flows or competing traffic, beside which a flow takes CUBIC's
-//!    window (section 3.5: tit for tat).
+//!    How fast it falls shows whether the others are PCP flows, whose queue then shows each its share, or competing
+//!    traffic, beside which a flow takes CUBIC's window (section 3.5: tit for tat).
 //!
 //! For the waits `q` of the last half round trip's packets, `b` of which waited, and their mean window `Ws`:
 //!
