@@ -10,8 +10,16 @@
 //! leave    at 3, with evidence 0
 //! ```
 //!
-//! A moment to drain without a queue is evidence like that of others who drained. A drain that leaves no queue is none for
-//! competing traffic.
+//! In competitive mode a moment to drain without a queue counts like a drain in which all others drained. A drain that
+//! leaves no more than the target is no evidence of competing traffic.
+//!
+//! Among PCP flows the queue before a drain shows each its share (`estimate`), to which its window moves a part of the way:
+//!
+//! ```text
+//! W = W (share / W)^(trust / 4)
+//! ```
+//!
+//! On a long fast path the target alone makes windows equal only in about `C R / 7` round trips.
 //!
 //! CUBIC (RFC 9438) begins in slow start with the window that fills the path without a queue, and ends it when delays grow
 //! (HyStart++).
@@ -33,7 +41,7 @@ pub(super) const CLEAR: f64 = 3.0;
 /// What a drain shows if the others' traffic neither drains nor does not.
 const UNDECIDED: f64 = 0.4;
 
-/// The standard deviation of `others` on a link of constant rate, and what the path adds where it varies.
+/// The standard deviation of `others` on a link of constant rate, and that which a path without trust adds.
 const NOISE: f64 = 0.25;
 const NOISE_OF_VARIATION: f64 = 0.63;
 
@@ -41,13 +49,13 @@ const NOISE_OF_VARIATION: f64 = 0.63;
 const STANDS_ROUNDS: f64 = 40.0;
 
 /// A flow with this share of the link is alone.
-pub(super) const ALONE: f64 = 0.9;
+const ALONE: f64 = 0.9;
 
-/// So far towards its share a window moves at a drain, on a logarithmic scale. On a long fast path the queue alone makes
-/// windows equal only within as many round trips as a seventh of its bandwidth-delay product has packets.
+/// At a drain a window moves this part of the way to its share, on a logarithmic scale. From 0.1 to 0.7 windows are as
+/// even, and larger moves cost more of a fast link.
 const TO_SHARE: f64 = 0.25;
 
-/// The path has become longer by what a drain leaves, if that is more than so many packets and so much of the variation.
+/// A drain that leaves more than the sum of so many packet times and so many times the variation shows a longer path.
 const LONGER_PACKETS: f64 = 4.0;
 const LONGER_VARIATIONS: f64 = 2.0;
 
@@ -99,31 +107,43 @@ impl Pcp {
 
     /// What a drain shows about other flows and about the path.
     pub(super) fn learn(&mut self, now: Time, outcome: &Outcome, estimate: &Estimate) {
+        let competes = self.cubic.is_some();
+        // By pairs: where they show nothing, the capacity is little more than the flow's own rate.
         let is_alone = outcome.share * estimate.capacity > ALONE * estimate.by_pairs;
-        let has_queue = outcome.lowest > estimate.shared_target(self.window);
-        let others = match outcome.others {
-            _ if is_alone => 1.0,
-            others if has_queue => others,
-            others => others.max(UNDECIDED),
+        let others = if is_alone {
+            1.0
+        } else if outcome.lowest > estimate.shared_target(self.window) {
+            outcome.others
+        } else {
+            outcome.others.max(UNDECIDED)
         };
         self.weigh(others, estimate);
-        if self.evidence >= CLEAR {
-            let least = self.delays.variation * LONGER_VARIATIONS + LONGER_PACKETS / estimate.by_pairs;
-            if outcome.is_floor && (least..self.rtt).contains(&outcome.lowest) {
-                self.delays.shift(outcome.lowest);
-                self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
+        let min_rise = self.delays.variation * LONGER_VARIATIONS + LONGER_PACKETS / estimate.by_pairs;
+        let is_longer = others > UNDECIDED && outcome.is_floor && (min_rise..self.rtt).contains(&outcome.lowest);
+        if is_longer && self.evidence >= CLEAR {
+            self.delays.shift(outcome.lowest);
+            self.min_rtt = (self.min_rtt + outcome.lowest).min(self.rtt);
+        }
+        if competes && self.evidence >= CLEAR {
+            if let Some(past) = &mut self.past {
+                past.competing_traffic = 0.0;
             }
-            if self.cubic.is_some() {
-                self.cooperate();
-            }
-        } else if self.evidence <= -CLEAR && self.cubic.is_none() {
+            self.cooperate();
+        } else if !competes && self.evidence <= -CLEAR {
             self.compete(now, self.best.min(estimate.bdp()).max(self.window));
         }
-        if self.cubic.is_none() && !is_alone && outcome.others > UNDECIDED {
-            // The queue was one of PCP flows, so it shows each its share.
-            let factor = (estimate.share(outcome.before) / self.window).clamp(1.0 / MAX_FACTOR, MAX_FACTOR);
-            self.set_window(self.window * libm::pow(factor, TO_SHARE * estimate.trust));
-            self.ignore_sent();
+        let is_shared = outcome.others > UNDECIDED && outcome.before <= estimate.longest();
+        if !competes && !is_alone && !is_longer && is_shared && self.evidence > 0.0 {
+            self.move_to_share(now, outcome.before, estimate);
         }
+    }
+
+    /// The queue of `before` seconds was one of PCP flows, so it shows each its share.
+    fn move_to_share(&mut self, now: Time, before: f64, estimate: &Estimate) {
+        let ratio = estimate.share(before - estimate.bunch) / self.window;
+        let factor = libm::pow(ratio.clamp(1.0 / MAX_FACTOR, MAX_FACTOR), TO_SHARE * estimate.trust);
+        let limit = self.losses.limit(now, self.config.drain_every) * self.min_rtt;
+        self.set_window((self.window * factor).min(limit));
+        self.ignore_sent();
     }
 }

@@ -69,8 +69,9 @@ pub(super) struct Delays {
     minimum: [i64; 2],
     period_ends: Time,
     corrected_at: Time,
-    /// The wait of the last packet that arrived, in seconds.
+    /// The wait of the last packet that arrived, in seconds, and by how much it made the minimum shorter.
     wait: f64,
+    pub(super) fell: f64,
     recent: VecDeque<Group>,
     /// When packets of this round trip left, and their waits, in seconds.
     round: Vec<(f64, f64)>,
@@ -92,6 +93,7 @@ impl Delays {
             period_ends: now + PERIOD,
             corrected_at: now,
             wait: 0.0,
+            fell: 0.0,
             recent: VecDeque::with_capacity(4 * GROUPS as usize),
             round: Vec::with_capacity(DELAYS),
             stride: 1,
@@ -114,7 +116,9 @@ impl Delays {
     /// Takes a delay, of which `queue` seconds are known to be a queue if it is the first. Returns its wait in seconds.
     pub(super) fn wait_of(&mut self, delay: i64, queue: f64) -> f64 {
         let queue = if self.is_known() { 0.0 } else { queue };
+        let known = Some(self.minimum()).filter(|_| self.is_known());
         self.minimum[0] = self.minimum[0].min(delay.saturating_sub((queue * 1e9) as i64));
+        self.fell = known.map_or(0.0, |known| known.saturating_sub(self.minimum()) as f64 / 1e9);
         self.wait = delay.saturating_sub(self.minimum()) as f64 / 1e9;
         self.wait
     }

@@ -10,9 +10,10 @@
 //!
 //! The queue then falls at the rate that was taken away, which shows what the other flows are: if the share `all` of the
 //! link's traffic drains, a packet that leaves `t` seconds later waits `min(before, 0.75 all t)` less. The share whose
-//! waits are nearest to the measured ones (least squares) drained. For a flow that has the share `s` of the link:
+//! waits are nearest to the measured ones (least squares) drained. For a flow of window `W`:
 //!
 //! ```text
+//! s      = W / (C (R + before))     its share of the link
 //! others = (all - s) / (1 - s)      the share of the others' traffic that drained, from 0 to 1
 //! ```
 //!
@@ -23,8 +24,6 @@
 //! A flow of few packets sends one late in the drain, at a random time, so that it sees the queue fall.
 
 use rampmeter_units::{Duration, Time};
-
-use super::competitive::ALONE;
 
 /// A drain begins so many round trips before its moment. If flows began at the moment itself, those with long round trips
 /// would come when others had ended, and take them for competing traffic.
@@ -44,6 +43,9 @@ const FIRST_LATE: f64 = 0.4;
 
 /// Delays that stop falling before this part of a drain have reached the path's own.
 const FLOOR: f64 = 0.7;
+
+/// The others have at least this share of the link, so that the error of a drain is not multiplied without limit.
+const MIN_OTHERS: f64 = 0.1;
 
 /// A new lowest wait is lower by this share of the wait before.
 const STEP: f64 = 0.05;
@@ -90,7 +92,7 @@ pub(super) struct Drain {
     /// The number of the last moment.
     moment: Option<u64>,
     current: Option<Current>,
-    /// What the last drain showed.
+    /// What the last drain showed that showed anything, for traces.
     pub(super) last: Option<Outcome>,
 }
 
@@ -152,27 +154,30 @@ impl Drain {
         }
     }
 
+    /// The path is shorter by so many seconds than the waits so far assumed.
+    pub(super) fn rebase(&mut self, by: f64) {
+        if let Some(current) = &mut self.current {
+            current.before += by;
+            current.lowest.0 += by;
+        }
+    }
+
     /// Something else delays packets now.
     pub(super) fn cancel(&mut self) {
         self.current = None;
     }
 
     /// What the drain showed, once its packets have arrived, on a path of `capacity` packets a second. `None` without a
-    /// queue.
+    /// queue or without packets.
     pub(super) fn conclude(&mut self, now: Time, capacity: f64, min_rtt: f64) -> Option<Outcome> {
         let current = self.current.take_if(|current| now >= current.arrived_by)?;
         let (before, length) = (current.before, current.until - current.from);
         let (lowest, at) = current.lowest;
         let share = current.window / (capacity * (min_rtt + before));
-        let others = (nearest_share(&current.errors)? - share) / (1.0 - share).max(1.0 - ALONE);
-        let outcome = Outcome {
-            others: others.clamp(0.0, 1.0),
-            share,
-            before,
-            lowest,
-            is_floor: at - current.from < FLOOR * length,
-        };
-        let shown = Some(outcome).filter(|outcome| outcome.others.is_finite() && outcome.before > 0.0);
+        let others = (nearest_share(&current.errors)? - share) / (1.0 - share).max(MIN_OTHERS);
+        let is_floor = lowest < before && at - current.from < FLOOR * length;
+        let outcome = Outcome { others: others.clamp(0.0, 1.0), share, before, lowest, is_floor };
+        let shown = (others.is_finite() && before > 0.0).then_some(outcome);
         self.last = shown.or(self.last);
         shown
     }
@@ -237,7 +242,7 @@ mod tests {
     #[test]
     fn a_drain_shows_whether_others_drain() {
         for share in [0.02, 0.3, 0.6] {
-            for (draining, others) in [(share, 0.0), (1.0, 1.0)] {
+            for (draining, others) in [(share, 0.0), (0.5 + share / 2.0, 0.5), (1.0, 1.0)] {
                 let outcome = outcome(share, draining, 20, 0.0).unwrap();
                 assert!((outcome.others - others).abs() < 0.15, "share {share}: {outcome:?}");
             }
@@ -268,6 +273,22 @@ mod tests {
         let longer = outcome(0.7, 1.0, 20, 0.02).unwrap();
         assert!(longer.is_floor && (longer.lowest - 0.02).abs() < 0.003, "{longer:?}");
         assert!(!outcome(0.3, 0.3, 20, 0.0).unwrap().is_floor, "the queue of competing traffic");
+    }
+
+    #[test]
+    fn a_drain_that_shows_a_shorter_path_counts_from_there() {
+        let mut drain = Drain::default();
+        assert!(!drain.is_due(at(2.4), EVERY, MIN_RTT) && drain.is_due(at(2.5), EVERY, MIN_RTT));
+        // The flow joined while 40 ms of queue stood, and took them for the path.
+        drain.begin(EVERY, MIN_RTT, 0.1, 0.0, 10.0, 0.5);
+        for i in 1..100 {
+            let sent_at = FROM + 0.001 * f64::from(i);
+            let fall = if i <= 53 { 0.75e-3 } else { 0.0 };
+            drain.rebase(fall);
+            drain.on_packet(sent_at, 0.0);
+        }
+        let outcome = drain.conclude(at(2.9), CAPACITY, MIN_RTT).unwrap();
+        assert!((outcome.before - 0.03975).abs() < 1e-9 && outcome.others > 0.9, "{outcome:?}");
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Estimate {
         self.shared_target(window) + (OWN_PACKETS * self.min_rtt / window).min(MAX_OWN * self.variation)
     }
 
-    /// The part of it that other flows with this window keep, too. A small flow's own packets are no queue of others.
+    /// The target without the flow's own packets: what other flows with this window keep, too.
     pub(super) fn shared_target(&self, window: f64) -> f64 {
         packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + self.bunch
     }
@@ -192,7 +192,7 @@ impl Estimate {
     }
 
     /// The window of one of the flows that keep a queue of `wait` seconds, in packets: the inverse of the target where the
-    /// path does not vary, and more where it does.
+    /// path does not vary, and less where it does.
     pub(super) fn share(&self, wait: f64) -> f64 {
         let queue = (wait - self.variation) * self.by_pairs;
         self.by_pairs * self.min_rtt * libm::exp(-((queue - TARGET) / TARGET_STEP).max(0.0))

@@ -18,6 +18,7 @@ impl Pcp {
         let serialization = estimate.map_or(0.0, |estimate| 1.0 / estimate.by_pairs);
         let known_queue = if self.past.is_some() { (self.rtt - self.min_rtt - serialization).max(0.0) } else { 0.0 };
         let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
+        self.drain.rebase(self.delays.fell);
         let sent_at = arrival.sent_at.as_secs_f64();
         let shortest = self.packet_bits() / MAX_PACE;
         let apart = |first: &Arrival| arrival.received_at.since(first.received_at).as_secs_f64().max(shortest);

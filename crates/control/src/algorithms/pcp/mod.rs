@@ -4,8 +4,8 @@
 //!    up. At every acknowledgement it becomes the window that the path should carry with its target queue, judged by the
 //!    window *when the measured packets left*: later changes do not count twice. A path that is not busy is filled
 //!    within a round trip (section 3.1: direct jump), and a queue is removed as fast (section 3.2).
-//! 2. *The queue shows each flow's share* (`estimate`, `start`). Its length shows a newcomer how many flows share the
-//!    path, so with a history (section 3.4) it starts with its share instead of searching for it.
+//! 2. *The queue shows each flow's share* (`estimate`, `start`, `competitive`). Its length shows a newcomer how many flows
+//!    share the path, so with a history (section 3.4) it starts with its share instead of searching for it.
 //! 3. *Common drains* (`drain`, `competitive`). Every 2.5 s of the clock all flows that see a queue send less for 0.1 s.
 //!    How fast it falls shows whether the others are PCP flows, whose queue then shows each its share, or competing
 //!    traffic, beside which a flow takes CUBIC's window (section 3.5: tit for tat).

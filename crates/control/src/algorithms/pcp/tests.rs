@@ -171,7 +171,7 @@ fn drains_decide_on_competitive_mode() {
     assert!(!after(&mut pcp, outcome(0.0, 0.1, 0.018)), "one drain does not outweigh the one before");
     assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)));
     assert!(after(&mut pcp, outcome(0.45, 0.1, 0.01)), "undecided");
-    assert!(after(&mut pcp, outcome(0.9, 0.1, 0.004)), "the same");
+    assert!(after(&mut pcp, outcome(0.9, 0.1, 0.004)), "one drain does not end it");
     assert!(!after(&mut pcp, outcome(0.9, 0.1, 0.004)));
     assert!(after(&mut pcp, outcome(0.0, 0.1, 0.018)), "evidence begins anew");
     assert!(after(&mut pcp, outcome(0.0, 0.95, 0.018)), "one drain");
@@ -194,12 +194,11 @@ fn moments_without_a_queue_end_competitive_mode() {
 fn where_the_path_varies_one_drain_decides_nothing() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     let estimate = Estimate { trust: 0.1, ..pcp.estimate().unwrap() };
-    let mut drains = 0;
-    while pcp.cubic.is_none() {
+    let first = (1..10).find(|_| {
         pcp.learn(at(2700), &outcome(0.0, 0.1, 0.018), &estimate);
-        drains += 1;
-    }
-    assert_eq!(drains, 4);
+        pcp.cubic.is_some()
+    });
+    assert_eq!(first, Some(4));
 }
 
 #[test]
@@ -213,11 +212,12 @@ fn a_drain_of_others_moves_a_window_to_its_share() {
         pcp.learn(at(2700), &Outcome { before, ..outcome(others, window / 250.0, 0.0) }, &estimate);
         pcp.window
     };
-    for window in [5.0_f64, 25.0, 100.0] {
-        let moved = window * (25.0 / window).powf(0.25);
+    for window in [1.0_f64, 5.0, 100.0] {
+        let moved = window * (25.0 / window).min(8.0).powf(0.25);
         assert!((after(window, 0.9) - moved).abs() < 1e-6, "{window} packets: {}", after(window, 0.9));
         assert_eq!(after(window, 0.2), window, "a queue of competing traffic shows no share");
     }
+    assert_eq!(after(240.0, 0.9), 240.0, "it is alone");
 }
 
 #[test]
@@ -231,6 +231,16 @@ fn a_longer_path_is_found_by_its_drains() {
     pcp.learn(at(2700), &Outcome { is_floor: true, ..outcome(0.9, 0.1, 0.015) }, &estimate);
     assert!((pcp.min_rtt - 0.065).abs() < 1e-9, "{}", pcp.min_rtt);
     assert_eq!(pcp.delays.wait_of(17_000_000, 0.0), 0.001);
+    assert!((pcp.window - 250.0 / 3.0).abs() < 1e-9, "the queue was no queue: {}", pcp.window);
+}
+
+#[test]
+fn a_clear_drain_ends_the_memory_of_competing_traffic() {
+    let mut pcp = with_history(Duration::from_millis(30), |history| history.competing_traffic = 1.0);
+    assert!(pcp.cubic.is_some());
+    let estimate = pcp.estimate().unwrap();
+    pcp.learn(at(2700), &outcome(0.9, 0.1, 0.004), &estimate);
+    assert!(pcp.cubic.is_none() && pcp.history().unwrap().competing_traffic == 0.0);
 }
 
 #[test]
