@@ -7,7 +7,7 @@
 //! noise^2  = 0.25^2 + (1 - trust) 0.63^2              where a path varies, its capacity changes during a drain
 //! enter    at -3; or, where nothing is known about the path, at the end of slow start; or at the start, if the queue is
 //!          longer than that of PCP flows
-//! leave    at 3, with evidence 0
+//! leave    at 3, with evidence 0; or if a drain shows that the flow is alone
 //! ```
 //!
 //! In competitive mode a moment to drain without a queue counts like a drain in which all others drained. A drain that
@@ -118,6 +118,9 @@ impl Pcp {
             outcome.others.max(UNDECIDED)
         };
         self.weigh(others, estimate);
+        if competes && is_alone {
+            self.evidence = CLEAR; // nobody else is left
+        }
         let min_rise = self.delays.variation * LONGER_VARIATIONS + LONGER_PACKETS / estimate.by_pairs;
         let is_longer = others > UNDECIDED && outcome.is_floor && (min_rise..self.rtt).contains(&outcome.lowest);
         if is_longer && self.evidence >= CLEAR {
