@@ -171,6 +171,10 @@ fn check(plan: &Plan) -> Result<(), WorldError> {
         let advice = "set its `active` to false, or run it with --world simulated";
         return Err(unsupported(format!("islands (`{}`)", aggregate.name), advice));
     }
+    if let Some(scheme) = plan.stack_scheme() {
+        let what = format!("other transports' stacks (scheme `{}`)", scheme.name);
+        return Err(unsupported(what, "run it with --world simulated"));
+    }
     let known = kernel_tcp();
     for scheme in &plan.schemes {
         let Sender::Kernel { algorithm } = &scheme.sender else { continue };

@@ -4,8 +4,8 @@ use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan, WorldError};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::{Alarms, AnyApplication, Application, Carrier, End, Event as Happened, Path, Reply, Report};
 
-use crate::host::{Event, Host, Opening, PacketHost, Sent};
 use crate::timetable::Entry;
+use rampmeter_scenario::port::{Event, Host, Opening, PacketHost, Sent};
 
 /// What an application did at an end of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

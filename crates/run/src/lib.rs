@@ -17,15 +17,14 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod flows;
-mod host;
 mod network;
 mod ours;
 mod timetable;
 mod traced;
 
 pub use flows::{FlowResults, Flows, Site, StreamEvent, WatchFlows};
-pub use host::{Event, Host, Opening, PacketHost, Sent};
 pub use network::{Hop, HopId, Network, Routed, Step, Watch};
 pub use ours::Name;
+pub use rampmeter_scenario::port::{Event, Host, Opening, PacketHost, Sent};
 pub use timetable::{Entry, Timetable};
 pub use traced::{Applications, Links};

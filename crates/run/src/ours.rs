@@ -7,7 +7,7 @@ use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_workload::Path;
 
-use crate::host::Sent;
+use rampmeter_scenario::port::Sent;
 
 /// What our endpoint calls an end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

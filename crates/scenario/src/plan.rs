@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Add;
+use std::sync::Arc;
 
 use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
@@ -11,6 +12,7 @@ use rampmeter_units::{Bytes, Duration, Random, Rate, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
 use serde::{Deserialize, Serialize};
 
+use crate::stack::Stack;
 use crate::{NoPath, Point, Routes, Scheme, Stalls};
 
 /// A node's index in [`Plan::nodes`].
@@ -148,6 +150,11 @@ impl Plan {
     /// The first scheme that uses the operating system's TCP, for worlds that have none.
     pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
+    }
+
+    /// The first scheme that uses another transport's stack, for worlds that cannot run them.
+    pub fn stack_scheme(&self) -> Option<&SchemePlan> {
+        self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Stack { .. }))
     }
 
     /// Whether one of Rampmeter's schemes sends the flow with this index in [`Plan::flows`].
@@ -288,7 +295,7 @@ impl SchemePlan {
     pub fn ours(&self) -> Option<&Scheme> {
         match &self.sender {
             Sender::Ours(scheme) => Some(scheme),
-            Sender::Kernel { .. } => None,
+            Sender::Kernel { .. } | Sender::Stack { .. } => None,
         }
     }
 }
@@ -302,6 +309,13 @@ pub enum Sender {
     Kernel {
         /// The system's name for its congestion control: `cubic`.
         algorithm: String,
+    },
+    /// Another transport's stack, with one of its own controllers.
+    Stack {
+        /// The stack.
+        stack: Arc<dyn Stack>,
+        /// The stack's name for the controller.
+        controller: String,
     },
 }
 

@@ -1,15 +1,19 @@
-//! The controllers and routers that a scenario file can name: Rampmeter's, and those that other crates add.
+//! The controllers, routers and stacks that a scenario file can name: Rampmeter's, and those that other crates add.
 
 use rampmeter_control::{Algorithm, Registry as Controllers};
 use rampmeter_router::{Discipline, Registry as Routers};
 
-/// The controllers and routers that a scenario file can name; by default the built-in ones.
+use crate::stack::{Stack, Stacks};
+
+/// The controllers, routers and stacks that a scenario file can name; by default the built-in controllers and routers.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
     /// The controllers.
     pub controllers: Controllers,
     /// The routers.
     pub routers: Routers,
+    /// Other transports' stacks.
+    pub stacks: Stacks,
 }
 
 impl Registries {
@@ -23,5 +27,11 @@ impl Registries {
     #[must_use]
     pub fn router<R: Discipline + 'static>(self, name: &str, about: &str) -> Self {
         Self { routers: self.routers.add::<R>(name, about), ..self }
+    }
+
+    /// Adds another transport's stack under `name`.
+    #[must_use]
+    pub fn stack(self, name: &str, stack: impl Stack + 'static) -> Self {
+        Self { stacks: self.stacks.add(name, stack), ..self }
     }
 }

@@ -31,7 +31,7 @@ enum Brought {
 ///
 /// Its tap sees the packets of its connections.
 #[derive(Debug)]
-pub struct OurHost<T = ()> {
+pub(crate) struct OurHost<T = ()> {
     tap: T,
     endpoint: Endpoint<AnyController, PathId>,
     /// Settings of the connections that the host opens.

@@ -6,7 +6,7 @@
 //!             ▼                                │
 //!   host ──► link ──► link ──► host            │                     timetable, network of links and flows
 //!    │         └── agenda: next wake-up ───────┴──► simulation: the event loop ──► outcome     (`rampmeter-run`)
-//!    └─ endpoint: connections, manager, controllers, or another stack
+//!    └─ endpoint: connections, manager, controllers; or another transport's stack
 //! ```
 //!
 //! Links and hosts are *actors*; each has one wake-up at a time. An endpoint's time is its host's `clock`; everything
@@ -52,6 +52,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod agenda;
+mod any_host;
 mod clock;
 mod forwarding;
 mod host;
@@ -64,11 +65,8 @@ mod simulation;
 mod traced;
 mod world;
 
-pub use host::OurHost;
-pub use packet::{InTransit, Pool};
-pub use paths::PathId;
 pub use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary, World, WorldError};
-pub use world::{Simulated, SimulatedHost};
+pub use world::Simulated;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,7 +10,7 @@ use crate::forwarding::Place;
 use crate::packet::InTransit;
 
 /// A path's number.
-pub type PathId = u32;
+pub(crate) type PathId = u32;
 
 /// The first hop of a path and the nodes at its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

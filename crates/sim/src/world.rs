@@ -1,17 +1,17 @@
 //! The entry point: runs a plan and returns its outcome.
 
 use rampmeter_run::{Applications, Links, PacketHost};
-use rampmeter_scenario::{NodeId, Outcome, Plan, RunProgress, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 
 use rampmeter_trace::{Recorder, Trace};
 
-use crate::host::OurHost;
+use crate::any_host::AnyHost;
 use crate::packet::{InTransit, Pool};
 use crate::paths::PathId;
 use crate::simulation::Simulation;
 
 /// A host whose packets the simulation moves.
-pub trait SimulatedHost: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId> {}
+pub(crate) trait SimulatedHost: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId> {}
 
 impl<H: PacketHost<Packet = InTransit, Shared = Pool, Address = PathId>> SimulatedHost for H {}
 
@@ -30,12 +30,13 @@ impl World for Simulated {
 
     fn run_with_progress(&self, plan: &Plan, reached: &RunProgress) -> Result<Outcome, WorldError> {
         self.check(plan)?;
-        self.run_hosts(plan, reached, |node, scheme, number| OurHost::new(plan, node, scheme, number, ()))
+        let make = |node, scheme, number| AnyHost::new(plan, node, scheme, number, ());
+        Simulation::new(plan, ((), ()), make)?.run(reached)
     }
 
     fn run_traced(&self, plan: &Plan, reached: &RunProgress, trace: &Trace) -> Result<Outcome, WorldError> {
         self.check(plan)?;
-        let make = |node, scheme, number| OurHost::new(plan, node, scheme, number, Recorder::new(trace.clone()));
+        let make = |node, scheme, number| AnyHost::new(plan, node, scheme, number, Recorder::new(trace.clone()));
         let watch = (Links(trace.clone()), Applications::new(trace.clone()));
         Simulation::new(plan, watch, make)?.run(reached)
     }
@@ -49,16 +50,5 @@ impl Simulated {
             what: format!("kernel TCP (scheme `{}`)", scheme.name),
             advice: "run it with --world emulated".into(),
         })
-    }
-
-    /// Runs `plan` with hosts of any kind, for example of another stack. `make` creates the host of a scheme at a node;
-    /// hosts are numbered from zero.
-    pub fn run_hosts<H: SimulatedHost>(
-        &self,
-        plan: &Plan,
-        reached: &RunProgress,
-        make: impl FnMut(NodeId, usize, u32) -> H,
-    ) -> Result<Outcome, WorldError> {
-        Simulation::new(plan, ((), ()), make)?.run(reached)
     }
 }

@@ -5,7 +5,7 @@ use rampmeter_units::Duration;
 
 use super::RouterSpec;
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
-use crate::error::Result;
+use crate::error::{Result, ScenarioError};
 use crate::errors::Errors;
 use crate::keys;
 
@@ -38,12 +38,18 @@ pub(crate) enum SenderSpec {
     },
     /// The kernel's TCP with this algorithm.
     Kernel(String),
+    /// Another transport's stack with one of its controllers, and the places that name them.
+    Stack { stack: (String, Place), controller: (String, Place) },
 }
 
 impl SchemeSpec {
-    /// Whether Rampmeter's transport sends.
-    pub(crate) fn is_rampmeter(&self) -> bool {
-        matches!(self.sender, SenderSpec::Ours { .. })
+    /// Who sends, if not Rampmeter's transport.
+    pub(crate) fn foreign_sender(&self) -> Option<&'static str> {
+        match self.sender {
+            SenderSpec::Ours { .. } => None,
+            SenderSpec::Kernel(_) => Some("the kernel"),
+            SenderSpec::Stack { .. } => Some("another stack"),
+        }
     }
 
     /// Whether its scheduler can give guarantees to flows.
@@ -75,28 +81,40 @@ impl SchemeSpec {
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {
         section.keys(&[keys::SCHEME, keys::SCHEME_OF_OURS])?;
-        let sender = match (section.get("controller"), section.get("kernel")) {
-            (Some(controller), None) => {
+        // Keys that only our sender takes.
+        let takes_no_settings = |sender: &str| {
+            let item = keys::names(&[keys::SCHEME_OF_OURS]).into_iter().find_map(|key| section.get(key));
+            item.map_or(Ok(()), |item| {
+                let wrong = format!("`{}` in a scheme whose sender is {sender}", item.key);
+                Err(item.error(format!("{wrong}; remove it: {sender} takes no settings here")))
+            })
+        };
+        let named = |item: &Item<'_>| Ok::<_, ScenarioError>((item.text()?.to_owned(), item.place()));
+        let sender = match (section.get("stack"), section.get("controller"), section.get("kernel")) {
+            (None, Some(controller), None) => {
                 let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
+                let (controller, place) = named(&controller)?;
                 SenderSpec::Ours {
-                    controller: controller.text()?.to_owned(),
-                    place: controller.place(),
+                    controller,
+                    place,
                     settings: settings("settings")?,
                     transport: settings("transport")?,
                     sharing: sharing(section)?,
                     agent: agent(section)?,
                 }
             }
-            (None, Some(kernel)) => {
-                if let Some(item) = keys::names(&[keys::SCHEME_OF_OURS]).into_iter().find_map(|key| section.get(key)) {
-                    let wrong = format!("`{}` in a scheme whose sender is the kernel", item.key);
-                    return Err(item.error(format!("{wrong}; remove it: the kernel takes no settings here")));
-                }
+            (Some(stack), Some(controller), None) => {
+                takes_no_settings("another stack")?;
+                SenderSpec::Stack { stack: named(&stack)?, controller: named(&controller)? }
+            }
+            (None, None, Some(kernel)) => {
+                takes_no_settings("the kernel")?;
                 SenderSpec::Kernel(kernel.name()?.to_owned())
             }
-            (None, None) => return Err(section.missing("controller", "controller = \"newreno\"")),
-            (Some(_), Some(kernel)) => {
-                let wrong = format!("{} has a `controller` and a `kernel`; remove one of the two", section.what);
+            (_, None, None) => return Err(section.missing("controller", "controller = \"newreno\"")),
+            (stack, _, Some(kernel)) => {
+                let other = if stack.is_some() { "stack" } else { "controller" };
+                let wrong = format!("{} has a `{other}` and a `kernel`; remove one of the two", section.what);
                 return Err(kernel.error(wrong));
             }
         };

@@ -265,9 +265,9 @@ impl File {
             let known = self.schemes.iter().map(|scheme| scheme.name.as_str());
             return refuse("scheme", unknown("scheme", &traffic.scheme, known));
         };
-        if let Some(what) = workload.needs_manager().filter(|_| !scheme.is_rampmeter()) {
-            let advice = "the kernel has no Congestion Manager: give it another scheme";
-            return refuse("scheme", format!("traffic `{name}` {what} by a scheme of the kernel; {advice}"));
+        if let Some((what, sender)) = workload.needs_manager().zip(scheme.foreign_sender()) {
+            let advice = format!("{sender} has no Congestion Manager: give it another scheme");
+            return refuse("scheme", format!("traffic `{name}` {what} by a scheme of {sender}; {advice}"));
         }
         // A curve needs one scheme with h-fsc in the file; other schemes of a comparison ignore it.
         if curve.is_some() && !errors.has_lost() && !self.schemes.iter().any(SchemeSpec::guarantees) {

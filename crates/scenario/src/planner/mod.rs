@@ -9,7 +9,6 @@ mod vcp_codes;
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use rampmeter_control::Registry as Controllers;
 use rampmeter_manager::Sharing;
 use rampmeter_router::{AnyConfig, Capacity, Disorder, EcnPassage, LinkConfig, Loss, Registry as Routers};
 use rampmeter_transport::{Clock, Config as Transport};
@@ -17,7 +16,7 @@ use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams
 use toml::Value;
 
 use crate::document::Place;
-use crate::error::Result;
+use crate::error::{Result, unknown};
 use crate::errors::Errors;
 use crate::file::{DirectionSpec, File, LinkSpec, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
 use crate::traces::Traces;
@@ -27,7 +26,7 @@ pub(crate) use settings::settings;
 
 pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: &Traces) -> Result<Plan> {
     // Schemes that this point does not use are checked, too.
-    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(spec, file, &registries.controllers)?)));
+    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(spec, file, registries)?)));
     let all = all.collect::<Result<Vec<_>>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
@@ -66,7 +65,7 @@ pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: 
 /// Checks what the registries know about a file, scheme by scheme and queue by queue.
 pub(crate) fn check(file: &File, registries: &Registries, traces: &Traces, errors: &mut Errors) {
     for spec in &file.schemes {
-        errors.keep(scheme(spec, file, &registries.controllers));
+        errors.keep(scheme(spec, file, registries));
     }
     let queue = |router: &RouterSpec, rate| read_router(&registries.routers, router, rate, file.packet);
     for (_, direction) in file.links.iter().flat_map(LinkSpec::directions) {
@@ -83,9 +82,20 @@ fn path(routes: &Routes, from: NodeId, to: NodeId, place: &Place) -> Result<Vec<
     routes.path(from, to).map_err(|no_path| place.error(format!("{no_path}; {advice}")))
 }
 
-fn scheme(spec: &SchemeSpec, file: &File, controllers: &Controllers) -> Result<SchemePlan> {
+fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<SchemePlan> {
+    let Registries { controllers, stacks, .. } = registries;
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
+        SenderSpec::Stack { stack: (name, place), controller: (controller, of_controller) } => {
+            let known = || stacks.list().map(|(known, _)| known);
+            let stack = stacks.get(name).ok_or_else(|| place.error(unknown("stack", name, known())))?;
+            let of_stack = stack.controllers();
+            if !of_stack.contains(&controller.as_str()) {
+                let wrong = unknown(&format!("controller of stack `{name}`"), controller, of_stack);
+                return Err(of_controller.error(wrong));
+            }
+            Sender::Stack { stack: stack.clone(), controller: controller.clone() }
+        }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
             let needs_receipts = controllers.needs_receipts(controller);
             let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {

@@ -24,6 +24,11 @@ pub(crate) fn settings(
             let all = Table::from_iter([("kernel".to_owned(), algorithm.as_str().into())]);
             (all.clone(), all)
         }
+        SenderSpec::Stack { stack: (stack, _), controller: (controller, _) } => {
+            let of = [("stack", stack), ("controller", controller)];
+            let all: Table = of.map(|(key, value)| (key.to_owned(), value.as_str().into())).into_iter().collect();
+            (all.clone(), all)
+        }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
             let complete = |settings: &Table, transport: &Table, sharing: &Sharing, agent: AgentConfig| {
                 let mut all = Table::from_iter([("controller".to_owned(), controller.as_str().into())]);

@@ -26,7 +26,7 @@ use crate::paths::{PathId, Start, is_forward};
 /// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug, Clone)]
 #[repr(C)]
-pub struct InTransit {
+pub(crate) struct InTransit {
     /// The packet's position on its path.
     hop: HopId,
     /// The packet's path.
@@ -182,7 +182,7 @@ impl InTransit {
     }
 
     /// Takes out a UDP datagram of another stack.
-    pub fn take_foreign(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_foreign(&mut self) -> Option<Vec<u8>> {
         match self.take_extra() {
             Extra::Foreign(contents) => Some(contents),
             _ => None,
@@ -190,7 +190,7 @@ impl InTransit {
     }
 
     /// The path that it takes, and the index of its flow in the plan.
-    pub fn route(&self) -> (PathId, u32) {
+    pub(crate) fn route(&self) -> (PathId, u32) {
         (self.path, self.flow)
     }
 
@@ -299,7 +299,7 @@ impl Parcel for InTransit {
 
 /// Memory for packets, which all hosts share.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     /// Boxes for reuse.
     #[allow(clippy::vec_box, reason = "the boxes are what is kept")]
     boxes: Vec<Box<Options>>,
@@ -391,7 +391,7 @@ impl Pool {
 
     /// A UDP datagram of another stack and of `flow`, to this path. `payload` bytes of its `contents` are the
     /// application's.
-    pub fn foreign(&mut self, flow: u32, path: PathId, contents: Vec<u8>, payload: u16, ecn: Ecn) -> InTransit {
+    pub(crate) fn foreign(&mut self, flow: u32, path: PathId, contents: Vec<u8>, payload: u16, ecn: Ecn) -> InTransit {
         let bytes = (contents.len() + UDP_BYTES) as u32;
         let options = Some(self.extra(Extra::Foreign(contents)));
         InTransit { path, options, flow, bytes, payload, body: Cell::new(Body::Extra), ecn: ecn.bits(), ..empty() }
@@ -422,7 +422,7 @@ impl Pool {
     }
 
     /// Returns the boxes of a packet that has arrived, or was dropped, to the pool.
-    pub fn recycle(&mut self, mut packet: InTransit) {
+    pub(crate) fn recycle(&mut self, mut packet: InTransit) {
         if packet.body.get() == Body::Extra {
             if let Some((_, inner)) = packet.take_wrapped() {
                 self.boxes.extend(inner.options);

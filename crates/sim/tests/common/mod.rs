@@ -44,6 +44,10 @@ impl Default for Dumbbell<'_> {
 
 impl Dumbbell<'_> {
     pub fn plan(&self) -> Plan {
+        self.plan_with(&Registries::default())
+    }
+
+    pub fn plan_with(&self, registries: &Registries) -> Plan {
         let Self { duration, warmup, drain, hosts, more, .. } = self;
         let (bottleneck, scheme, traffic) =
             (toml_lines(self.bottleneck), toml_lines(self.scheme), toml_lines(self.traffic));
@@ -81,10 +85,9 @@ to = "sink"
 {more}
 "#
         );
-        let registries = Registries::default();
         let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let points = scenario.points();
-        scenario.plan(&points[0], &registries).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        scenario.plan(&points[0], registries).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     pub fn run(&self) -> Outcome {

@@ -1,13 +1,14 @@
-//! A host of another stack behind the host port: packets of its own format, a clock of its own, no controller of ours.
+//! Another transport's stack as hosts: packets of its own format, no controller of ours.
 
 mod common;
 
 use std::collections::VecDeque;
 
-use common::Dumbbell;
-use rampmeter_run::{Event, Host, Opening, PacketHost, Sent};
-use rampmeter_scenario::{FlowOutcome, Outcome, Plan, RunProgress, SenderState};
-use rampmeter_sim::{InTransit, PathId, Pool, Simulated};
+use common::{Dumbbell, run};
+use rampmeter_scenario::port::{Event, Host, Opening, PacketHost, Sent};
+use rampmeter_scenario::stack::{Datagram, Peer, Setup, Stack, StackHost};
+use rampmeter_scenario::{FlowOutcome, Outcome, Plan, Registries, Scenario, SenderState, World};
+use rampmeter_sim::Simulated;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_workload::{End, Path};
 
@@ -21,22 +22,22 @@ const DATA: u64 = SIZE as u64 - 8;
 #[derive(Debug, Default)]
 struct ConstantRate {
     flow: u32,
-    path: PathId,
+    path: Peer,
     is_open: bool,
     written: u64,
     sent: u64,
     packets: u64,
     next: Option<Time>,
     arrived: u64,
-    answer: Option<PathId>,
+    answer: Option<Peer>,
     events: VecDeque<Event<u32>>,
 }
 
 impl Host for ConstantRate {
     type Id = u32;
-    type Address = PathId;
+    type Address = Peer;
 
-    fn open(&mut self, now: Time, opening: &Opening<PathId>) -> Option<u32> {
+    fn open(&mut self, now: Time, opening: &Opening<Peer>) -> Option<u32> {
         (self.flow, self.path, self.next) = (opening.flow, opening.to, Some(now));
         Some(opening.flow)
     }
@@ -73,13 +74,11 @@ impl Host for ConstantRate {
 }
 
 impl PacketHost for ConstantRate {
-    type Packet = InTransit;
-    type Shared = Pool;
+    type Packet = Datagram;
+    type Shared = ();
 
-    fn receive(&mut self, _: Time, mut packet: InTransit, pool: &mut Pool) {
-        let (path, flow) = packet.route();
-        let contents = packet.take_foreign().expect("its own packets only");
-        pool.recycle(packet);
+    fn receive(&mut self, _: Time, datagram: Datagram, (): &mut ()) {
+        let Datagram { flow, peer, contents, .. } = datagram;
         if contents.is_empty() {
             self.is_open = true;
             self.events.push_back(Event::Opened(flow));
@@ -87,7 +86,7 @@ impl PacketHost for ConstantRate {
         }
         let offset = u64::from_be_bytes(contents[..8].try_into().unwrap());
         if offset == 0 {
-            self.answer = Some(path ^ 1);
+            self.answer = Some(peer);
             self.flow = flow;
             self.events.push_back(Event::Accepted(flow, flow));
         }
@@ -95,9 +94,10 @@ impl PacketHost for ConstantRate {
         self.events.push_back(Event::Readable(flow, End::Receiver));
     }
 
-    fn transmit(&mut self, now: Time, pool: &mut Pool) -> Option<InTransit> {
-        if let Some(path) = self.answer.take() {
-            return Some(pool.foreign(self.flow, path, Vec::new(), 0, Ecn::NotEct));
+    fn transmit(&mut self, now: Time, (): &mut ()) -> Option<Datagram> {
+        let datagram = |flow, peer, contents, payload| Datagram { flow, peer, contents, payload, ecn: Ecn::NotEct };
+        if let Some(peer) = self.answer.take() {
+            return Some(datagram(self.flow, peer, Vec::new(), 0));
         }
         let next = self.next.filter(|next| *next <= now)?;
         let data = DATA.min(self.written - self.sent);
@@ -109,7 +109,7 @@ impl PacketHost for ConstantRate {
         contents.resize(8 + data as usize, 0);
         (self.sent, self.packets) = (self.sent + data, self.packets + 1);
         self.next = Some(next + RATE.time_to_send(Bytes::new(SIZE as u64)));
-        Some(pool.foreign(self.flow, self.path, contents, data as u16, Ecn::NotEct))
+        Some(datagram(self.flow, self.path, contents, data as u16))
     }
 
     fn deadline(&self) -> Time {
@@ -119,15 +119,35 @@ impl PacketHost for ConstantRate {
     fn on_deadline(&mut self, _: Time) {}
 }
 
-fn run(plan: &Plan) -> Outcome {
-    let hosts = |_, _, _| ConstantRate::default();
-    Simulated.run_hosts(plan, &RunProgress::default(), hosts).unwrap()
+/// The stack of these hosts; its only controller is `constant`.
+#[derive(Debug)]
+struct ConstantRates;
+
+impl Stack for ConstantRates {
+    fn about(&self) -> &'static str {
+        "a constant rate"
+    }
+
+    fn controllers(&self) -> Vec<&str> {
+        vec!["constant"]
+    }
+
+    fn host(&self, _: &str, _: Setup) -> Box<StackHost> {
+        Box::new(ConstantRate::default())
+    }
+}
+
+const SCHEME: &str = r#"stack = "rates", controller = "constant""#;
+
+fn registries() -> Registries {
+    Registries::default().stack("rates", ConstantRates)
 }
 
 /// A transfer of `size` over a bottleneck of this rate.
 fn transfer(bottleneck: &'static str) -> (Plan, FlowOutcome, Outcome) {
     let traffic = r#"size = "992 kB", arrivals = { count = 1 }"#;
-    let plan = Dumbbell { bottleneck, traffic, drain: "10 s", ..Dumbbell::default() }.plan();
+    let plan =
+        Dumbbell { bottleneck, traffic, scheme: SCHEME, drain: "10 s", ..Dumbbell::default() }.plan_with(&registries());
     let outcome = run(&plan);
     (plan, outcome.flows[0], outcome)
 }
@@ -161,14 +181,57 @@ fn a_foreign_flow_is_measured_and_stopped_like_any_other() {
     let plan = Dumbbell {
         duration: "4 s",
         warmup: "1 s",
+        scheme: SCHEME,
         bottleneck: r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "codel" }"#,
         traffic: r#"arrivals = { count = 1 }, duration = "3 s""#,
         more: "[meters]\nseries = \"1 s\"",
         ..Dumbbell::default()
     }
-    .plan();
+    .plan_with(&registries());
     let outcome = run(&plan);
     let measured = outcome.flows[0].delivered_measured.as_f64();
     assert!((measured / (2.0 * 500.0 * DATA as f64) - 1.0).abs() < 0.01, "two seconds at 500 packets: {measured}");
     assert_eq!(outcome.series.flows.last().map(|sample| sample.sender.rate), Some(Some(RATE)));
+}
+
+/// One of our flows beside one of the stack's.
+fn beside() -> String {
+    let text = r#"
+        duration = "5 s"
+        hosts = [{ name = "source", at = "left", rate = "unlimited", delay = "1 ms" },
+                 { name = "sink", at = "right", rate = "unlimited", delay = "1 ms" }]
+        link = [{ name = "bottleneck", between = ["left", "right"], rate = "10 Mb/s", delay = "8 ms",
+                  router = { kind = "drop-tail", packets = 20 }, measure = true }]
+        scheme.theirs = { stack = "rates", controller = "constant" }
+        scheme.ours = { controller = "newreno" }
+        traffic = [{ name = "a", scheme = "theirs", from = "source", to = "sink", arrivals = { count = 1 } },
+                   { name = "b", scheme = "ours", from = "source", to = "sink", arrivals = { count = 1 } }]
+    "#;
+    text.to_owned()
+}
+
+#[test]
+fn a_stack_sends_beside_our_transport() {
+    let scenario = Scenario::parse("beside.toml", &beside()).unwrap();
+    let plan = scenario.plan(&scenario.points()[0], &registries()).unwrap();
+    let outcome = Simulated.run(&plan).unwrap();
+    let [theirs, ours] = [0, 1].map(|flow| outcome.flows[flow].delivered.as_f64() * 8.0 / 5e6);
+    assert!((3.0..4.1).contains(&theirs) && (5.0..6.5).contains(&ours), "{theirs} and {ours} Mb/s");
+}
+
+#[test]
+fn a_stack_that_cannot_be_used_is_refused_with_the_remedy() {
+    for (from, to, wrong) in [
+        ("\"rates\"", "\"rats\"", "no stack is called `rats`; did you mean `rates`?"),
+        ("\"constant\"", "\"cubic\"", "no controller of stack `rates` is called `cubic`; there is constant"),
+        (", controller = \"constant\"", "", "scheme `theirs` needs `controller`"),
+        ("\"constant\" }", "\"constant\", kernel = \"cubic\" }", "has a `stack` and a `kernel`; remove one of the two"),
+        ("\"constant\" }", "\"constant\", macroflow = \"flow\" }", "remove it: another stack takes no settings here"),
+    ] {
+        let text = beside().replace(from, to);
+        let scenario = Scenario::parse("beside.toml", &text);
+        let error = scenario.and_then(|scenario| scenario.plan(&scenario.points()[0], &registries()).map(drop));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("beside.toml:7: ") && error.contains(wrong), "{error}");
+    }
 }

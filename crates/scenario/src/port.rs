@@ -1,17 +1,18 @@
 //! The host port: what flows need of a host, and what a world that moves packets itself needs besides.
 //!
-//! Our endpoint implements it in the simulated world, our hosts on sockets and the kernel's sockets in the emulated one.
-//! Another transport implements it in a file of its own. All calls have the world's time; a host with a clock of its own
+//! Our endpoint implements it in the simulated world, our hosts on sockets and the kernel's sockets in the emulated one,
+//! and other transports' stacks ([`crate::stack`]). All calls have the world's time; a host with a clock of its own
 //! converts it. A flow is called by its index in the plan, because packets carry that, too.
 
 use std::fmt::Debug;
 
 use rampmeter_control::Fault;
 use rampmeter_manager::Share;
-use rampmeter_scenario::SenderState;
 use rampmeter_transport::{Limits, Statistics};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_workload::{Carrier, End, Path};
+
+use crate::SenderState;
 
 /// A flow that a host opens.
 #[derive(Debug, Clone, Copy)]
