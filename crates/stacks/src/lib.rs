@@ -1,0 +1,16 @@
+//! QUIC implementations as hosts of simulated networks: whole stacks at pinned versions, with their own controllers.
+//!
+//! ```text
+//!   scenario: stack = "quinn", controller = "cubic"
+//!                  │
+//!   Stack ──► host port: virtual time, UDP datagrams, streams ◄── a world
+//!                  │
+//!   quinn-proto, unchanged, with a session that encrypts nothing
+//! ```
+//!
+//! A stack's own settings are its defaults. Runs can be repeated to the byte: random numbers, connection ids and the time
+//! come from the run.
+
+mod quinn;
+
+pub use quinn::Quinn;

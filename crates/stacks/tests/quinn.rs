@@ -1,0 +1,76 @@
+//! quinn as hosts of simulated networks.
+
+use std::thread;
+
+use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World};
+use rampmeter_sim::Simulated;
+use rampmeter_stacks::Quinn;
+
+/// A run of these schemes over 20 Mb/s and 40 ms, with a buffer of 100 kB.
+fn plan(schemes: &str, traffic: &str, seed: u64) -> Plan {
+    let text = format!(
+        r#"
+        duration = "20 s"
+        drain = "20 s"
+        hosts = [{{ name = "source", at = "left", rate = "unlimited", delay = "1 ms", count = 3 }},
+                 {{ name = "sink", at = "right", rate = "unlimited", delay = "1 ms", count = 3 }}]
+        link = [{{ name = "bottleneck", between = ["left", "right"], rate = "20 Mb/s", delay = "18 ms",
+                  router = {{ kind = "drop-tail", packets = 67 }}, measure = true }}]
+        {schemes}
+        {traffic}
+        axes.seed = [{seed}]
+        "#
+    );
+    let scenario = Scenario::parse("quinn.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let registries = Registries::default().stack("quinn", Quinn);
+    scenario.plan(&scenario.points()[0], &registries).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn theirs(controller: &str) -> String {
+    format!(r#"scheme.it = {{ stack = "quinn", controller = "{controller}" }}"#)
+}
+
+const DOWNLOAD: &str = r#"traffic = [{ name = "download", scheme = "it", from = "source", to = "sink", size = "10 MB",
+    arrivals = { count = 1 } }]"#;
+
+const WEB: &str = r#"traffic = [{ name = "web", scheme = "it", from = "source", to = "sink", pairs = "any",
+    size = { distribution = "exponential", mean = "100 kB" }, arrivals = { per_second = 10 } }]"#;
+
+fn run(plan: &Plan) -> Outcome {
+    Simulated.run(plan).unwrap()
+}
+
+#[test]
+fn a_download_takes_the_time_of_our_transport_with_the_same_controller() {
+    for controller in ["cubic", "newreno"] {
+        let seconds = |scheme: &str| {
+            let outcome = run(&plan(scheme, DOWNLOAD, 1));
+            outcome.flows[0].fct.expect("it completes").as_secs_f64()
+        };
+        let (quinn, ours) =
+            (seconds(&theirs(controller)), seconds(&format!(r#"scheme.it = {{ controller = "{controller}" }}"#)));
+        assert!((quinn / ours - 1.0).abs() < 0.05, "{controller}: {quinn} and {ours} s");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_in_every_thread() {
+    for controller in ["bbr", "cubic", "newreno"] {
+        let of = |seed| run(&plan(&theirs(controller), WEB, seed));
+        let first = of(1);
+        assert!(first.flows.len() > 100 && first.flows.iter().all(|flow| flow.fct.is_some()), "{controller}");
+        let again = thread::scope(|scope| [1, 2, 1].map(|seed| scope.spawn(move || of(seed))).map(|it| it.join().unwrap()));
+        assert!(again[0] == first && again[2] == first && again[1] != first, "{controller}");
+    }
+}
+
+#[test]
+fn a_long_lived_flow_shares_the_link_with_ours() {
+    let schemes = format!("{}\n{}", theirs("cubic"), r#"scheme.ours = { controller = "cubic" }"#);
+    let flow = |name: &str, scheme: &str| {
+        format!(r#"{{ name = "{name}", scheme = "{scheme}", from = "source", to = "sink", arrivals = {{ count = 1 }} }}"#)
+    };
+    let outcome = run(&plan(&schemes, &format!("traffic = [{}, {}]", flow("a", "it"), flow("b", "ours")), 1));
+    let [quinn, ours] = [0, 1].map(|flow| outcome.flows[flow].delivered.as_f64() * 8.0 / 20e6);
+    assert!(quinn + ours > 18.0 && quinn > 4.0 && ours > 4.0, "{quinn} and {ours} Mb/s");
+}
