@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::BytesMut;
@@ -24,7 +25,8 @@ use super::session::{NoKey, Sessions};
 /// What is written at a time.
 const CHUNK: [u8; 16 * 1024] = [0; 16 * 1024];
 
-/// The port of every host.
+/// The address of the first path, 10.0.0.0, and the port of every host.
+const FIRST: u32 = 10 << 24;
 const PORT: u16 = 4433;
 
 /// The bytes of IP and UDP headers.
@@ -117,8 +119,9 @@ impl Host {
         let mut server = ServerConfig::new(Arc::new(Sessions), Arc::new(NoKey));
         server.transport_config(transport.clone()).time_source(Arc::new(NoDate));
         let mut client = ClientConfig::new(Arc::new(Sessions));
-        let initial = draw(&mut random).to_be_bytes();
-        client.transport_config(transport).initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&initial)));
+        let next = AtomicU64::new(draw(&mut random));
+        let first_id = move || ConnectionId::new(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        client.transport_config(transport).initial_dst_cid_provider(Arc::new(first_id));
         Self {
             endpoint: Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, None),
             client,
@@ -211,12 +214,12 @@ fn draw(random: &mut Random) -> u64 {
 }
 
 fn address(peer: Peer) -> SocketAddr {
-    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from(peer), PORT))
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from(FIRST | peer), PORT))
 }
 
 fn peer(address: SocketAddr) -> Peer {
     match address {
-        SocketAddr::V4(address) => (*address.ip()).into(),
+        SocketAddr::V4(address) => u32::from(*address.ip()) & !FIRST,
         SocketAddr::V6(_) => unreachable!("hosts have the addresses of `address`"),
     }
 }
