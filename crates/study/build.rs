@@ -8,8 +8,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const CRATES: [&str; 11] =
-    ["units", "wire", "router", "control", "manager", "transport", "island", "workload", "scenario", "sim", "study"];
+const CRATES: [&str; 13] = [
+    "units",
+    "wire",
+    "router",
+    "control",
+    "manager",
+    "transport",
+    "island",
+    "workload",
+    "scenario",
+    "run",
+    "sim",
+    "stacks",
+    "study",
+];
 
 /// Directories of `studies`: the questions of RFC 9743, then conformance suites.
 const SUITES: [&str; 3] = ["rfc9743", "cubic", "bbr"];

@@ -74,6 +74,8 @@ enum Command {
     Controllers,
     /// List the routers
     Routers,
+    /// List other transports' stacks, with their controllers
+    Stacks,
     /// Draw a figure of a paper from runs of Rampmeter (needs the Python package)
     Figure(python::FigureArgs),
     /// Write a run's tables and charts as one HTML page (needs the Python package)
@@ -116,6 +118,7 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Cm(args) => cm::cm(args, &registries.controllers),
         Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),
         Command::Routers => Ok(lists::list("router", registries.routers.list())),
+        Command::Stacks => Ok(lists::stacks(&registries.stacks)),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
         Command::View(args) => python::view(args),

@@ -1,8 +1,9 @@
-//! Lists of controllers and routers.
+//! Lists of controllers, routers and stacks.
 
 use std::process::ExitCode;
 
 use rampmeter_control::Registry;
+use rampmeter_scenario::stack::{Stack, Stacks};
 use rampmeter_units::Known;
 use toml::Table;
 
@@ -27,5 +28,15 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
 pub(crate) fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
     let rows: Vec<Vec<String>> = names.map(|(name, about)| vec![name.to_owned(), about.to_owned()]).collect();
     print!("{}", table(&[kind.to_owned(), "what it does".to_owned()], &rows));
+    ExitCode::SUCCESS
+}
+
+/// Each stack with its version and its controllers.
+pub(crate) fn stacks(stacks: &Stacks) -> ExitCode {
+    let row = |(name, stack): (&str, &dyn Stack)| {
+        vec![name.to_owned(), stack.controllers().join(", "), stack.about().to_owned()]
+    };
+    let rows: Vec<Vec<String>> = stacks.list().map(row).collect();
+    print!("{}", table(&["stack".to_owned(), "controllers".to_owned(), "what it is".to_owned()], &rows));
     ExitCode::SUCCESS
 }

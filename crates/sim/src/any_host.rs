@@ -14,6 +14,7 @@ use crate::packet::{InTransit, Pool};
 use crate::paths::{PathId, reverse};
 
 /// A host of any scheme.
+#[allow(clippy::large_enum_variant, reason = "most hosts are ours, and a pointer to one costs time at each packet")]
 pub(crate) enum AnyHost<T> {
     Ours(OurHost<T>),
     Stack(Box<StackHost>),

@@ -59,8 +59,13 @@ fn the_same_seed_gives_the_same_run_in_every_thread() {
         let of = |seed| run(&plan(&theirs(controller), WEB, seed));
         let first = of(1);
         let completed = first.flows.iter().filter(|flow| flow.fct.is_some()).count();
-        assert!(completed > 100 && completed == first.flows.len(), "{controller}: {completed} of {}", first.flows.len());
-        let again = thread::scope(|scope| [1, 2, 1].map(|seed| scope.spawn(move || of(seed))).map(|it| it.join().unwrap()));
+        assert!(
+            completed > 100 && completed == first.flows.len(),
+            "{controller}: {completed} of {}",
+            first.flows.len()
+        );
+        let again =
+            thread::scope(|scope| [1, 2, 1].map(|seed| scope.spawn(move || of(seed))).map(|it| it.join().unwrap()));
         assert!(again[0] == first && again[2] == first && again[1] != first, "{controller}");
     }
 }
@@ -69,7 +74,9 @@ fn the_same_seed_gives_the_same_run_in_every_thread() {
 fn a_long_lived_flow_shares_the_link_with_ours() {
     let schemes = format!("{}\n{}", theirs("cubic"), r#"scheme.ours = { controller = "cubic" }"#);
     let flow = |name: &str, scheme: &str| {
-        format!(r#"{{ name = "{name}", scheme = "{scheme}", from = "source", to = "sink", arrivals = {{ count = 1 }} }}"#)
+        format!(
+            r#"{{ name = "{name}", scheme = "{scheme}", from = "source", to = "sink", arrivals = {{ count = 1 }} }}"#
+        )
     };
     let outcome = run(&plan(&schemes, &format!("traffic = [{}, {}]", flow("a", "it"), flow("b", "ours")), 1));
     let [quinn, ours] = [0, 1].map(|flow| outcome.flows[flow].delivered.as_f64() * 8.0 / 20e6);

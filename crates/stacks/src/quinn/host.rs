@@ -34,7 +34,7 @@ const HEADERS: u64 = 28;
 
 /// A flow's connection.
 struct Flow {
-    flow: u32,
+    index: u32,
     connection: Connection,
     /// At the opener `Sender`.
     end: End,
@@ -146,7 +146,7 @@ impl Host {
     fn add(&mut self, handle: ConnectionHandle, connection: Connection, flow: u32, end: End) {
         let stream = None;
         let (unwritten, is_finishing, read, has_ended, packets) = (0, false, 0, false, 0);
-        let new = Flow { flow, connection, end, stream, unwritten, is_finishing, read, has_ended, packets };
+        let new = Flow { index: flow, connection, end, stream, unwritten, is_finishing, read, has_ended, packets };
         self.flows.insert(handle, new);
         self.handles.insert(flow, handle);
     }
@@ -164,7 +164,7 @@ impl Host {
             let Some(event) = flow.connection.poll() else { break };
             match event {
                 QuinnEvent::Connected => {
-                    let (id, end) = (flow.flow, flow.end);
+                    let (id, end) = (flow.index, flow.end);
                     if end == End::Sender {
                         flow.stream = flow.connection.streams().open(Dir::Bi);
                     }
@@ -175,28 +175,28 @@ impl Host {
                 }
                 QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     flow.stream = flow.connection.streams().accept(Dir::Bi);
-                    self.events.push_back(Event::Readable(flow.flow, flow.end));
+                    self.events.push_back(Event::Readable(flow.index, flow.end));
                 }
                 QuinnEvent::Stream(StreamEvent::Readable { .. }) => {
-                    self.events.push_back(Event::Readable(flow.flow, flow.end));
+                    self.events.push_back(Event::Readable(flow.index, flow.end));
                 }
                 QuinnEvent::Stream(StreamEvent::Finished { .. } | StreamEvent::Stopped { .. })
                     if flow.end == End::Sender =>
                 {
                     let sent = Box::new(flow.sent());
-                    self.events.push_back(Event::Closed(flow.flow, flow.flow, sent));
+                    self.events.push_back(Event::Closed(flow.index, flow.index, sent));
                     flow.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
                 }
                 QuinnEvent::ConnectionLost { .. } => {
                     let sent = Box::new(flow.sent());
-                    self.events.push_back(Event::Closed(flow.flow, flow.flow, sent));
+                    self.events.push_back(Event::Closed(flow.index, flow.index, sent));
                 }
                 _ => {}
             }
         }
         flow.write();
         if flow.connection.is_drained() {
-            let flow = flow.flow;
+            let flow = flow.index;
             self.flows.remove(&handle);
             self.handles.remove(&flow);
         }
@@ -386,7 +386,7 @@ impl PacketHost for Host {
             let has_stream = flow.connection.stats().frame_tx.stream > frames;
             flow.packets += u64::from(has_stream);
             return Some(Datagram {
-                flow: flow.flow,
+                flow: flow.index,
                 peer: peer(transmit.destination),
                 contents: self.buffer[..transmit.size].to_vec(),
                 // Without the headers of its frames, which the stack does not say.

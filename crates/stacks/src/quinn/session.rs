@@ -14,7 +14,8 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 
 const TAG: usize = 16;
 
-/// The sizes of messages in bytes: ClientHello, ServerHello, from EncryptedExtensions to Finished, the client's Finished.
+/// The sizes in bytes of TLS's messages: the client's first, the server's first, all others of the server's, the client's
+/// last.
 const CLIENT_HELLO: usize = 280;
 const SERVER_HELLO: usize = 90;
 const SERVER_FINISHED: usize = 800;
