@@ -182,7 +182,7 @@ impl<'a, H: Host, W: WatchFlows> Flows<'a, H, W> {
         }
     }
 
-    /// Reports what an application did. Datagrams and the kernel's TCP have no trace of their own.
+    /// Reports what an application did. Datagrams, the kernel's TCP and other stacks have no trace of their own.
     #[inline]
     fn on_stream_event(&mut self, now: Time, flow: u32, end: End, event: StreamEvent) {
         if W::IS_ON {

@@ -75,7 +75,7 @@ fn window_reason(plan: &Plan, flow: &FlowOutcome, share: f64, products: &mut Pro
                 rounded_up(advised).min(MAX_WINDOW)
             ))
         }
-        Sender::Stack { .. } => None, // it does not say
+        Sender::Stack { .. } => None, // the stack does not report it
         Sender::Kernel { .. } => mostly.then(|| {
             let advised = products.largest(flow.scheme).map(|product| rounded_up(product * 4));
             let to = advised.map_or_else(String::new, |bytes| format!(" to four times rate times round trip, {bytes}"));

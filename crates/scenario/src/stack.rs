@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [scheme.theirs]              Registries::stack          Stack::host              a world
-//!   stack = "noq"        ─────►  name and checks   ─────►   one host a node  ─────►  moves its UDP datagrams
+//!   stack = "quinn"      ─────►  name and checks   ─────►   one host a node  ─────►  moves its UDP datagrams
 //!   controller = "cubic"
 //! ```
 //!
@@ -18,10 +18,10 @@ use rampmeter_units::{Bytes, Ecn, Random};
 
 use crate::port::PacketHost;
 
-/// The path from a host to another, as the address of that. The path back has the lowest bit flipped.
+/// The path from a host to another, used as the address of the other host. The path back has the lowest bit flipped.
 pub type Peer = u32;
 
-/// A UDP datagram on its way.
+/// A UDP datagram in transit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// The flow to which it counts, by its index in the plan.
@@ -55,6 +55,11 @@ pub trait Stack: fmt::Debug + Send + Sync {
 
     /// The names of its controllers.
     fn controllers(&self) -> Vec<&str>;
+
+    /// The smallest [`Setup::packet`] that it works with.
+    fn min_packet(&self) -> Bytes {
+        Bytes::ZERO
+    }
 
     /// A host whose flows have the controller of this name, which is one of [`Stack::controllers`].
     fn host(&self, controller: &str, setup: Setup) -> Box<StackHost>;

@@ -226,7 +226,7 @@ fn a_stack_that_cannot_be_used_is_refused_with_the_remedy() {
         ("\"constant\"", "\"cubic\"", "no controller of stack `rates` is called `cubic`; there is constant"),
         (", controller = \"constant\"", "", "scheme `theirs` needs `controller`"),
         ("\"constant\" }", "\"constant\", kernel = \"cubic\" }", "has a `stack` and a `kernel`; remove one of the two"),
-        ("\"constant\" }", "\"constant\", macroflow = \"flow\" }", "remove it: another stack takes no settings here"),
+        ("\"constant\" }", "\"constant\", macroflow = \"flow\" }", "remove it: the stack takes no settings here"),
     ] {
         let text = beside().replace(from, to);
         let scenario = Scenario::parse("beside.toml", &text);

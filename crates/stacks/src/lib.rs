@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A stack's own settings are its defaults. Runs can be repeated to the byte: random numbers, connection ids and the time
-//! come from the run.
+//! come from the run, unless a controller asks the operating system itself, as quinn's `bbr` does.
 
 mod quinn;
 

@@ -33,8 +33,19 @@ fn theirs(controller: &str) -> String {
 const DOWNLOAD: &str = r#"traffic = [{ name = "download", scheme = "it", from = "source", to = "sink", size = "10 MB",
     arrivals = { count = 1 } }]"#;
 
-const WEB: &str = r#"traffic = [{ name = "web", scheme = "it", from = "source", to = "sink", pairs = "any",
+const TRANSFERS: &str = r#"traffic = [{ name = "transfers", scheme = "it", from = "source", to = "sink", pairs = "any",
     size = "100 kB", arrivals = { per_second = 10 } }]"#;
+
+/// At a load of 0.9, so that packets are lost.
+const BUSY: &str = r#"traffic = [{ name = "transfers", scheme = "it", from = "source", to = "sink", pairs = "any",
+    size = "100 kB", arrivals = { per_second = 22 } }]"#;
+
+/// Pages: the opener is the server, which waits for requests.
+const WEB: &str = r#"traffic = [{ name = "web", scheme = "it", from = "source", to = "sink", web = { },
+    arrivals = { per_second = 1 } }]"#;
+
+const BULK: &str =
+    r#"traffic = [{ name = "bulk", scheme = "it", from = "source", to = "sink", arrivals = { count = 1 } }]"#;
 
 fn run(plan: &Plan) -> Outcome {
     Simulated.run(plan).unwrap()
@@ -55,19 +66,66 @@ fn a_download_takes_the_time_of_our_transport_with_the_same_controller() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_in_every_thread() {
-    for controller in ["bbr", "cubic", "newreno"] {
-        let of = |seed| run(&plan(&theirs(controller), WEB, seed));
-        let first = of(1);
-        let completed = first.flows.iter().filter(|flow| flow.fct.is_some()).count();
-        assert!(
-            completed > 100 && completed == first.flows.len(),
-            "{controller}: {completed} of {}",
-            first.flows.len()
-        );
-        let again =
-            thread::scope(|scope| [1, 2, 1].map(|seed| scope.spawn(move || of(seed))).map(|it| it.join().unwrap()));
-        assert!(again[0] == first && again[2] == first && again[1] != first, "{controller}");
+    for controller in ["cubic", "newreno"] {
+        for traffic in [TRANSFERS, BULK] {
+            let of = |seed| run(&plan(&theirs(controller), traffic, seed));
+            let first = of(1);
+            let again =
+                thread::scope(|scope| [1, 1].map(|seed| scope.spawn(move || of(seed))).map(|it| it.join().unwrap()));
+            assert!(again.iter().all(|outcome| *outcome == first), "{controller}");
+        }
+        let [first, second] = [1, 2].map(|seed| run(&plan(&theirs(controller), TRANSFERS, seed)));
+        assert!(first != second, "{controller}");
     }
+}
+
+#[test]
+fn every_transfer_completes() {
+    for (controller, traffic) in
+        [("bbr", TRANSFERS), ("cubic", TRANSFERS), ("newreno", TRANSFERS), ("cubic", BUSY), ("cubic", WEB)]
+    {
+        let outcome = run(&plan(&theirs(controller), traffic, 1));
+        let completed = outcome.flows.iter().filter(|flow| flow.fct.is_some()).count();
+        assert!(
+            completed > 10 && completed == outcome.flows.len(),
+            "{controller}: {completed} of {}",
+            outcome.flows.len()
+        );
+    }
+}
+
+#[test]
+fn packets_grow_to_what_the_path_carries() {
+    let outcome = run(&plan(&theirs("cubic"), BULK, 1));
+    let counts = outcome.links[0].counts;
+    let mean = counts.transmitted_bytes.as_f64() / counts.transmitted as f64;
+    assert!((1400.0..=1480.0).contains(&mean), "{mean} bytes");
+}
+
+#[test]
+fn a_flow_that_stops_sends_no_more() {
+    let traffic = BULK.replace("{ count = 1 }", "{ count = 1 }, duration = \"5 s\"");
+    let outcome = run(&plan(&theirs("cubic"), &traffic, 1));
+    let delivered = outcome.flows[0].delivered.as_f64() * 8.0 / 20e6;
+    assert!((4.0..5.2).contains(&delivered), "{delivered} s at the link's rate");
+}
+
+#[test]
+fn packets_that_quic_cannot_use_are_refused() {
+    let text = r#"
+        duration = "1 s"
+        packet = "1000 B"
+        hosts = [{ name = "a", at = "left", rate = "unlimited", delay = "1 ms" },
+                 { name = "b", at = "right", rate = "unlimited", delay = "1 ms" }]
+        link = [{ name = "l", between = ["left", "right"], rate = "1 Mb/s", delay = "1 ms", router = { kind = "drop-tail" } }]
+        scheme.it = { stack = "quinn", controller = "cubic" }
+        traffic = [{ name = "t", scheme = "it", from = "a", to = "b", arrivals = { count = 1 } }]
+    "#;
+    let registries = Registries::default().stack("quinn", Quinn);
+    let scenario = Scenario::parse("small.toml", text);
+    let error = scenario.and_then(|scenario| scenario.plan(&scenario.points()[0], &registries).map(drop));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("`packet` is 1000 B, and stack `quinn` needs at least 1228 B"), "{error}");
 }
 
 #[test]

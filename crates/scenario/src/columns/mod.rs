@@ -74,9 +74,11 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
             |run, flow| flow.goodput_bps(&run.plan),
         ),
         Of::whole("sent_packets", "packets with payload sent, retransmissions included", |_, flow| flow.sent_packets),
-        Of::whole("retransmitted_packets", "packets of these that were retransmissions", |_, flow| {
-            flow.retransmitted_packets
-        }),
+        Of::whole(
+            "retransmitted_packets",
+            "packets of these that were retransmissions; null for other transports' stacks",
+            |run, flow| (!run.plan.is_of_stack(flow.flow)).then_some(flow.retransmitted_packets),
+        ),
         Of::number(
             "receive_window_share",
             "part of the time with data to send or in flight in which only the peer's receive window kept data from being \

@@ -48,7 +48,7 @@ impl SchemeSpec {
         match self.sender {
             SenderSpec::Ours { .. } => None,
             SenderSpec::Kernel(_) => Some("the kernel"),
-            SenderSpec::Stack { .. } => Some("another stack"),
+            SenderSpec::Stack { .. } => Some("another transport's stack"),
         }
     }
 
@@ -104,7 +104,7 @@ impl SchemeSpec {
                 }
             }
             (Some(stack), Some(controller), None) => {
-                takes_no_settings("another stack")?;
+                takes_no_settings("the stack")?;
                 SenderSpec::Stack { stack: named(&stack)?, controller: named(&controller)? }
             }
             (None, None, Some(kernel)) => {

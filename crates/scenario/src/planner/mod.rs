@@ -89,6 +89,11 @@ fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<Sch
         SenderSpec::Stack { stack: (name, place), controller: (controller, of_controller) } => {
             let known = || stacks.list().map(|(known, _)| known);
             let stack = stacks.get(name).ok_or_else(|| place.error(unknown("stack", name, known())))?;
+            if file.packet < stack.min_packet() {
+                let wrong =
+                    format!("`packet` is {}, and stack `{name}` needs at least {}", file.packet, stack.min_packet());
+                return Err(place.error(format!("{wrong}; make it larger")));
+            }
             let of_stack = stack.controllers();
             if !of_stack.contains(&controller.as_str()) {
                 let wrong = unknown(&format!("controller of stack `{name}`"), controller, of_stack);

@@ -1,6 +1,6 @@
 //! An endpoint of quinn as a host: each flow has a connection of its own, and on it one stream in both directions.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use bytes::BytesMut;
 use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint,
-    Endpoint, EndpointConfig, Event as QuinnEvent, ServerConfig, StreamEvent, StreamId, TimeSource, TransportConfig,
-    VarInt,
+    Endpoint, EndpointConfig, Event as QuinnEvent, ServerConfig, Side, StreamEvent, StreamId, TimeSource,
+    TransportConfig, VarInt,
 };
 use rampmeter_scenario::SenderState;
 use rampmeter_scenario::port::{self, Event, Opening, PacketHost, Sent};
@@ -22,7 +22,7 @@ use rampmeter_workload::{Carrier, End};
 
 use super::session::{NoKey, Sessions};
 
-/// What is written at a time.
+/// The bytes of one write.
 const CHUNK: [u8; 16 * 1024] = [0; 16 * 1024];
 
 /// The address of the first path, 10.0.0.0, and the port of every host.
@@ -31,6 +31,12 @@ const PORT: u16 = 4433;
 
 /// The bytes of IP and UDP headers.
 const HEADERS: u64 = 28;
+
+/// The smallest IP packet: QUIC needs a payload of 1200 bytes (RFC 9000, section 14).
+pub(super) const MIN_PACKET: u64 = 1200 + HEADERS;
+
+/// A flow may have nothing to send for longer than the idle timeout of 30 s.
+const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A flow's connection.
 struct Flow {
@@ -46,6 +52,13 @@ struct Flow {
     read: u64,
     has_ended: bool,
     packets: u64,
+    /// STREAM frames sent so far.
+    frames: u64,
+    /// [`Event::Closed`] was reported.
+    is_closed: bool,
+    /// It is in the list of those that may have something to send.
+    is_ready: bool,
+    deadline: Option<Instant>,
 }
 
 /// The host.
@@ -56,11 +69,14 @@ pub(super) struct Host {
     zero: Instant,
     flows: BTreeMap<ConnectionHandle, Flow>,
     handles: BTreeMap<u32, ConnectionHandle>,
+    /// The flows that were accepted here.
+    known: BTreeSet<u32>,
+    /// Connections that may have something to send, in turn.
+    ready: VecDeque<ConnectionHandle>,
+    deadlines: BTreeSet<(Instant, ConnectionHandle)>,
     /// Datagrams of the endpoint itself.
     answers: VecDeque<Datagram>,
     events: VecDeque<Event<u32>>,
-    /// Of the connections, when nothing is left to send.
-    deadline: Time,
     buffer: Vec<u8>,
 }
 
@@ -87,7 +103,7 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-/// A clock that stands: only tokens, which nobody uses, have dates.
+/// A constant clock. Only address-validation tokens, which are not used, contain dates.
 struct NoDate;
 
 impl TimeSource for NoDate {
@@ -106,7 +122,7 @@ impl Host {
         let mut discovery = quinn_proto::MtuDiscoveryConfig::default();
         discovery.upper_bound(largest);
         transport.mtu_discovery_config(Some(discovery));
-        transport.max_idle_timeout(None); // a flow may have nothing to send for minutes
+        transport.keep_alive_interval(Some(KEEP_ALIVE));
         let transport = Arc::new(transport);
 
         let mut seed = [0; 32];
@@ -123,14 +139,16 @@ impl Host {
         let first_id = move || ConnectionId::new(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
         client.transport_config(transport).initial_dst_cid_provider(Arc::new(first_id));
         Self {
-            endpoint: Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, None),
+            endpoint: Endpoint::new(Arc::new(config), Some(Arc::new(server)), true, None),
             client,
             zero: zero(),
             flows: BTreeMap::new(),
             handles: BTreeMap::new(),
+            known: BTreeSet::new(),
+            ready: VecDeque::new(),
+            deadlines: BTreeSet::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
-            deadline: Time::MAX,
             buffer: Vec::new(),
         }
     }
@@ -139,16 +157,59 @@ impl Host {
         self.zero + std::time::Duration::from_nanos(now.since(Time::ZERO).as_nanos())
     }
 
-    fn flow(&mut self, id: u32) -> Option<&mut Flow> {
-        self.flows.get_mut(self.handles.get(&id)?)
+    fn add(&mut self, handle: ConnectionHandle, connection: Connection, index: u32, end: End) {
+        // The opener opens it as soon as it is connected, so its peer may use it, too.
+        let stream = (end == End::Receiver).then(|| StreamId::new(Side::Client, Dir::Bi, 0));
+        let new = Flow {
+            index,
+            connection,
+            end,
+            stream,
+            unwritten: 0,
+            is_finishing: false,
+            read: 0,
+            has_ended: false,
+            packets: 0,
+            frames: 0,
+            is_closed: false,
+            is_ready: false,
+            deadline: None,
+        };
+        self.flows.insert(handle, new);
+        self.handles.insert(index, handle);
+        self.wake(handle);
     }
 
-    fn add(&mut self, handle: ConnectionHandle, connection: Connection, flow: u32, end: End) {
-        let stream = None;
-        let (unwritten, is_finishing, read, has_ended, packets) = (0, false, 0, false, 0);
-        let new = Flow { index: flow, connection, end, stream, unwritten, is_finishing, read, has_ended, packets };
-        self.flows.insert(handle, new);
-        self.handles.insert(flow, handle);
+    /// The connection may have something to send, or another deadline.
+    fn wake(&mut self, handle: ConnectionHandle) {
+        if let Some(flow) = self.flows.get_mut(&handle).filter(|flow| !flow.is_ready) {
+            flow.is_ready = true;
+            self.ready.push_back(handle);
+        }
+    }
+
+    /// The connection has nothing to send until its deadline.
+    fn rest(&mut self, handle: ConnectionHandle) {
+        let Some(flow) = self.flows.get_mut(&handle) else { return };
+        flow.is_ready = false;
+        let deadline = flow.connection.poll_timeout();
+        if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
+            self.deadlines.remove(&(old, handle));
+        }
+        self.deadlines.extend(deadline.map(|at| (at, handle)));
+        if flow.connection.is_drained() {
+            self.remove(handle);
+        }
+    }
+
+    fn remove(&mut self, handle: ConnectionHandle) {
+        let Some(flow) = self.flows.remove(&handle) else { return };
+        if let Some(deadline) = flow.deadline {
+            self.deadlines.remove(&(deadline, handle));
+        }
+        if self.handles.get(&flow.index) == Some(&handle) {
+            self.handles.remove(&flow.index);
+        }
     }
 
     /// Passes events on between the endpoint, a connection and its application.
@@ -162,44 +223,29 @@ impl Host {
                 }
             }
             let Some(event) = flow.connection.poll() else { break };
+            let (index, end) = (flow.index, flow.end);
             match event {
-                QuinnEvent::Connected => {
-                    let (id, end) = (flow.index, flow.end);
-                    if end == End::Sender {
-                        flow.stream = flow.connection.streams().open(Dir::Bi);
-                    }
-                    self.events.push_back(match end {
-                        End::Sender => Event::Opened(id),
-                        End::Receiver => Event::Accepted(id, id),
-                    });
+                QuinnEvent::Connected if end == End::Sender => {
+                    flow.stream = flow.connection.streams().open(Dir::Bi);
+                    self.events.push_back(Event::Opened(index));
                 }
+                QuinnEvent::Connected => self.events.push_back(Event::Accepted(index, index)),
                 QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
-                    flow.stream = flow.connection.streams().accept(Dir::Bi);
-                    self.events.push_back(Event::Readable(flow.index, flow.end));
+                    flow.connection.streams().accept(Dir::Bi);
+                    self.events.push_back(Event::Readable(index, end));
                 }
                 QuinnEvent::Stream(StreamEvent::Readable { .. }) => {
-                    self.events.push_back(Event::Readable(flow.index, flow.end));
+                    self.events.push_back(Event::Readable(index, end));
                 }
-                QuinnEvent::Stream(StreamEvent::Finished { .. } | StreamEvent::Stopped { .. })
-                    if flow.end == End::Sender =>
-                {
-                    let sent = Box::new(flow.sent());
-                    self.events.push_back(Event::Closed(flow.index, flow.index, sent));
-                    flow.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+                QuinnEvent::Stream(StreamEvent::Finished { .. }) if end == End::Sender => {
+                    self.events.extend(flow.close(at));
                 }
-                QuinnEvent::ConnectionLost { .. } => {
-                    let sent = Box::new(flow.sent());
-                    self.events.push_back(Event::Closed(flow.index, flow.index, sent));
-                }
+                QuinnEvent::ConnectionLost { .. } => self.events.extend(flow.closed()),
                 _ => {}
             }
         }
         flow.write();
-        if flow.connection.is_drained() {
-            let flow = flow.index;
-            self.flows.remove(&handle);
-            self.handles.remove(&flow);
-        }
+        self.wake(handle);
     }
 }
 
@@ -268,6 +314,18 @@ impl Flow {
     fn sent(&self) -> Sent {
         Sent { packets: self.packets, ..Sent::default() }
     }
+
+    /// Ends the connection, whatever has not been acknowledged.
+    fn close(&mut self, at: Instant) -> Option<Event<u32>> {
+        self.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+        self.closed()
+    }
+
+    /// The event that the connection has ended, once.
+    fn closed(&mut self) -> Option<Event<u32>> {
+        let is_first = !std::mem::replace(&mut self.is_closed, true);
+        is_first.then(|| Event::Closed(self.index, self.index, Box::new(self.sent())))
+    }
 }
 
 impl port::Host for Host {
@@ -285,30 +343,40 @@ impl port::Host for Host {
     }
 
     fn write(&mut self, _: Time, id: u32, bytes: u64) {
-        if let Some(flow) = self.flow(id) {
+        let Some(&handle) = self.handles.get(&id) else { return };
+        if let Some(flow) = self.flows.get_mut(&handle) {
             flow.unwritten = flow.unwritten.saturating_add(bytes);
             flow.write();
         }
+        self.wake(handle);
     }
 
     fn finish(&mut self, _: Time, id: u32) {
-        if let Some(flow) = self.flow(id) {
+        let Some(&handle) = self.handles.get(&id) else { return };
+        if let Some(flow) = self.flows.get_mut(&handle) {
             flow.is_finishing = true;
             flow.write();
         }
+        self.wake(handle);
     }
 
+    /// Closes the connection: the stack cannot withdraw only what it has not sent.
     fn stop(&mut self, now: Time, id: u32) {
-        if let Some(flow) = self.flow(id) {
-            flow.unwritten = 0;
+        let at = self.instant(now);
+        let Some(&handle) = self.handles.get(&id) else { return };
+        if let Some(flow) = self.flows.get_mut(&handle) {
+            self.events.extend(flow.close(at));
         }
-        self.finish(now, id);
+        self.settle(now, handle);
     }
 
     fn read(&mut self, _: Time, id: u32, _: Bytes) -> Option<(Bytes, bool)> {
-        let flow = self.flow(id)?;
+        let &handle = self.handles.get(&id)?;
+        let flow = self.flows.get_mut(&handle)?;
         flow.read();
-        Some((Bytes::new(flow.read), flow.has_ended))
+        let read = (Bytes::new(flow.read), flow.has_ended);
+        self.wake(handle); // it may grant the peer more
+        Some(read)
     }
 
     fn poll_event(&mut self) -> Option<Event<u32>> {
@@ -347,7 +415,12 @@ impl PacketHost for Host {
                 }
                 Some(handle)
             }
+            Some(DatagramEvent::NewConnection(incoming)) if self.known.contains(&flow) => {
+                self.endpoint.ignore(incoming); // late: its connection has ended
+                None
+            }
             Some(DatagramEvent::NewConnection(incoming)) => {
+                self.known.insert(flow);
                 match self.endpoint.accept(incoming, at, &mut self.buffer, None) {
                     Ok((handle, connection)) => {
                         self.add(handle, connection, flow, End::Receiver);
@@ -379,38 +452,44 @@ impl PacketHost for Host {
             return Some(answer);
         }
         let at = self.instant(now);
-        for flow in self.flows.values_mut() {
+        while let Some(&handle) = self.ready.front() {
             self.buffer.clear();
+            let flow = self.flows.get_mut(&handle);
+            let transmit = flow.and_then(|flow| Some((flow.connection.poll_transmit(at, 1, &mut self.buffer)?, flow)));
+            let Some((transmit, flow)) = transmit else {
+                self.ready.pop_front();
+                self.rest(handle);
+                continue;
+            };
             let frames = flow.connection.stats().frame_tx.stream;
-            let Some(transmit) = flow.connection.poll_transmit(at, 1, &mut self.buffer) else { continue };
-            let has_stream = flow.connection.stats().frame_tx.stream > frames;
+            let has_stream = std::mem::replace(&mut flow.frames, frames) < frames;
             flow.packets += u64::from(has_stream);
-            return Some(Datagram {
+            let datagram = Datagram {
                 flow: flow.index,
                 peer: peer(transmit.destination),
                 contents: self.buffer[..transmit.size].to_vec(),
-                // Without the headers of its frames, which the stack does not say.
+                // With the headers of its frames, whose length the stack does not report.
                 payload: if has_stream { transmit.size as u16 } else { 0 },
                 ecn: ecn_of(transmit.ecn),
-            });
+            };
+            self.ready.rotate_left(1);
+            return Some(datagram);
         }
-        let next = self.flows.values_mut().filter_map(|flow| flow.connection.poll_timeout()).min();
-        self.deadline = next.map_or(Time::MAX, |at| {
-            Time::ZERO + Duration::from_nanos(at.saturating_duration_since(self.zero).as_nanos() as u64)
-        });
         None
     }
 
     fn deadline(&self) -> Time {
-        self.deadline
+        self.deadlines.first().map_or(Time::MAX, |(at, _)| {
+            Time::ZERO + Duration::from_nanos(at.saturating_duration_since(self.zero).as_nanos() as u64)
+        })
     }
 
     fn on_deadline(&mut self, now: Time) {
         let at = self.instant(now);
-        let due = |flow: &mut Flow| flow.connection.poll_timeout().is_some_and(|timeout| timeout <= at);
-        let handles: Vec<_> = self.flows.iter_mut().filter_map(|(handle, flow)| due(flow).then_some(*handle)).collect();
-        for handle in handles {
+        while let Some(&(due, handle)) = self.deadlines.first().filter(|(due, _)| *due <= at) {
+            self.deadlines.remove(&(due, handle));
             if let Some(flow) = self.flows.get_mut(&handle) {
+                flow.deadline = None;
                 flow.connection.handle_timeout(at);
             }
             self.settle(now, handle);

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use rampmeter_scenario::stack::{Setup, Stack, StackHost};
 
+use rampmeter_units::Bytes;
+
 use self::host::Host;
 
 /// The stack quinn.
@@ -23,11 +25,16 @@ impl Stack for Quinn {
         vec!["bbr", "cubic", "newreno"]
     }
 
+    fn min_packet(&self) -> Bytes {
+        Bytes::new(host::MIN_PACKET)
+    }
+
     fn host(&self, controller: &str, setup: Setup) -> Box<StackHost> {
         let factory: Arc<dyn ControllerFactory + Send + Sync> = match controller {
             "bbr" => Arc::new(BbrConfig::default()),
+            "cubic" => Arc::new(CubicConfig::default()),
             "newreno" => Arc::new(NewRenoConfig::default()),
-            _ => Arc::new(CubicConfig::default()),
+            other => unreachable!("`{other}` is none of `controllers`"),
         };
         Box::new(Host::new(factory, setup))
     }

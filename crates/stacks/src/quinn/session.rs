@@ -1,5 +1,5 @@
 //! A session without encryption instead of TLS: its handshake has the sizes of TLS 1.3 with a small certificate, its
-//! packets have room for tags. Both ends are in one program, so nobody has to be kept out, and each byte can be repeated.
+//! packets have room for tags. Both ends are in one program, so no authentication is needed.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -61,8 +61,11 @@ impl HeaderKey for NoKey {
 }
 
 impl HmacKey for NoKey {
-    fn sign(&self, _: &[u8], signature: &mut [u8]) {
-        signature.fill(0xff); // a packet that ends with a token, as with the tag's zeros, would be a reset
+    /// The data itself, and ones: each connection id has a token of its own, and none is equal to the tag at the end of a
+    /// packet, which would then be a reset.
+    fn sign(&self, data: &[u8], signature: &mut [u8]) {
+        signature.fill(0xff);
+        signature.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
     }
 
     fn signature_len(&self) -> usize {
