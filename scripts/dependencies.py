@@ -36,8 +36,10 @@ LICENCES = {
 
 # A crate's older version that is built beside its newest one, and why.
 DUPLICATES = {
+    "chacha20 0.9": "snow 0.10 uses it, rand 0.10 of quinn-proto a newer one",
     "cpufeatures 0.2": "sha2 0.10 and snow 0.10 use it, blake3 a newer one; bench/wire: aes-gcm of the peers",
     "getrandom 0.2": "ring 0.17 uses it",
+    "getrandom 0.3": "ahash and rand 0.9 use it, rand 0.10 of quinn-proto a newer one",
     "rand 0.9": "bench/wire: rand_xoshiro 0.7, as in the workspace, uses it; the peers use a newer one",
     "rand_core 0.9": "bench/wire: rand 0.9 uses it",
     "syn 1": "pcap-file 2, which reads captures in tests, uses it",

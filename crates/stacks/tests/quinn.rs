@@ -52,7 +52,7 @@ fn run(plan: &Plan) -> Outcome {
 }
 
 #[test]
-fn a_download_takes_the_time_of_our_transport_with_the_same_controller() {
+fn a_download_takes_as_long_as_with_our_controllers() {
     for controller in ["cubic", "newreno"] {
         let seconds = |scheme: &str| {
             let outcome = run(&plan(scheme, DOWNLOAD, 1));
