@@ -125,7 +125,7 @@ fn packets_that_quic_cannot_use_are_refused() {
     let scenario = Scenario::parse("small.toml", text);
     let error = scenario.and_then(|scenario| scenario.plan(&scenario.points()[0], &registries).map(drop));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("`packet` is 1000 B, and stack `quinn` needs at least 1228 B"), "{error}");
+    assert!(error.contains("`packet` is 1 kB, and stack `quinn` needs at least 1.228 kB"), "{error}");
 }
 
 #[test]

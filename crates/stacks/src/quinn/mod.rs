@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use rampmeter_scenario::stack::{Setup, Stack, StackHost};
-
 use rampmeter_units::Bytes;
 
 use self::host::Host;

@@ -202,8 +202,9 @@ fn where_the_path_varies_one_drain_decides_nothing() {
 
 #[test]
 fn a_drain_of_others_moves_a_window_to_its_share() {
-    // The queue of ten flows: 1 + 7 ln 10 packets of 0.2 ms.
-    let before = (1.0 + 7.0 * 10f64.ln()) * 0.2e-3;
+    // The queue of ten flows, in packets of 0.2 ms.
+    let packets = 1.0 + 7.0 * libm::log(10.0);
+    let before = packets * 0.2e-3;
     let after = |window: f64, others: f64| {
         let mut pcp = with_history(Duration::ZERO, |_| {});
         pcp.set_window(window);
