@@ -139,15 +139,17 @@ fn a_silent_server_ends_the_session_and_another_goes_on() {
     assert_eq!(fs::read(to.path().join("f")).unwrap(), noise(3_000_000, 1));
 }
 
+/// A client whose last acknowledgement left from the old address has nothing to send: it asks the server after half of
+/// its timeout, five seconds.
 #[test]
 fn a_client_keeps_its_controller_at_a_new_address() {
     let (from, to) = directories(3_000_000);
-    let server = TestServer::start(from.path(), at_fixed_rate("4 Mb/s"));
+    let server = TestServer::start(from.path(), at_fixed_rate("1 Mb/s"));
     let relay = Relay::start(server.address, RelayMode::Forward);
     let options = GetOptions { controller: Some("cubic".into()), ..options(relay.address, "f", to.path()) };
     let getting = begin(options, 100_000);
     relay.move_to("127.0.0.2");
     let report = getting.join().unwrap().unwrap();
     assert_eq!((report.resumed_from, server.next_served().ended), (0, "finished"));
-    assert!(report.goodput_bps > 6e6, "the server's own controller keeps 4 Mb/s: {}", report.goodput_bps);
+    assert!(report.goodput_bps > 2e6, "the server's own controller keeps 1 Mb/s: {}", report.goodput_bps);
 }
