@@ -272,14 +272,15 @@ fn every_variant_has_its_cell(file: &Path, claims: &[Claim]) {
 #[test]
 fn the_claims_of_the_studies_are_valid() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let registries = Registries::default().stack("quinn", rampmeter_stacks::Quinn);
     let mut found = 0;
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");
         if file.exists() {
-            let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
+            let claims = claims::read(&file, false, &registries, &Schema::default()).unwrap();
             found += claims.len();
             every_variant_has_its_cell(&file, &claims);
-            claims::read(&file, true, &Registries::default(), &Schema::default()).unwrap();
+            claims::read(&file, true, &registries, &Schema::default()).unwrap();
         }
     }
     assert!(found > 0);
