@@ -40,6 +40,7 @@ DUPLICATES = {
     "cpufeatures 0.2": "sha2 0.10 and snow 0.10 use it, blake3 a newer one; bench/wire: aes-gcm of the peers",
     "getrandom 0.2": "ring 0.17 uses it",
     "getrandom 0.3": "ahash and rand 0.9 use it, rand 0.10 of quinn-proto a newer one",
+    "num-bigint 0.4": "named by x509-parser, an option of rcgen 0.14 that nothing builds; parquet uses a newer one",
     "rand 0.9": "bench/wire: rand_xoshiro 0.7, as in the workspace, uses it; the peers use a newer one",
     "rand_core 0.9": "bench/wire: rand 0.9 uses it",
     "syn 1": "pcap-file 2, which reads captures in tests, uses it",

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "units",
     "wire",
     "router",
@@ -20,6 +20,7 @@ const CRATES: [&str; 13] = [
     "scenario",
     "run",
     "sim",
+    "quinn",
     "stacks",
     "study",
 ];

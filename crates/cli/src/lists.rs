@@ -31,12 +31,13 @@ pub(crate) fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str
     ExitCode::SUCCESS
 }
 
-/// Each stack with its version and its controllers.
+/// The controllers of each stack, with the stack's version.
 pub(crate) fn stacks(stacks: &Stacks) -> ExitCode {
-    let row = |(name, stack): (&str, &dyn Stack)| {
-        vec![name.to_owned(), stack.controllers().join(", "), stack.about().to_owned()]
+    let rows_of = |(name, stack): (&str, &dyn Stack)| {
+        let row = |controller: &str| vec![name.to_owned(), controller.to_owned(), stack.about().to_owned()];
+        stack.controllers().into_iter().map(row).collect::<Vec<_>>()
     };
-    let rows: Vec<Vec<String>> = stacks.list().map(row).collect();
-    print!("{}", table(&["stack".to_owned(), "controllers".to_owned(), "what it is".to_owned()], &rows));
+    let rows: Vec<Vec<String>> = stacks.list().flat_map(rows_of).collect();
+    print!("{}", table(&["stack".to_owned(), "controller".to_owned(), "what it is".to_owned()], &rows));
     ExitCode::SUCCESS
 }

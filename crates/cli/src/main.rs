@@ -10,7 +10,8 @@ fn main() -> ExitCode {
 
 #[cfg(feature = "stacks")]
 fn with_stacks(registries: Registries) -> Registries {
-    registries.stack("quinn", rampmeter_stacks::Quinn)
+    let quinn = rampmeter_stacks::Quinn::new(&registries.controllers);
+    registries.stack("quinn", quinn)
 }
 
 #[cfg(not(feature = "stacks"))]

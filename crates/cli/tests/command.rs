@@ -293,7 +293,8 @@ fn help_shows_examples_and_defaults() {
 #[test]
 fn another_stack_runs_in_the_simulated_world_only() {
     let workspace = Workspace::new("stacks");
-    assert!(workspace.stdout(&["stacks"]).contains("bbr, cubic, newreno"));
+    let stacks = workspace.stdout(&["stacks"]);
+    assert!(stacks.contains("quinn  newreno") && stacks.contains("quinn  rampmeter-newreno"), "{stacks}");
     let sender = ["--set", "scheme.tcp.stack=quinn"];
     let run = |more: &[&str]| workspace.rampmeter(&[&["run", "small.toml"], &sender[..], more].concat());
     let simulated = run(&["--json"]);

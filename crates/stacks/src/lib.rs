@@ -1,4 +1,5 @@
-//! QUIC implementations as hosts of simulated networks: whole stacks at pinned versions, with their own controllers.
+//! QUIC implementations as hosts of simulated networks: whole stacks at pinned versions, with their own controllers, and
+//! quinn also with Rampmeter's.
 //!
 //! ```text
 //!   scenario: stack = "quinn", controller = "cubic"

@@ -255,7 +255,7 @@ fn zero() -> Instant {
     Instant::now()
 }
 
-fn draw(random: &mut Random) -> u64 {
+pub(super) fn draw(random: &mut Random) -> u64 {
     random.below(u64::MAX)
 }
 
