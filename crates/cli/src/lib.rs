@@ -1,5 +1,5 @@
-//! The `rampmeter` command as a library. A crate with its own controller or router adds it to the registries and gets
-//! the complete command.
+//! The `rampmeter` command as a library. A crate with its own controller, router or stack adds it to the registries and
+//! gets the complete command.
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
@@ -33,6 +33,9 @@ use std::sync::atomic::AtomicBool;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub use rampmeter_scenario::Registries;
+/// The controllers, routers and stacks of the `rampmeter` command.
+#[cfg(feature = "stacks")]
+pub use rampmeter_stacks::registries;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -74,7 +77,7 @@ enum Command {
     Controllers,
     /// List the routers
     Routers,
-    /// List other transports' stacks, with their controllers
+    /// List other transports' stacks with their controllers, as schemes
     Stacks,
     /// Draw a figure of a paper from runs of Rampmeter (needs the Python package)
     Figure(python::FigureArgs),
@@ -86,7 +89,13 @@ enum Command {
     Manual(manual::ManualArgs),
 }
 
-/// Runs the command with the controllers and routers of `registries`.
+/// The controllers and routers of the `rampmeter` command; this build has no stacks.
+#[cfg(not(feature = "stacks"))]
+pub fn registries() -> Registries {
+    Registries::default()
+}
+
+/// Runs the command with the controllers, routers and stacks of `registries`.
 #[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
 pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
@@ -116,9 +125,9 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Key(args) => files::key(args),
         Command::Status(args) => operate::status(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
-        Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),
-        Command::Routers => Ok(lists::list("router", registries.routers.list())),
-        Command::Stacks => Ok(lists::stacks(&registries.stacks)),
+        Command::Controllers => Ok(lists::list(["controller", "what it does"], registries.controllers.list())),
+        Command::Routers => Ok(lists::list(["router", "what it does"], registries.routers.list())),
+        Command::Stacks => lists::stacks(&registries.stacks),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
         Command::View(args) => python::view(args),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::stack::{Stack, Stacks};
+use rampmeter_scenario::stack::{NO_STACKS, Stack, Stacks};
 use rampmeter_units::Known;
 use toml::Table;
 
@@ -25,19 +25,18 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
     Err(Failure::input(problem))
 }
 
-pub(crate) fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
+/// Names with a line about each, below the words `head`.
+pub(crate) fn list<'a>(head: [&str; 2], names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
     let rows: Vec<Vec<String>> = names.map(|(name, about)| vec![name.to_owned(), about.to_owned()]).collect();
-    print!("{}", table(&[kind.to_owned(), "what it does".to_owned()], &rows));
+    print!("{}", table(&head.map(str::to_owned), &rows));
     ExitCode::SUCCESS
 }
 
-/// The controllers of each stack, with the stack's version.
-pub(crate) fn stacks(stacks: &Stacks) -> ExitCode {
-    let rows_of = |(name, stack): (&str, &dyn Stack)| {
-        let row = |controller: &str| vec![name.to_owned(), controller.to_owned(), stack.about().to_owned()];
-        stack.controllers().into_iter().map(row).collect::<Vec<_>>()
-    };
-    let rows: Vec<Vec<String>> = stacks.list().flat_map(rows_of).collect();
-    print!("{}", table(&["stack".to_owned(), "controller".to_owned(), "what it is".to_owned()], &rows));
-    ExitCode::SUCCESS
+/// Each controller of each stack, as the name of a scheme.
+pub(crate) fn stacks(stacks: &Stacks) -> Result<ExitCode, Failure> {
+    let schemes: Vec<(String, &dyn Stack)> = stacks.schemes().collect();
+    if schemes.is_empty() {
+        return Err(Failure::input(format!("there are no stacks: {NO_STACKS}")));
+    }
+    Ok(list(["scheme", "what it is"], schemes.iter().map(|(name, stack)| (name.as_str(), stack.about()))))
 }

@@ -289,17 +289,3 @@ fn help_shows_examples_and_defaults() {
     assert!(text(&workspace.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
     assert!(text(&workspace.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }
-
-#[test]
-fn another_stack_runs_in_the_simulated_world_only() {
-    let workspace = Workspace::new("stacks");
-    let stacks = workspace.stdout(&["stacks"]);
-    assert!(stacks.contains("quinn  newreno") && stacks.contains("quinn  rampmeter-newreno"), "{stacks}");
-    let sender = ["--set", "scheme.tcp.stack=quinn"];
-    let run = |more: &[&str]| workspace.rampmeter(&[&["run", "small.toml"], &sender[..], more].concat());
-    let simulated = run(&["--json"]);
-    assert!(simulated.status.success(), "{}", text(&simulated.stderr));
-    let emulated = run(&["--world", "emulated"]);
-    let error = text(&emulated.stderr);
-    assert!(!emulated.status.success() && error.contains("run it with --world simulated"), "{error}");
-}

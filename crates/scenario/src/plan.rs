@@ -162,11 +162,6 @@ impl Plan {
         self.schemes[self.flows[flow].scheme].ours().is_some()
     }
 
-    /// Whether another transport's stack sends the flow with this index in [`Plan::flows`].
-    pub fn is_of_stack(&self, flow: usize) -> bool {
-        matches!(self.schemes[self.flows[flow].scheme].sender, Sender::Stack { .. })
-    }
-
     /// A flow's share of its macroflow.
     pub fn share(&self, flow: &FlowPlan) -> Share {
         let traffic = &self.traffic[flow.traffic];

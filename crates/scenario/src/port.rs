@@ -53,7 +53,7 @@ pub enum Event<Id> {
 pub struct Sent {
     /// Packets with payload, retransmissions included.
     pub packets: u64,
-    /// Packets that retransmitted stream bytes.
+    /// Packets that retransmitted stream bytes; of another transport's stack, those that it declared lost.
     pub retransmitted: u64,
     /// What stopped it from sending, other than its controller.
     pub limits: Limits,

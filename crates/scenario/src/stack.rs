@@ -9,6 +9,8 @@
 //! A stack is a crate of its own that depends on this one. Its hosts implement the host port ([`crate::port`]) over UDP
 //! datagrams of the stack's own format. For runs that can be repeated a host reads no clock but the world's time, and
 //! takes all chance from [`Setup::random`].
+//!
+//! `quinn:cubic`, a stack and one of its controllers, is the name of a scheme that needs no definition.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +18,11 @@ use std::sync::Arc;
 
 use rampmeter_units::{Bytes, Ecn, Random};
 
+use crate::error::unknown;
 use crate::port::PacketHost;
+
+/// What separates a stack from its controller in the name of a scheme. No name of a definition has it.
+const SEPARATOR: char = ':';
 
 /// The path from a host to another, used as the address of the other host. The path back has the lowest bit flipped.
 pub type Peer = u32;
@@ -77,13 +83,50 @@ impl Stacks {
         self
     }
 
-    /// The stack with this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Stack>> {
-        self.0.get(name)
+    /// The stack with this name; or what is wrong, and the remedy.
+    pub fn find(&self, name: &str) -> Result<&Arc<dyn Stack>, String> {
+        self.0.get(name).ok_or_else(|| {
+            if self.0.is_empty() {
+                format!("no stack is called `{}`: {NO_STACKS}", name.escape_debug())
+            } else {
+                unknown("stack", name, self.0.keys().map(String::as_str))
+            }
+        })
+    }
+
+    /// The same for a stack with its controller, as `split` from the name of a scheme.
+    pub fn check(&self, (stack, controller): (&str, &str)) -> Result<(), String> {
+        check_controller(stack, &**self.find(stack)?, controller)
+    }
+
+    /// The names of schemes that need no definition: each stack with each of its controllers.
+    pub fn schemes(&self) -> impl Iterator<Item = (String, &dyn Stack)> {
+        self.list().flat_map(|(name, stack)| {
+            let scheme = move |controller: &str| (format!("{name}{SEPARATOR}{controller}"), stack);
+            stack.controllers().into_iter().map(scheme)
+        })
     }
 
     /// The names, in alphabetical order, with their stacks.
     pub fn list(&self) -> impl Iterator<Item = (&str, &dyn Stack)> {
         self.0.iter().map(|(name, stack)| (name.as_str(), &**stack))
     }
+}
+
+/// The remedy where there is no stack.
+pub const NO_STACKS: &str = "this command has none; use the `rampmeter` command, built with its default features, or a crate \
+                         that adds one (docs/stacks.md)";
+
+/// The stack and the controller in the name `quinn:cubic` of a scheme; `None` for other names.
+pub fn split(scheme: &str) -> Option<(&str, &str)> {
+    scheme.split_once(SEPARATOR)
+}
+
+/// An error if the stack called `name` has no such controller.
+pub(crate) fn check_controller(name: &str, stack: &dyn Stack, controller: &str) -> Result<(), String> {
+    let known = stack.controllers();
+    if known.contains(&controller) {
+        return Ok(());
+    }
+    Err(unknown(&format!("controller of stack `{name}`"), controller, known))
 }

@@ -235,3 +235,47 @@ fn a_stack_that_cannot_be_used_is_refused_with_the_remedy() {
         assert!(error.starts_with("beside.toml:7: ") && error.contains(wrong), "{error}");
     }
 }
+
+#[test]
+fn a_stack_with_its_controller_is_a_scheme_without_definition() {
+    let defined = beside();
+    let outcome = |text: &str| {
+        let scenario = Scenario::parse("beside.toml", text).unwrap();
+        let outcome = Simulated.run(&scenario.plan(&scenario.points()[0], &registries()).unwrap()).unwrap();
+        (outcome.flows.iter().map(|flow| flow.delivered).collect::<Vec<_>>(), outcome.links)
+    };
+    let expected = outcome(&defined);
+    let named = defined.replace(r#"scheme = "theirs""#, r#"scheme = "rates:constant""#);
+    let unnamed = named.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }\n", "");
+    let of_a_definition =
+        defined.replace(r#"stack = "rates", controller = "constant""#, r#"controller = "rates:constant""#);
+    for text in [named, unnamed, of_a_definition] {
+        assert!(text != defined && outcome(&text) == expected, "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_name_of_a_stack_is_refused_where_it_stands() {
+    let none = Registries::default();
+    for (scheme, registries, wrong) in [
+        ("rats:constant", &registries(), "no stack is called `rats`; did you mean `rates`?"),
+        (
+            "rates:constnt",
+            &registries(),
+            "no controller of stack `rates` is called `constnt`; did you mean `constant`?",
+        ),
+        ("rates:constant", &none, "no stack is called `rates`: this command has none; use the `rampmeter` command"),
+    ] {
+        let traffic = beside().replace(r#"scheme = "theirs""#, &format!("scheme = \"{scheme}\""));
+        let definition = beside().replace(r#"controller = "newreno""#, &format!("controller = \"{scheme}\""));
+        // A definition in the file is checked, too, though nothing uses it.
+        let traffic = traffic.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }", "");
+        let definition = definition.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }", "");
+        let definition = definition.replace(r#"scheme = "theirs""#, r#"scheme = "ours""#);
+        for (line, text) in [(9, traffic), (8, definition)] {
+            let scenario = Scenario::parse("beside.toml", &text).unwrap();
+            let error = scenario.plan(&scenario.points()[0], registries).map(drop).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("beside.toml:{line}: ")) && error.contains(wrong), "{error}");
+        }
+    }
+}

@@ -15,3 +15,11 @@
 mod quinn;
 
 pub use quinn::Quinn;
+use rampmeter_scenario::Registries;
+
+/// The built-in controllers and routers, and the stacks of this crate.
+pub fn registries() -> Registries {
+    let registries = Registries::default();
+    let quinn = Quinn::new(&registries.controllers);
+    registries.stack("quinn", quinn)
+}

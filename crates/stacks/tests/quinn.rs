@@ -115,6 +115,13 @@ fn packets_grow_to_what_the_path_carries() {
 }
 
 #[test]
+fn dropped_packets_count_as_retransmitted() {
+    let outcome = run(&plan(&theirs("newreno"), DOWNLOAD, 1));
+    let dropped = outcome.links[0].counts.dropped;
+    assert!(dropped > 0 && outcome.flows[0].retransmitted_packets == dropped, "{:?}, {dropped}", outcome.flows[0]);
+}
+
+#[test]
 fn a_flow_that_stops_sends_no_more() {
     let traffic = BULK.replace("{ count = 1 }", "{ count = 1 }, duration = \"5 s\"");
     let outcome = run(&plan(&theirs("cubic"), &traffic, 1));

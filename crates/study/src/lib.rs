@@ -39,4 +39,4 @@ pub use journal::{Journal, Program};
 pub use metrics::check_metrics;
 pub use overview::{overview, significant};
 pub use sweep::{Finished, Progress, RunningPoints, Sweep, Task, Unfinished};
-pub use traced::{TraceOptions, Traced};
+pub use traced::{TraceOptions, Traced, file_name};

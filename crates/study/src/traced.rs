@@ -121,8 +121,8 @@ impl TraceOptions {
     }
 }
 
-/// `name` without characters that have a meaning in paths.
-fn file_name(name: &str) -> String {
+/// `name` without characters that have a meaning in paths, on any system.
+pub fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }

@@ -272,7 +272,7 @@ fn every_variant_has_its_cell(file: &Path, claims: &[Claim]) {
 #[test]
 fn the_claims_of_the_studies_are_valid() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
-    let registries = Registries::default().stack("quinn", rampmeter_stacks::Quinn);
+    let registries = rampmeter_stacks::registries();
     let mut found = 0;
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Registries, Schema};
+use rampmeter_scenario::Schema;
 use rampmeter_study::claims::{self, Measured, Record, Records, Standing, Status};
 use toml::Value;
 
@@ -28,7 +28,7 @@ fn name(paper: &Path) -> String {
 
 #[test]
 fn every_claim_agrees_with_its_recorded_result() {
-    let registries = Registries::default().stack("quinn", rampmeter_stacks::Quinn);
+    let registries = rampmeter_stacks::registries();
     let mut wrong = Vec::new();
     for paper in papers() {
         let (name, file) = (name(&paper), paper.join("claims.toml"));

@@ -170,11 +170,8 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::number(
             "retransmitted_share",
             "packets that retransmitted stream bytes divided by packets sent, of all flows together in the whole run: \
-             the loss rate of TCP, with the packets that it retransmitted needlessly; null with other transports' stacks",
+             the loss rate of TCP, with the packets that it retransmitted needlessly",
             |run, group| {
-                if group.flows(run).any(|flow| run.plan.is_of_stack(flow.flow)) {
-                    return None;
-                }
                 let sum = |packets: fn(&FlowOutcome) -> u64| group.flows(run).map(packets).sum::<u64>();
                 let (retransmitted, sent) = (sum(|flow| flow.retransmitted_packets), sum(|flow| flow.sent_packets));
                 (sent > 0).then(|| retransmitted as f64 / sent as f64)

@@ -76,8 +76,8 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
         Of::whole("sent_packets", "packets with payload sent, retransmissions included", |_, flow| flow.sent_packets),
         Of::whole(
             "retransmitted_packets",
-            "packets of these that were retransmissions; null for other transports' stacks",
-            |run, flow| (!run.plan.is_of_stack(flow.flow)).then_some(flow.retransmitted_packets),
+            "packets of these that were retransmissions; with other transports' stacks, those that were declared lost",
+            |_, flow| flow.retransmitted_packets,
         ),
         Of::number(
             "receive_window_share",

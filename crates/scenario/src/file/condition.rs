@@ -48,13 +48,16 @@ impl ConditionSpec {
             errors.keep(section.optional(key, Item::text));
         }
         let end = RunEnd { at: end, refuses_later: false };
+        let mut schemes = SchemeSpec::read_all(&section, errors);
+        let traffic = section.tables("traffic", errors, |section| TrafficSpec::read(&section, duration));
+        SchemeSpec::add_stacks(&mut schemes, &traffic);
         let mut condition = Self {
             name: name.to_owned(),
             packet: errors.keep(section.optional("packet", packet)).flatten(),
             links: section.tables("link", errors, |section| LinkSpec::read(&section, end)),
             hosts: section.tables("hosts", errors, |section| HostsSpec::read(&section)),
-            schemes: SchemeSpec::read_all(&section, errors),
-            traffic: section.tables("traffic", errors, |section| TrafficSpec::read(&section, duration)),
+            schemes,
+            traffic,
         };
         if !errors.has_lost() {
             condition.check(&section)?;

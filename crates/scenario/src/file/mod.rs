@@ -71,8 +71,9 @@ impl File {
         let links = file.tables("link", errors, |section| LinkSpec::read(&section, end));
         let hosts = file.tables("hosts", errors, |section| HostsSpec::read(&section));
         let islands = file.tables("island", errors, |section| IslandSpec::read(&section));
-        let schemes = SchemeSpec::read_all(&file, errors);
+        let mut schemes = SchemeSpec::read_all(&file, errors);
         let traffic = file.tables("traffic", errors, |section| TrafficSpec::read(&section, duration));
+        SchemeSpec::add_stacks(&mut schemes, &traffic);
         let packet = errors.keep(file.or("packet", Bytes::new(1500), packet)).unwrap_or(Bytes::new(1500));
         let meters = file.or("meters", Meters::default(), |item| meters(item, duration));
         let meters = errors.keep(meters).unwrap_or_default();

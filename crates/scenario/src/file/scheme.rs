@@ -3,11 +3,12 @@
 use rampmeter_manager::{AgentConfig, Grouping, HalfLife, Scheduling, Sharing};
 use rampmeter_units::Duration;
 
-use super::RouterSpec;
+use super::{RouterSpec, TrafficSpec};
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
 use crate::error::{Result, ScenarioError};
 use crate::errors::Errors;
 use crate::keys;
+use crate::stack::split;
 
 const GROUPINGS: [(&str, Grouping); 2] = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
 
@@ -42,6 +43,15 @@ pub(crate) enum SenderSpec {
     Stack { stack: (String, Place), controller: (String, Place) },
 }
 
+impl SenderSpec {
+    /// The stack and the controller of `name`, which stands at `place`; `None` if it names no stack.
+    fn of_stack(name: &str, place: &Place) -> Option<Self> {
+        let (stack, controller) = split(name)?;
+        let at = |part: &str| (part.to_owned(), place.clone());
+        Some(Self::Stack { stack: at(stack), controller: at(controller) })
+    }
+}
+
 impl SchemeSpec {
     /// Who sends, if not Rampmeter's transport.
     pub(crate) fn foreign_sender(&self) -> Option<&'static str> {
@@ -55,6 +65,19 @@ impl SchemeSpec {
     /// Whether its scheduler can give guarantees to flows.
     pub(crate) fn guarantees(&self) -> bool {
         matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
+    }
+
+    /// Adds the schemes that `traffic` uses by the name of a stack and its controller, which need no definition.
+    pub(crate) fn add_stacks(schemes: &mut Vec<Self>, traffic: &[TrafficSpec]) {
+        for TrafficSpec { scheme: name, lines, .. } in traffic {
+            let sender = SenderSpec::of_stack(name, lines.of("scheme"));
+            let is_known = schemes.iter().any(|known| known.name == *name);
+            schemes.extend(sender.filter(|_| !is_known).map(|sender| Self {
+                name: name.clone(),
+                sender,
+                routers: Vec::new(),
+            }));
+        }
     }
 
     pub(crate) fn read_all(file: &Section<'_>, errors: &mut Errors) -> Vec<Self> {
@@ -92,15 +115,13 @@ impl SchemeSpec {
         let named = |item: &Item<'_>| Ok::<_, ScenarioError>((item.text()?.to_owned(), item.place()));
         let sender = match (section.get("stack"), section.get("controller"), section.get("kernel")) {
             (None, Some(controller), None) => {
-                let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
                 let (controller, place) = named(&controller)?;
-                SenderSpec::Ours {
-                    controller,
-                    place,
-                    settings: settings("settings")?,
-                    transport: settings("transport")?,
-                    sharing: sharing(section)?,
-                    agent: agent(section)?,
+                match SenderSpec::of_stack(&controller, &place) {
+                    Some(sender) => {
+                        takes_no_settings("the stack")?;
+                        sender
+                    }
+                    None => ours(section, controller, place)?,
                 }
             }
             (Some(stack), Some(controller), None) => {
@@ -123,6 +144,19 @@ impl SchemeSpec {
             section.or("routers", Vec::new(), |item| item.section("`routers`")?.items().map(read).collect())?;
         Ok(Self { name: name.to_owned(), sender, routers })
     }
+}
+
+/// The sender of a scheme with this controller of ours.
+fn ours(section: &Section<'_>, controller: String, place: Place) -> Result<SenderSpec> {
+    let settings = |key| section.or(key, Settings::omitted(section), Settings::read);
+    Ok(SenderSpec::Ours {
+        controller,
+        place,
+        settings: settings("settings")?,
+        transport: settings("transport")?,
+        sharing: sharing(section)?,
+        agent: agent(section)?,
+    })
 }
 
 /// The keys of a scheme besides `settings` and `transport`, with these values.

@@ -16,9 +16,10 @@ use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams
 use toml::Value;
 
 use crate::document::Place;
-use crate::error::{Result, unknown};
+use crate::error::Result;
 use crate::errors::Errors;
 use crate::file::{DirectionSpec, File, LinkSpec, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
+use crate::stack::check_controller;
 use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
 
@@ -87,18 +88,13 @@ fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<Sch
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Stack { stack: (name, place), controller: (controller, of_controller) } => {
-            let known = || stacks.list().map(|(known, _)| known);
-            let stack = stacks.get(name).ok_or_else(|| place.error(unknown("stack", name, known())))?;
+            let stack = stacks.find(name).map_err(|wrong| place.error(wrong))?;
             if file.packet < stack.min_packet() {
                 let wrong =
                     format!("`packet` is {}, and stack `{name}` needs at least {}", file.packet, stack.min_packet());
                 return Err(place.error(format!("{wrong}; make it larger")));
             }
-            let of_stack = stack.controllers();
-            if !of_stack.contains(&controller.as_str()) {
-                let wrong = unknown(&format!("controller of stack `{name}`"), controller, of_stack);
-                return Err(of_controller.error(wrong));
-            }
+            check_controller(name, &**stack, controller).map_err(|wrong| of_controller.error(wrong))?;
             Sender::Stack { stack: stack.clone(), controller: controller.clone() }
         }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {

@@ -312,7 +312,8 @@ impl Flow {
     }
 
     fn sent(&self) -> Sent {
-        Sent { packets: self.packets, ..Sent::default() }
+        let retransmitted = self.connection.stats().path.lost_packets;
+        Sent { packets: self.packets, retransmitted, ..Sent::default() }
     }
 
     /// Ends the connection, whatever has not been acknowledged.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rampmeter_scenario::{SEED, Scenario, ScenarioError};
+use rampmeter_scenario::{SEED, Scenario, ScenarioError, stack};
 use serde_json::Map;
 use toml::Value as Setting;
 
@@ -40,6 +40,15 @@ pub struct Evaluator<'a> {
     pub seeds: &'a [u64],
 }
 
+/// A question with its scenario.
+struct Asking<'a> {
+    question: &'a Question,
+    /// The scenario with the values of its file, and with those of this evaluation.
+    scenarios: [Scenario; 2],
+    /// The schemes that are not asked, and why.
+    refused: BTreeMap<&'a str, String>,
+}
+
 /// A question to a scheme, beside a rival.
 struct Asked<'a> {
     question: &'a Question,
@@ -50,13 +59,14 @@ struct Asked<'a> {
 impl Evaluator<'_> {
     /// Runs the evaluation.
     pub fn run(&self, watch: impl FnMut(Progress)) -> Result<Evaluation, StudyError> {
+        let questions = self.questionnaire.questions.iter().filter_map(|question| self.asking(question).transpose());
+        let questions = questions.collect::<Result<Vec<_>, _>>()?;
         let mut asked = Vec::new();
         let mut claims = Vec::new();
-        for question in &self.questionnaire.questions {
-            let Some(scenarios) = self.scenarios(question)? else { continue };
-            for (scheme, other) in self.places(question) {
-                claims.push(self.claim(question, &scenarios, scheme, other)?);
-                asked.push(Asked { question, scheme, other });
+        for asking in &questions {
+            for (scheme, other) in self.places(asking) {
+                claims.push(self.claim(asking, scheme, other)?);
+                asked.push(Asked { question: asking.question, scheme, other });
             }
         }
         let mut runs = 0;
@@ -67,14 +77,14 @@ impl Evaluator<'_> {
         })?;
         let results: Vec<(Asked<'_>, ClaimResult<'_>)> = asked.into_iter().zip(results).collect();
         let sections = self.questionnaire.sections.iter().map(|section| {
-            let own = self.questionnaire.questions.iter().filter(|question| question.section == section.id);
+            let own = questions.iter().filter(|asking| asking.question.section == section.id);
             Part {
                 id: section.id.clone(),
                 title: section.title.clone(),
                 level: section.level,
                 asks: section.asks.clone(),
                 not_run: section.not_run.clone(),
-                questions: own.filter_map(|question| self.answered(question, &results)).collect(),
+                questions: own.map(|asking| self.answered(asking, &results)).collect(),
             }
         });
         Ok(Evaluation {
@@ -130,19 +140,23 @@ impl Evaluator<'_> {
         self.judge.worlds.first().map_or("simulated", |world| world.name())
     }
 
-    /// The schemes that `question` is asked of, each with the rivals beside it.
-    fn places<'q>(&'q self, question: &'q Question) -> impl Iterator<Item = (&'q str, Option<&'q str>)> {
-        let asked = self.all().filter(|scheme| !(question.any_router && self.schemes.brings_routers(scheme)));
-        asked.flat_map(|scheme| {
-            let rivals = self.rivals.iter().map(String::as_str).filter(move |rival| *rival != scheme);
-            let rivals: Vec<_> = if question.is_about_rivals() { rivals.map(Some).collect() } else { vec![None] };
+    /// The schemes that a question is asked of, each with the rivals beside it.
+    fn places<'q>(&'q self, asking: &'q Asking<'q>) -> impl Iterator<Item = (&'q str, Option<&'q str>)> {
+        self.asked(&asking.refused).flat_map(move |scheme| {
+            let rivals = self.asked(&asking.refused).filter(move |rival| ![scheme, self.scheme].contains(rival));
+            let rivals: Vec<_> =
+                if asking.question.is_about_rivals() { rivals.map(Some).collect() } else { vec![None] };
             rivals.into_iter().map(move |other| (scheme, other))
         })
     }
 
-    /// The scenario of a question: with the values of its file, and with those of this evaluation; `None` if a quick
-    /// evaluation does not ask it.
-    fn scenarios(&self, question: &Question) -> Result<Option<[Scenario; 2]>, StudyError> {
+    /// All schemes without the refused ones.
+    fn asked<'q>(&'q self, refused: &'q BTreeMap<&str, String>) -> impl Iterator<Item = &'q str> {
+        self.all().filter(|scheme| !refused.contains_key(scheme))
+    }
+
+    /// A question with its scenario; `None` if a quick evaluation does not ask it.
+    fn asking<'q>(&'q self, question: &'q Question) -> Result<Option<Asking<'q>>, StudyError> {
         let quick = match (self.quick, question.quick_values()) {
             (true, None) => return Ok(None),
             (true, Some(values)) => values,
@@ -154,28 +168,29 @@ impl Evaluator<'_> {
             let seeds = self.seeds.iter().map(|seed| Setting::Integer(*seed as i64));
             values.insert(SEED.into(), seeds.collect::<Vec<_>>().into());
         }
-        let file = self.questionnaire.file.with_file_name(&question.scenario);
-        let mut whole = Scenario::read(file)?;
-        let names = || self.all().map(Setting::from).collect::<Vec<_>>();
-        for axis in [SCHEME, OTHER] {
-            if whole.axes().iter().any(|known| known.name == axis) {
-                whole.set(axis, names())?;
+        let file = Scenario::read(self.questionnaire.file.with_file_name(&question.scenario))?;
+        let set = |scenario: Scenario| claims::set(scenario, &values, self.judge.sweep.registries);
+        let refusal = |scheme: &str| {
+            if question.any_router && self.schemes.brings_routers(scheme) {
+                return Some("it needs routers of its own".to_owned());
             }
-        }
-        let asked = claims::set(whole.clone(), &values, self.judge.sweep.registries).map_err(|error| match error {
+            let alone = || of_schemes(&file, &[scheme]).and_then(set);
+            self.schemes.is_foreign(scheme).then(alone)?.err().and_then(inability)
+        };
+        let refused: BTreeMap<&str, String> =
+            self.all().filter_map(|scheme| Some((scheme, refusal(scheme)?))).collect();
+        let names: Vec<&str> = self.asked(&refused).collect();
+        // Without any scheme the scenario keeps those of its file.
+        let whole = if names.is_empty() { file.clone() } else { of_schemes(&file, &names)? };
+        let asked = set(whole.clone()).map_err(|error| match error {
             ScenarioError::Wrong { .. } => error.into(), // it names its own place
             error => self.questionnaire.wrong(question, &error.to_string()),
         })?;
-        Ok(Some([whole, asked]))
+        Ok(Some(Asking { question, scenarios: [whole, asked], refused }))
     }
 
-    fn claim(
-        &self,
-        question: &Question,
-        [whole, asked]: &[Scenario; 2],
-        scheme: &str,
-        other: Option<&str>,
-    ) -> Result<Claim, StudyError> {
+    fn claim(&self, asking: &Asking<'_>, scheme: &str, other: Option<&str>) -> Result<Claim, StudyError> {
+        let Asking { question, scenarios: [whole, asked], .. } = asking;
         let refuse = |problem: String| self.questionnaire.wrong(question, &problem);
         let metric = question.metric(scheme, other).map_err(refuse)?;
         let sweep = &self.judge.sweep;
@@ -200,20 +215,16 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The answers to `question`; `None` if it was not asked.
-    fn answered(&self, question: &Question, results: &[(Asked<'_>, ClaimResult<'_>)]) -> Option<Answered> {
+    /// The answers to a question.
+    fn answered(&self, asking: &Asking<'_>, results: &[(Asked<'_>, ClaimResult<'_>)]) -> Answered {
+        let Asking { question, refused, .. } = asking;
         let own: Vec<_> = results.iter().filter(|(asked, _)| asked.question.id == question.id).collect();
-        if self.quick && question.quick_values().is_none() {
-            return None;
-        }
         let answers = self.all().map(|scheme| {
             let of_scheme: Vec<_> = own.iter().filter(|(asked, _)| asked.scheme == scheme).collect();
-            match of_scheme.is_empty() {
-                true if question.any_router && self.schemes.brings_routers(scheme) => {
-                    skipped(scheme, "it needs routers of its own")
-                }
-                true => skipped(scheme, "there is no rival beside it"),
-                false => answer(scheme, &question.expect, &of_scheme),
+            match refused.get(scheme) {
+                Some(why) => skipped(scheme, why),
+                None if of_scheme.is_empty() => skipped(scheme, "there is no rival beside it"),
+                None => answer(scheme, &question.expect, &of_scheme),
             }
         });
         let mut answers: Vec<Answer> = answers.collect();
@@ -224,7 +235,8 @@ impl Evaluator<'_> {
                 value.path = paths.at(&value.at);
             }
         }
-        Some(Answered {
+        let repeated = claim.filter(|_| !refused.contains_key(self.scheme));
+        Answered {
             id: question.id.clone(),
             digest: self.digest(question),
             asks: question.asks.clone(),
@@ -236,16 +248,17 @@ impl Evaluator<'_> {
             unit: claim.map_or("", |claim| claim.metric.quantity()).to_owned(),
             scenario: question.scenario.display().to_string(),
             evaluate: self.again(question),
-            repeat: claim.map_or_else(Vec::new, |claim| self.repeat(question, claim)),
+            repeat: repeated.map_or_else(Vec::new, |claim| self.repeat(question, claim)),
             answers,
-        })
+        }
     }
 
     /// The arguments of `rampmeter` that compute the values again: those of all schemes, with all runs that they need.
     fn again(&self, question: &Question) -> Vec<String> {
         let rivals = if self.rivals.is_empty() { NO_RIVALS.to_owned() } else { self.rivals.join(",") };
         let seeds = self.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let mut arguments = vec!["evaluate", "--questions", "scenarios", "--controller", self.scheme];
+        let what = if stack::split(self.scheme).is_some() { "--stack" } else { "--controller" };
+        let mut arguments = vec!["evaluate", "--questions", "scenarios", what, self.scheme];
         arguments.extend(["--against", &rivals, "--only", &question.id]);
         if self.quick {
             arguments.push("--quick");
@@ -281,6 +294,24 @@ impl Evaluator<'_> {
         }
         arguments
     }
+}
+
+/// The scenario `file` with these schemes, also beside each other.
+fn of_schemes(file: &Scenario, names: &[&str]) -> Result<Scenario, ScenarioError> {
+    let mut scenario = file.clone();
+    for axis in [SCHEME, OTHER] {
+        if scenario.axes().iter().any(|known| known.name == axis) {
+            scenario.set(axis, names.iter().copied().map(Setting::from).collect())?;
+        }
+    }
+    Ok(scenario)
+}
+
+/// Why another transport's scheme cannot send what the scenario asks for, without the remedy: that is for who wrote the
+/// scenario. `None`: the error is another one.
+fn inability(error: ScenarioError) -> Option<String> {
+    let ScenarioError::Wrong { problem, .. } = error else { return None };
+    Some(problem.split("; ").next().unwrap_or_default().to_owned())
 }
 
 fn skipped(scheme: &str, reason: &str) -> Answer {

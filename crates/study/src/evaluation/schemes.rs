@@ -1,12 +1,12 @@
 //! `schemes.toml`: what the names of schemes mean in an evaluation.
 //!
 //! The file has a `[scheme.NAME]` table for each scheme that is more than a controller with its defaults: VCP needs its
-//! router. Any other controller is the scheme `{ controller = "NAME" }`.
+//! router. Any other controller is the scheme `{ controller = "NAME" }`, and `quinn:cubic` a stack with its controller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Registries, ScenarioError};
+use rampmeter_scenario::{Registries, ScenarioError, stack};
 use rampmeter_units::Known;
 use toml::{Table, Value};
 
@@ -45,34 +45,41 @@ impl Schemes {
         Ok(())
     }
 
-    /// Adds the scheme called `name` if it is not there: the controller of that name with its defaults. An error says
-    /// what there is.
+    /// Adds the scheme called `name` if it is not there: the controller of that name with its defaults, or the stack with
+    /// its controller. An error says what there is.
     pub fn need(&mut self, name: &str, registries: &Registries) -> Result<(), String> {
+        if let Some(of_stack) = stack::split(name) {
+            registries.stacks.check(of_stack)?;
+            self.add(&[("stack", of_stack.0), ("controller", of_stack.1)], name);
+            return Ok(());
+        }
         let controllers: Vec<&str> = registries.controllers.list().map(|(name, _)| name).collect();
         if !self.table.contains_key(name) && !controllers.contains(&name) {
             let schemes = self.table.keys().map(String::as_str).filter(|name| !controllers.contains(name));
             let known = Known::near(name, schemes.chain(controllers.iter().copied()));
             return Err(format!("no controller and no scheme is called `{name}`; {known}"));
         }
-        self.add("controller", name, name);
+        self.add(&[("controller", name)], name);
         Ok(())
     }
 
     /// Adds Linux's TCP with the congestion control `algorithm`, and returns the scheme's name.
     pub fn need_kernel(&mut self, algorithm: &str) -> String {
         let name = format!("linux-{algorithm}");
-        self.add("kernel", algorithm, &name);
+        self.add(&[("kernel", algorithm)], &name);
         name
     }
 
-    /// Adds `{ key = "value" }` if there is no scheme called `name`.
-    fn add(&mut self, key: &str, value: &str, name: &str) {
-        self.table.entry(name).or_insert_with(|| Table::from_iter([(key.to_owned(), Value::from(value))]).into());
+    /// Adds the scheme called `name` with these keys if there is none.
+    fn add(&mut self, keys: &[(&str, &str)], name: &str) {
+        let definition = || keys.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<Table>();
+        self.table.entry(name).or_insert_with(|| definition().into());
     }
 
-    /// The text of a file of schemes.
+    /// The text of a file of schemes. A stack with its controller needs no definition there.
     pub fn text(&self) -> String {
-        Table::from_iter([("scheme".to_owned(), Value::Table(self.table.clone()))]).to_string()
+        let table: Table = self.table.clone().into_iter().filter(|(name, _)| stack::split(name).is_none()).collect();
+        Table::from_iter([("scheme".to_owned(), Value::Table(table))]).to_string()
     }
 
     /// The definition of the scheme called `name`.
@@ -83,6 +90,20 @@ impl Schemes {
     /// The file and the line that define what stands at `line` of [`Self::text`].
     pub fn origin(&self, line: usize) -> Option<&(PathBuf, usize)> {
         self.origins.get(self.text().lines().take(line).filter_map(scheme_of).last()?)
+    }
+
+    /// Whether a stack sends for the scheme called `name`.
+    pub fn is_of_stack(&self, name: &str) -> bool {
+        let names_stack = |scheme: &Table| {
+            let controller = scheme.get("controller").and_then(Value::as_str);
+            scheme.contains_key("stack") || controller.is_some_and(|name| stack::split(name).is_some())
+        };
+        self.definition(name).is_some_and(names_stack)
+    }
+
+    /// Whether another transport than ours sends for the scheme called `name`.
+    pub(super) fn is_foreign(&self, name: &str) -> bool {
+        self.is_of_stack(name) || self.definition(name).is_some_and(|scheme| scheme.contains_key("kernel"))
     }
 
     /// Whether the scheme called `name` needs routers of its own.

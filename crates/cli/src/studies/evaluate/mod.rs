@@ -1,5 +1,6 @@
 //! `rampmeter evaluate`: asks the questions of RFC 9743, or of a conformance suite, of a controller and of its rivals.
 
+mod schemes;
 mod text;
 
 use std::fs;
@@ -7,24 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use rampmeter_linux::kernel_tcp;
 use rampmeter_scenario::{Registries, ScenarioError, Schema, World};
 use rampmeter_study::claims::Judge;
-use rampmeter_study::evaluation::{
-    Comparison, Evaluation, Evaluator, NO_RIVALS, Questionnaire, SUITES, Schemes, Suite, page,
-};
-use rampmeter_study::{Cluster, Program, StudyError, Sweep, TraceOptions, Traced};
+use rampmeter_study::evaluation::{Comparison, Evaluation, Evaluator, Questionnaire, SUITES, Schemes, Suite, page};
+use rampmeter_study::{Cluster, Program, StudyError, Sweep, TraceOptions, Traced, file_name};
 use rampmeter_units::Duration;
 
+use self::schemes::{need, own_scheme, rivals};
 use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::invocation::{run_crate, this_command};
 use super::run::{from_one, series, world};
 use super::{EXIT_CODES, report_failed};
 use crate::failure::Failure;
-
-/// The rivals that a controller is compared with: those of the RFC, and the one that the Internet has besides.
-const RIVALS: [&str; 3] = ["newreno", "cubic", "bbr"];
 
 /// The name of the suite that is asked by default.
 const DEFAULT: &str = "rfc9743";
@@ -35,29 +31,31 @@ const EVALUATION: &str = "evaluation.json";
 /// The file of schemes, beside the scenarios.
 const SCHEMES: &str = "schemes.toml";
 
-const NEEDS_EMULATION: &str = "Linux's TCP needs real packets; add --world emulated";
-
 /// The arguments of `rampmeter evaluate`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = format!("{EXIT_CODES} 1 also where something became worse, even if runs failed.\n\nExamples:
   rampmeter evaluate --controller pcp --quick              the main questions, in minutes
   rampmeter evaluate --controller pcp --against cubic,bbr  all questions
+  rampmeter evaluate --stack quinn:cubic --against quinn:newreno,cubic --quick   another transport's stack
   rampmeter evaluate --crate DIR                           the controller of your own crate
   rampmeter evaluate --kernel cubic --world emulated --only utilization   Linux's, with real packets, in real time
   rampmeter evaluate --controller cubic --suite cubic      is it what RFC 9438 says?
   rampmeter evaluate --controller pcp --quick --baseline evaluation.json   exit 1 if something became worse"))]
 pub(crate) struct Args {
     /// The controller, or a scheme of --schemes
-    #[arg(long, value_name = "NAME", conflicts_with = "kernel")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kernel", "stack"])]
     controller: Option<String>,
-    /// A crate of your own whose command has the controller: it is built and asked
+    /// A controller of another transport's stack (rampmeter stacks)
+    #[arg(long, value_name = "STACK:CONTROLLER", conflicts_with = "kernel")]
+    stack: Option<String>,
+    /// A crate of your own whose command has the controller or the stack: it is built and asked
     #[arg(long = "crate", value_name = "DIR", conflicts_with = "kernel")]
     package: Option<PathBuf>,
     /// A congestion control of Linux's TCP; needs --world emulated
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The rivals: controllers, schemes of --schemes, linux-NAME with --world emulated, or none [default:
-    /// newreno,cubic,bbr; none with another suite]
+    /// The rivals: controllers, STACK:CONTROLLER, schemes of --schemes, linux-NAME with --world emulated, or none
+    /// [default: newreno,cubic,bbr; none with another suite]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     against: Vec<String>,
     /// Only the main questions, with fewer paths
@@ -147,14 +145,7 @@ pub(crate) fn evaluate(args: &Args, registries: &Registries) -> Result<ExitCode,
     let scheme = args.kernel.as_ref().map_or(own, |kernel| schemes.need_kernel(kernel));
     let rivals = rivals(args, &scheme);
     for name in rivals.iter().chain([&scheme]) {
-        match name.strip_prefix("linux-") {
-            Some(kernel) if args.is_emulated() => drop(schemes.need_kernel(kernel)),
-            Some(_) => schemes.need(name, registries).map_err(|_| Failure::input(NEEDS_EMULATION))?,
-            None => schemes.need(name, registries).map_err(Failure::input)?,
-        }
-        if args.is_emulated() {
-            check_kernel(name, &schemes, &kernel_tcp())?;
-        }
+        need(name, &mut schemes, args, registries)?;
     }
     let originals = args.questions.as_deref().map_or_else(|| format!("built-in {}", args.suite), display);
     let in_original = |error| in_original(error, &scenarios, &originals, &schemes);
@@ -255,60 +246,12 @@ fn check_lists(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The name of the evaluated scheme: the given one, or the only controller that this command has more than `rampmeter`.
-fn own_scheme(args: &Args, registries: &Registries) -> Result<String, Failure> {
-    if let Some(name) = &args.controller {
-        return Ok(name.clone());
-    }
-    if let Some(kernel) = &args.kernel {
-        if args.is_emulated() {
-            return Ok(format!("linux-{kernel}"));
-        }
-        return Err(Failure::input(NEEDS_EMULATION));
-    }
-    let builtin = Registries::default();
-    let is_builtin = |name: &str| builtin.controllers.list().any(|(known, _)| known == name);
-    let own: Vec<&str> = registries.controllers.list().map(|(name, _)| name).filter(|name| !is_builtin(name)).collect();
-    match own.as_slice() {
-        [name] => Ok((*name).to_owned()),
-        [] => Err(Failure::input("name what to evaluate: --controller NAME, --crate DIR or --kernel NAME")),
-        several => Err(Failure::input(format!(
-            "name one of this command's controllers with --controller: {}",
-            several.join(", ")
-        ))),
-    }
-}
-
-/// The rivals: the given ones, without the evaluated scheme, or those that the suite has by default.
-fn rivals(args: &Args, scheme: &str) -> Vec<String> {
-    let named = match args.against.as_slice() {
-        [none] if none == NO_RIVALS => Vec::new(),
-        [] if args.suite == DEFAULT => RIVALS.map(str::to_owned).to_vec(),
-        given => given.to_vec(),
-    };
-    named.into_iter().filter(|rival| rival != scheme).collect()
-}
-
 fn default_directory(args: &Args, name: &str) -> PathBuf {
     let quick = if args.quick { "-quick" } else { "" };
     let emulated = if args.is_emulated() { "-emulated" } else { "" };
     let suite = if args.suite == DEFAULT { String::new() } else { format!("-{}", args.suite) };
     let part = if args.only.is_empty() { "" } else { "-part" };
-    Path::new("runs/evaluate").join(format!("{name}{suite}{quick}{emulated}{part}"))
-}
-
-/// An error if the scheme `name` is a congestion control of Linux's TCP that is not among the `known` ones. Emulated
-/// runs would refuse it too, but only when those of the other schemes have taken their time.
-fn check_kernel(name: &str, schemes: &Schemes, known: &[String]) -> Result<(), Failure> {
-    let algorithm = schemes.definition(name).and_then(|scheme| scheme.get("kernel")?.as_str());
-    match algorithm.filter(|algorithm| !known.iter().any(|other| other == algorithm)) {
-        Some(algorithm) => Err(Failure::input(format!(
-            "this kernel's TCP has no congestion control called `{algorithm}`; it has {}; others may be modules: \
-             modprobe tcp_{algorithm}",
-            known.join(", ")
-        ))),
-        None => Ok(()),
-    }
+    Path::new("runs/evaluate").join(file_name(&format!("{name}{suite}{quick}{emulated}{part}")))
 }
 
 /// Writes the questions, scenarios and schemes into `directory`, and returns the file of questions.

@@ -98,7 +98,7 @@ fn schemes(page: &Page<'_>) -> Markup {
     html! {
         section #schemes {
             h2 { "Schemes" }
-            p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has them too." }
+            p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has those that their names do not say." }
             div.definitions-of-schemes {
                 @for scheme in &page.schemes {
                     div {
@@ -147,13 +147,15 @@ fn repeat(page: &Page<'_>, question: &Answered, title: &str) -> Markup {
                 "prints its values for all schemes, and writes a page of it to " code { "repeat" } ":"
             }
             pre { code { (command(&question.evaluate)) } }
-            p {
-                "This one prints a row for each run of " (page.evaluation.scheme) " in the scenario "
-                a href=(encoded(&scenario)) { (scenario) } ", with what the runs measure, and no value of the question:"
-            }
-            pre { code { (command(&question.repeat)) } }
-            @if let Some(rival) = page.evaluation.rivals.first() {
-                p { "For the runs of a rival, write for example " code { (quoted(&format!("scheme={rival}"))) } "." }
+            @if !question.repeat.is_empty() {
+                p {
+                    "This one prints a row for each run of " (page.evaluation.scheme) " in the scenario "
+                    a href=(encoded(&scenario)) { (scenario) } ", with what the runs measure, and no value of the question:"
+                }
+                pre { code { (command(&question.repeat)) } }
+                @if let Some(rival) = page.evaluation.rivals.first() {
+                    p { "For the runs of a rival, write for example " code { (quoted(&format!("scheme={rival}"))) } "." }
+                }
             }
         }
     }
