@@ -60,6 +60,11 @@ def test_a_world_reports_what_it_cannot_run(quick_start: Path) -> None:
         rampmeter.run(quick_start, "imagined", scheme="tcp")
 
 
+def test_another_transports_stack_is_a_scheme(quick_start: Path) -> None:
+    result = rampmeter.run(quick_start, scheme="quinn:cubic")
+    assert result.runs["completed"].to_pylist()[0] > 0
+
+
 def test_a_run_directory_can_be_kept_and_read_again(quick_start: Path, tmp_path: Path) -> None:
     result = rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp")
     assert rampmeter.Run.read(tmp_path / "kept") == result

@@ -126,7 +126,6 @@ fn a_stack_that_cannot_be_evaluated_is_refused_at_once() {
         (&["--controller", "cubic", "--against", "quinn:vegas"], "no controller of stack `quinn` is called `vegas`"),
         (&["--stack", "quinn:cubic", "--world", "emulated"], "omit --world emulated"),
         (&["--controller", "theirs", "--schemes", "theirs.toml", "--world", "emulated"], "omit --world emulated"),
-        (&["--stack", "quinn:cubic", "--cluster", "tcp://127.0.0.1:1"], "omit --cluster"),
         (&["--stack", "quinn:cubic", "--controller", "cubic"], "cannot be used with '--controller <NAME>'"),
     ] {
         let error = refused(&workspace, &[&EVALUATE[..], more].concat());

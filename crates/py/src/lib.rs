@@ -72,7 +72,7 @@ fn run(
     watch: Py<PyAny>,
     cluster: Option<Py<PyAny>>,
 ) -> PyResult<()> {
-    let registries = Registries::default();
+    let registries = rampmeter_stacks::registries();
     let scenario = read(&path, axes, &registries).map_err(|error| refuse(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let world: Box<dyn World> = match world {
@@ -148,7 +148,7 @@ impl Cluster for Carrier {
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "Python hands it over")]
 fn run_points(python: Python<'_>, portable: &str, points: Vec<String>) -> Vec<String> {
-    python.detach(|| rampmeter_study::run_points(portable, &points, &Simulated, &Registries::default()))
+    python.detach(|| rampmeter_study::run_points(portable, &points, &Simulated, &rampmeter_stacks::registries()))
 }
 
 /// Calls `watch`. An exception there does not stop the run.

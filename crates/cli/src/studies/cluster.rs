@@ -14,9 +14,6 @@ use crate::python;
 /// The interval at which the child process learns that the user interrupted.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a cluster cannot run other transports' stacks: its workers are the Python package.
-pub(crate) const NO_STACKS: &str = "workers of a cluster have no stacks; omit --cluster";
-
 /// The workers of the Dask scheduler at an address.
 pub(crate) struct Dask(String);
 

@@ -17,7 +17,7 @@ use rampmeter_study::{
 use rampmeter_units::{Bytes, Duration};
 use serde_json::json;
 
-use super::cluster::{Dask, NO_STACKS};
+use super::cluster::Dask;
 use super::interrupt::Interrupts;
 use super::invocation::run_crate;
 use super::{EXIT_CODES, report_failed};
@@ -124,13 +124,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let world: &dyn World = traced.as_ref().map_or(&*world, |traced| traced);
     let cluster = Dask::at(args.cluster.as_ref(), world.name())?;
     scenario.check(registries)?;
-    for point in scenario.each_value().filter(|_| trace.is_some() || cluster.is_some()) {
-        let plan = scenario.plan(&point, registries)?;
-        if let Some(options) = &trace {
-            options.check(&plan).map_err(Failure::input)?;
-        }
-        if let Some(scheme) = plan.stack_scheme().filter(|_| cluster.is_some()) {
-            return Err(Failure::input(format!("scheme `{}` is another transport's stack: {NO_STACKS}", scheme.name)));
+    if let Some(options) = &trace {
+        for point in scenario.each_value() {
+            options.check(&scenario.plan(&point, registries)?).map_err(Failure::input)?;
         }
     }
     if let Some(warning) = too_short(&scenario, registries)? {

@@ -4,7 +4,6 @@ use rampmeter_linux::kernel_tcp;
 use rampmeter_scenario::{Registries, stack};
 use rampmeter_study::evaluation::{NO_RIVALS, Schemes};
 
-use super::super::cluster::NO_STACKS;
 use super::{Args, DEFAULT};
 use crate::failure::Failure;
 
@@ -95,12 +94,12 @@ fn check_kernel(name: &str, schemes: &Schemes, known: &[String]) -> Result<(), F
 
 /// An error if the scheme `name` is another transport's stack and the evaluation cannot run it.
 fn check_stack(name: &str, schemes: &Schemes, args: &Args) -> Result<(), Failure> {
-    let refuse = |why: &str| Err(Failure::input(format!("`{name}` is another transport's stack: {why}")));
-    match schemes.is_of_stack(name) {
-        true if args.is_emulated() => refuse("it runs in the simulated world only; omit --world emulated"),
-        true if args.cluster.is_some() => refuse(NO_STACKS),
-        _ => Ok(()),
+    if args.is_emulated() && schemes.is_of_stack(name) {
+        return Err(Failure::input(format!(
+            "`{name}` is another transport's stack: it runs in the simulated world only; omit --world emulated"
+        )));
     }
+    Ok(())
 }
 
 #[cfg(test)]
