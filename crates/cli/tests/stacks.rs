@@ -24,7 +24,7 @@ fn answers(evaluation: &str) -> Vec<Value> {
 #[test]
 fn stacks_are_listed_by_the_names_of_schemes() {
     let list = Workspace::new("stacks").stdout(&["stacks"]);
-    for scheme in ["quinn:bbr ", "quinn:cubic ", "quinn:newreno "] {
+    for scheme in ["noq:bbr3 ", "quinn:bbr ", "quinn:cubic ", "quinn:newreno "] {
         assert!(list.lines().any(|line| line.starts_with(scheme)), "{list}");
     }
 }

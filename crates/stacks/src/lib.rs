@@ -6,14 +6,22 @@
 //!                  │
 //!   Stack ──► host port: virtual time, UDP datagrams, streams ◄── a world
 //!                  │
-//!   quinn-proto, unchanged, with a session that encrypts nothing
+//!   quinn-proto or noq-proto, unchanged, with a session that encrypts nothing
 //! ```
 //!
 //! A stack's own settings are its defaults. Runs can be repeated to the byte: random numbers, connection ids and the time
-//! come from the run, unless a controller asks the operating system itself, as quinn's `bbr` does.
+//! come from the run, unless a controller asks the operating system itself, as quinn's `bbr` and noq's `bbr3` do.
+//!
+//! noq-proto is a fork of quinn-proto, so one source serves both: `quic/host.rs` and `quic/session.rs` are modules of
+//! `quinn` and of `noq`, and the compiler reads them once for each. What they call `proto` is the crate of the stack, and
+//! `api` is the stack's file of calls that differ between the two crates. A fix in `quic` is a fix in both stacks.
 
+#![expect(clippy::duplicate_mod, reason = "the modules of `quic` are compiled for each stack")]
+
+mod noq;
 mod quinn;
 
+pub use noq::Noq;
 pub use quinn::Quinn;
 use rampmeter_scenario::Registries;
 
@@ -21,5 +29,5 @@ use rampmeter_scenario::Registries;
 pub fn registries() -> Registries {
     let registries = Registries::default();
     let quinn = Quinn::new(&registries.controllers);
-    registries.stack("quinn", quinn)
+    registries.stack("noq", Noq).stack("quinn", quinn)
 }

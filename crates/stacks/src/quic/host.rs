@@ -1,4 +1,5 @@
-//! An endpoint of quinn as a host: each flow has a connection of its own, and on it one stream in both directions.
+//! An endpoint as a host: each flow has a connection of its own, and on it one stream in each direction: an
+//! end may use only streams that it has opened, or whose first bytes have arrived.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -8,18 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::BytesMut;
-use quinn_proto::congestion::ControllerFactory;
-use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint,
-    Endpoint, EndpointConfig, Event as QuinnEvent, ServerConfig, Side, StreamEvent, StreamId, TimeSource,
-    TransportConfig, VarInt,
-};
 use rampmeter_scenario::SenderState;
 use rampmeter_scenario::port::{self, Event, Opening, PacketHost, Sent};
 use rampmeter_scenario::stack::{Datagram, Peer, Setup};
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_workload::{Carrier, End};
 
+use super::api;
+use super::proto::congestion::ControllerFactory;
+use super::proto::{
+    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint,
+    Endpoint, EndpointConfig, Event as ConnectionEvent, MtuDiscoveryConfig, ServerConfig, Side, StreamEvent, StreamId,
+    TimeSource, TransportConfig, VarInt,
+};
 use super::session::{NoKey, Sessions};
 
 /// The bytes of one write.
@@ -38,22 +40,36 @@ pub(super) const MIN_PACKET: u64 = 1200 + HEADERS;
 /// A flow may have nothing to send for longer than the idle timeout of 30 s.
 const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// What a connection says of itself.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Progress {
+    /// In bytes.
+    pub(super) window: u64,
+    /// The smoothed round-trip time.
+    pub(super) rtt: std::time::Duration,
+    /// Packets declared lost.
+    pub(super) lost: u64,
+    /// STREAM frames sent.
+    pub(super) stream_frames: u64,
+}
+
 /// A flow's connection.
 struct Flow {
     index: u32,
     connection: Connection,
     /// At the opener `Sender`.
     end: End,
+    /// What this end writes to, once it is connected.
     stream: Option<StreamId>,
     /// Bytes that the application has written, and that the stack has not taken.
     unwritten: u64,
     is_finishing: bool,
-    /// Bytes of the stream that have been read, and whether that is all.
+    /// Bytes of the peer's stream that have been read, and whether that is all.
     read: u64,
     has_ended: bool,
     packets: u64,
-    /// STREAM frames sent so far.
-    frames: u64,
+    /// As of the last packet or acknowledgement.
+    progress: Progress,
     /// [`Event::Closed`] was reported.
     is_closed: bool,
     /// It is in the list of those that may have something to send.
@@ -119,7 +135,7 @@ impl Host {
         let mut transport = TransportConfig::default();
         transport.congestion_controller_factory(controller).enable_segmentation_offload(false);
         let largest = (packet.as_u64().saturating_sub(HEADERS)).clamp(1200, 1452) as u16;
-        let mut discovery = quinn_proto::MtuDiscoveryConfig::default();
+        let mut discovery = MtuDiscoveryConfig::default();
         discovery.upper_bound(largest);
         transport.mtu_discovery_config(Some(discovery));
         transport.keep_alive_interval(Some(KEEP_ALIVE));
@@ -130,7 +146,7 @@ impl Host {
         let mut config = EndpointConfig::new(Arc::new(NoKey));
         config.rng_seed(Some(seed));
         let ids = draw(&mut random);
-        config.cid_generator(move || Box::new(Ids(Random::from_seed(ids))));
+        api::set_ids(&mut config, move || Box::new(Ids(Random::from_seed(ids))));
 
         let mut server = ServerConfig::new(Arc::new(Sessions), Arc::new(NoKey));
         server.transport_config(transport.clone()).time_source(Arc::new(NoDate));
@@ -139,7 +155,7 @@ impl Host {
         let first_id = move || ConnectionId::new(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
         client.transport_config(transport).initial_dst_cid_provider(Arc::new(first_id));
         Self {
-            endpoint: Endpoint::new(Arc::new(config), Some(Arc::new(server)), true, None),
+            endpoint: api::endpoint(config, server),
             client,
             zero: zero(),
             flows: BTreeMap::new(),
@@ -158,19 +174,17 @@ impl Host {
     }
 
     fn add(&mut self, handle: ConnectionHandle, connection: Connection, index: u32, end: End) {
-        // The opener opens it as soon as it is connected, so its peer may use it, too.
-        let stream = (end == End::Receiver).then(|| StreamId::new(Side::Client, Dir::Bi, 0));
         let new = Flow {
             index,
             connection,
             end,
-            stream,
+            stream: None,
             unwritten: 0,
             is_finishing: false,
             read: 0,
             has_ended: false,
             packets: 0,
-            frames: 0,
+            progress: Progress::default(),
             is_closed: false,
             is_ready: false,
             deadline: None,
@@ -192,6 +206,7 @@ impl Host {
     fn rest(&mut self, handle: ConnectionHandle) {
         let Some(flow) = self.flows.get_mut(&handle) else { return };
         flow.is_ready = false;
+        flow.progress = api::progress(&mut flow.connection);
         let deadline = flow.connection.poll_timeout();
         if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
             self.deadlines.remove(&(old, handle));
@@ -225,22 +240,24 @@ impl Host {
             let Some(event) = flow.connection.poll() else { break };
             let (index, end) = (flow.index, flow.end);
             match event {
-                QuinnEvent::Connected if end == End::Sender => {
-                    flow.stream = flow.connection.streams().open(Dir::Bi);
-                    self.events.push_back(Event::Opened(index));
+                ConnectionEvent::Connected => {
+                    flow.stream = flow.connection.streams().open(Dir::Uni);
+                    self.events.push_back(match end {
+                        End::Sender => Event::Opened(index),
+                        End::Receiver => Event::Accepted(index, index),
+                    });
                 }
-                QuinnEvent::Connected => self.events.push_back(Event::Accepted(index, index)),
-                QuinnEvent::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
-                    flow.connection.streams().accept(Dir::Bi);
+                ConnectionEvent::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
+                    flow.connection.streams().accept(Dir::Uni);
                     self.events.push_back(Event::Readable(index, end));
                 }
-                QuinnEvent::Stream(StreamEvent::Readable { .. }) => {
+                ConnectionEvent::Stream(StreamEvent::Readable { .. }) => {
                     self.events.push_back(Event::Readable(index, end));
                 }
-                QuinnEvent::Stream(StreamEvent::Finished { .. }) if end == End::Sender => {
+                ConnectionEvent::Stream(StreamEvent::Finished { .. }) if end == End::Sender => {
                     self.events.extend(flow.close(at));
                 }
-                QuinnEvent::ConnectionLost { .. } => self.events.extend(flow.closed()),
+                ConnectionEvent::ConnectionLost { .. } => self.events.extend(flow.closed()),
                 _ => {}
             }
         }
@@ -295,8 +312,14 @@ impl Flow {
     }
 
     fn read(&mut self) {
-        let Some(stream) = self.stream.filter(|_| !self.has_ended) else { return };
-        let mut stream = self.connection.recv_stream(stream);
+        if self.has_ended {
+            return;
+        }
+        let peer = match self.end {
+            End::Sender => Side::Server,
+            End::Receiver => Side::Client,
+        };
+        let mut stream = self.connection.recv_stream(StreamId::new(peer, Dir::Uni, 0));
         let Ok(mut chunks) = stream.read(true) else { return };
         loop {
             match chunks.next(usize::MAX) {
@@ -312,8 +335,7 @@ impl Flow {
     }
 
     fn sent(&self) -> Sent {
-        let retransmitted = self.connection.stats().path.lost_packets;
-        Sent { packets: self.packets, retransmitted, ..Sent::default() }
+        Sent { packets: self.packets, retransmitted: self.progress.lost, ..Sent::default() }
     }
 
     /// Ends the connection, whatever has not been acknowledged.
@@ -324,6 +346,7 @@ impl Flow {
 
     /// The event that the connection has ended, once.
     fn closed(&mut self) -> Option<Event<u32>> {
+        self.progress = api::progress(&mut self.connection);
         let is_first = !std::mem::replace(&mut self.is_closed, true);
         is_first.then(|| Event::Closed(self.index, self.index, Box::new(self.sent())))
     }
@@ -385,12 +408,11 @@ impl port::Host for Host {
     }
 
     fn state(&self, id: u32) -> Option<SenderState> {
-        let flow = self.flows.get(self.handles.get(&id)?)?;
-        let stats = flow.connection.stats();
+        let Progress { window, rtt, lost, .. } = self.flows.get(self.handles.get(&id)?)?.progress;
         Some(SenderState {
-            window: Some(Bytes::new(stats.path.cwnd)),
-            smoothed_rtt: Some(Duration::from_nanos(stats.path.rtt.as_nanos() as u64)),
-            lost: stats.path.lost_packets,
+            window: Some(Bytes::new(window)),
+            smoothed_rtt: Some(Duration::from_nanos(rtt.as_nanos() as u64)),
+            lost,
             ..SenderState::default()
         })
     }
@@ -409,7 +431,7 @@ impl PacketHost for Host {
         let (code, data) = (EcnCodepoint::from_bits(ecn.bits()), BytesMut::from(&contents[..]));
         self.buffer.clear();
         let mut answer = None;
-        let handle = match self.endpoint.handle(at, address(peer), None, code, data, &mut self.buffer) {
+        let handle = match api::handle(&mut self.endpoint, at, address(peer), code, data, &mut self.buffer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(known) = self.flows.get_mut(&handle) {
                     known.connection.handle_event(event);
@@ -456,14 +478,16 @@ impl PacketHost for Host {
         while let Some(&handle) = self.ready.front() {
             self.buffer.clear();
             let flow = self.flows.get_mut(&handle);
-            let transmit = flow.and_then(|flow| Some((flow.connection.poll_transmit(at, 1, &mut self.buffer)?, flow)));
+            let transmit =
+                flow.and_then(|flow| Some((api::poll_transmit(&mut flow.connection, at, &mut self.buffer)?, flow)));
             let Some((transmit, flow)) = transmit else {
                 self.ready.pop_front();
                 self.rest(handle);
                 continue;
             };
-            let frames = flow.connection.stats().frame_tx.stream;
-            let has_stream = std::mem::replace(&mut flow.frames, frames) < frames;
+            let frames = flow.progress.stream_frames;
+            flow.progress = api::progress(&mut flow.connection);
+            let has_stream = frames < flow.progress.stream_frames;
             flow.packets += u64::from(has_stream);
             let datagram = Datagram {
                 flow: flow.index,

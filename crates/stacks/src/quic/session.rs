@@ -2,17 +2,17 @@
 //! packets have room for tags. Both ends are in one program, so no authentication is needed.
 
 use std::any::Any;
-use std::sync::Arc;
 
-use bytes::BytesMut;
-use quinn_proto::crypto::{
-    AeadKey, ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair,
-    Keys, PacketKey, ServerConfig, Session, UnsupportedVersion,
+use super::api::{Config, Id};
+use super::proto::crypto::{
+    ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, HmacKey, KeyPair, Keys, PacketKey, ServerConfig,
+    Session, UnsupportedVersion,
 };
-use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
+use super::proto::transport_parameters::TransportParameters;
+use super::proto::{ConnectError, Side, TransportError};
 
-const TAG: usize = 16;
+/// The bytes of an authentication tag.
+pub(super) const TAG: usize = 16;
 
 /// The sizes in bytes of TLS's messages: the client's first, the server's first, all others of the server's, the client's
 /// last.
@@ -25,28 +25,16 @@ const CLIENT_FINISHED: usize = 36;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NoKey;
 
-impl PacketKey for NoKey {
-    fn encrypt(&self, _: u64, packet: &mut [u8], _: usize) {
+impl NoKey {
+    /// Fills the last bytes of a packet, which are those of its tag.
+    pub(super) fn tag(packet: &mut [u8]) {
         let end = packet.len() - TAG;
         packet[end..].fill(0);
     }
 
-    fn decrypt(&self, _: u64, _: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
-        let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        payload.truncate(length);
-        Ok(())
-    }
-
-    fn tag_len(&self) -> usize {
-        TAG
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        u64::MAX
+    /// The length without the tag.
+    pub(super) fn untagged(length: usize) -> Result<usize, CryptoError> {
+        length.checked_sub(TAG).ok_or(CryptoError)
     }
 }
 
@@ -74,24 +62,6 @@ impl HmacKey for NoKey {
 
     fn verify(&self, _: &[u8], _: &[u8]) -> Result<(), CryptoError> {
         Ok(())
-    }
-}
-
-impl HandshakeTokenKey for NoKey {
-    fn aead_from_hkdf(&self, _: &[u8]) -> Box<dyn AeadKey> {
-        Box::new(Self)
-    }
-}
-
-impl AeadKey for NoKey {
-    fn seal(&self, data: &mut Vec<u8>, _: &[u8]) -> Result<(), CryptoError> {
-        data.extend([0; TAG]);
-        Ok(())
-    }
-
-    fn open<'a>(&self, data: &'a mut [u8], _: &[u8]) -> Result<&'a mut [u8], CryptoError> {
-        let length = data.len().checked_sub(TAG).ok_or(CryptoError)?;
-        Ok(&mut data[..length])
     }
 }
 
@@ -142,7 +112,7 @@ impl Plain {
 }
 
 impl Session for Plain {
-    fn initial_keys(&self, _: &ConnectionId, _: Side) -> Keys {
+    fn initial_keys(&self, _: Id<'_>, _: Side) -> Keys {
         keys()
     }
 
@@ -175,13 +145,7 @@ impl Session for Plain {
             self.arrived += 1;
             let length = usize::from(u16::from_be_bytes([message[2], message[3]]));
             if length > 0 {
-                let read = TransportParameters::read(self.side, &mut &message[4..4 + length]);
-                let wrong = |_| TransportError {
-                    code: TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
-                    frame: None,
-                    reason: "transport parameters".into(),
-                };
-                self.peers = Some(read.map_err(wrong)?);
+                self.peers = Some(TransportParameters::read(self.side, &mut &message[4..4 + length])?);
             }
         }
         Ok(self.peers.is_some() && !std::mem::replace(&mut self.has_reported, self.peers.is_some()))
@@ -211,7 +175,7 @@ impl Session for Plain {
         Some(packet_keys())
     }
 
-    fn is_valid_retry(&self, _: &ConnectionId, _: &[u8], _: &[u8]) -> bool {
+    fn is_valid_retry(&self, _: Id<'_>, _: &[u8], _: &[u8]) -> bool {
         true
     }
 
@@ -226,7 +190,7 @@ pub(super) struct Sessions;
 
 impl ClientConfig for Sessions {
     fn start_session(
-        self: Arc<Self>,
+        self: Config<'_, Self>,
         _: u32,
         _: &str,
         own: &TransportParameters,
@@ -236,15 +200,15 @@ impl ClientConfig for Sessions {
 }
 
 impl ServerConfig for Sessions {
-    fn initial_keys(&self, _: u32, _: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+    fn initial_keys(&self, _: u32, _: Id<'_>) -> Result<Keys, UnsupportedVersion> {
         Ok(keys())
     }
 
-    fn retry_tag(&self, _: u32, _: &ConnectionId, _: &[u8]) -> [u8; TAG] {
+    fn retry_tag(&self, _: u32, _: Id<'_>, _: &[u8]) -> [u8; TAG] {
         [0; TAG]
     }
 
-    fn start_session(self: Arc<Self>, _: u32, own: &TransportParameters) -> Box<dyn Session> {
+    fn start_session(self: Config<'_, Self>, _: u32, own: &TransportParameters) -> Box<dyn Session> {
         Box::new(Plain::new(Side::Server, own))
     }
 }

@@ -1,12 +1,16 @@
 //! quinn: the state machine `quinn-proto` with its own controllers, and with Rampmeter's.
 
+mod api;
+#[path = "../quic/host.rs"]
 mod host;
+#[path = "../quic/session.rs"]
 mod session;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use quinn_proto as proto;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use rampmeter_control::Registry;
 use rampmeter_control::registry::Factory as Make;
