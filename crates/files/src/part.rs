@@ -137,10 +137,10 @@ impl Part {
             let complete = || {
                 // A file system that refuses the time gives the file the present one.
                 let _ = modified.map(|modified| file.set_modified(modified));
-                if let Ok(replaced) = fs::symlink_metadata(&self.target) {
-                    if replaced.is_file() {
-                        file.set_permissions(Permissions::from_mode(replaced.mode() & PERMISSIONS))?;
-                    }
+                if let Ok(replaced) = fs::symlink_metadata(&self.target)
+                    && replaced.is_file()
+                {
+                    file.set_permissions(Permissions::from_mode(replaced.mode() & PERMISSIONS))?;
                 }
                 file.sync_all()?;
                 fs::rename(path, &self.target)?;

@@ -209,11 +209,11 @@ impl<C: Controller> Manager<C> {
         // The round trip and what routers wrote are those of the last packet.
         let is_all_there = is_empty(&here) && !is_empty(&there);
         let (rtt, feedback) = if is_all_there { (update.rtt, update.feedback) } else { Default::default() };
-        if !is_empty(&there) {
-            if let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize) {
-                macroflow.update(now, &Update { rtt, feedback, ..there });
-                self.after_feedback(now, index);
-            }
+        if !is_empty(&there)
+            && let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize)
+        {
+            macroflow.update(now, &Update { rtt, feedback, ..there });
+            self.after_feedback(now, index);
         }
         if !is_all_there {
             self.update_own(now, flow, &here);

@@ -94,10 +94,10 @@ impl Destinations {
 
     pub(crate) fn import_history(&mut self, destination: Destination, history: History) {
         let count = self.0.len();
-        if let Entry::Vacant(place) = self.0.entry(destination.into()) {
-            if count < MAX_DESTINATIONS {
-                place.insert(Known { history: Some(history), ..Known::default() });
-            }
+        if let Entry::Vacant(place) = self.0.entry(destination.into())
+            && count < MAX_DESTINATIONS
+        {
+            place.insert(Known { history: Some(history), ..Known::default() });
         }
     }
 }

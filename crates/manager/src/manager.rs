@@ -383,10 +383,10 @@ impl<C: Controller> Manager<C> {
     }
 
     pub(crate) fn wake(&mut self, index: u32) {
-        if let Some(macroflow) = &mut self.macroflows[index as usize] {
-            if !std::mem::replace(&mut macroflow.ready, true) {
-                self.ready.push_back(index);
-            }
+        if let Some(macroflow) = &mut self.macroflows[index as usize]
+            && !std::mem::replace(&mut macroflow.ready, true)
+        {
+            self.ready.push_back(index);
         }
     }
 }

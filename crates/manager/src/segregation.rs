@@ -59,10 +59,11 @@ impl<C: Controller> Manager<C> {
         if is_first {
             return;
         }
-        if let Some((origin, until)) = macroflow.segregation.origin {
-            if now >= until && self.are_treated_alike(now, origin, index) {
-                return self.merge(now, index, origin);
-            }
+        if let Some((origin, until)) = macroflow.segregation.origin
+            && now >= until
+            && self.are_treated_alike(now, origin, index)
+        {
+            return self.merge(now, index, origin);
         }
         self.find_difference(now, index);
     }

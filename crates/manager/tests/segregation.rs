@@ -204,7 +204,7 @@ fn delayed(host: &mut Host, rounds: usize, times: usize, group: usize) {
         }
         host.now += RTT;
         batch(host, fast, 10);
-        if round >= times && (round - times) % group == 0 {
+        if round >= times && (round - times).is_multiple_of(group) {
             batch(host, slow, 10 * group as u64);
         }
         host.manager.segregate(host.now, cm);

@@ -195,11 +195,11 @@ impl congestion::Controller for Adapter {
         }
         let mut rest = Bytes::new(bytes);
         // What is smaller may be an acknowledgement, and no window limits it.
-        if rest >= self.packet {
-            if let Some(since) = self.idle_since.take() {
-                let timeout = Duration::from_nanos(self.smoothed_rtt.as_nanos().saturating_mul(TIMEOUT_RTTS));
-                self.controller().on_idle(now, now.since(since), timeout);
-            }
+        if rest >= self.packet
+            && let Some(since) = self.idle_since.take()
+        {
+            let timeout = Duration::from_nanos(self.smoothed_rtt.as_nanos().saturating_mul(TIMEOUT_RTTS));
+            self.controller().on_idle(now, now.since(since), timeout);
         }
         while rest > Bytes::ZERO {
             let bytes = rest.min(self.packet);

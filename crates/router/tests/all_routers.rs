@@ -94,7 +94,7 @@ impl Ledger {
     fn leave(&mut self, packet: Packet) {
         self.left += 1;
         self.marked += u64::from(packet.ecn == Ecn::Ce);
-        assert!(packet.ecn != Ecn::Ce || packet.flow % 2 == 0, "marked although not capable: {packet:?}");
+        assert!(packet.ecn != Ecn::Ce || packet.flow.is_multiple_of(2), "marked although not capable: {packet:?}");
         let last = self.last.insert(packet.flow, packet.number);
         assert!(last < Some(packet.number), "out of order: {packet:?} after {last:?}");
     }

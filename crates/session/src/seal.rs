@@ -134,7 +134,7 @@ impl Sealer {
     pub(crate) fn seal(&mut self, header: &[u8], bytes: &mut [u8]) -> Tag {
         let tag = self.key.seal(self.next, header, bytes);
         self.next += 1;
-        if self.next % PACKETS_A_KEY == 0 {
+        if self.next.is_multiple_of(PACKETS_A_KEY) {
             self.key = self.key.next();
         }
         tag

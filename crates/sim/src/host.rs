@@ -268,10 +268,11 @@ impl<T: Tap<AnyController, PathId>> PacketHost for OurHost<T> {
 
     #[inline]
     fn transmit(&mut self, now: Time, pool: &mut Pool) -> Option<InTransit> {
-        if !self.has_sent && self.has_watchers() {
-            if let Some(message) = self.message(pool) {
-                return Some(message);
-            }
+        if !self.has_sent
+            && self.has_watchers()
+            && let Some(message) = self.message(pool)
+        {
+            return Some(message);
         }
         self.has_sent = true;
         let local = self.clock.reading(now);

@@ -51,10 +51,10 @@ impl<A: Copy + Ord> Finished<A> {
             }
             self.discard_at(0);
         }
-        if self.kept.range((peer, 0)..=(peer, u32::MAX)).count() >= MAX_OF_PEER {
-            if let Some(oldest) = self.order.iter().position(|(_, other, _)| *other == peer) {
-                self.discard_at(oldest);
-            }
+        if self.kept.range((peer, 0)..=(peer, u32::MAX)).count() >= MAX_OF_PEER
+            && let Some(oldest) = self.order.iter().position(|(_, other, _)| *other == peer)
+        {
+            self.discard_at(oldest);
         }
         self.order.push_back((now, peer, id.number()));
         self.kept.insert((peer, id.number()), Last { ended_at: now, id, remote, first_sequence });

@@ -90,11 +90,11 @@ impl Shared {
     }
 
     fn end(&self, finish: bool) {
-        if let Some(mut stream) = lock(&self.stream).take() {
-            if finish {
-                // It is ready at once.
-                let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(std::task::Waker::noop()));
-            }
+        if let Some(mut stream) = lock(&self.stream).take()
+            && finish
+        {
+            // It is ready at once.
+            let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(std::task::Waker::noop()));
         }
         self.readers.wake_all();
         self.writers.wake_all();

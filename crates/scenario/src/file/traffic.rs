@@ -250,10 +250,10 @@ impl File {
             if ![&traffic.from, &traffic.to].into_iter().any(|hosts| errors.is_lost(hosts)) {
                 errors.keep(self.check_hosts(traffic));
             }
-            if let Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } = &traffic.arrivals {
-                if !errors.is_lost(of.trim_end_matches(".reverse")) {
-                    errors.keep(self.check_link(of, traffic.lines.of("arrivals")));
-                }
+            if let Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } = &traffic.arrivals
+                && !errors.is_lost(of.trim_end_matches(".reverse"))
+            {
+                errors.keep(self.check_link(of, traffic.lines.of("arrivals")));
             }
         }
     }

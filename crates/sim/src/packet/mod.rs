@@ -423,10 +423,10 @@ impl Pool {
 
     /// Returns the boxes of a packet that has arrived, or was dropped, to the pool.
     pub(crate) fn recycle(&mut self, mut packet: InTransit) {
-        if packet.body.get() == Body::Extra {
-            if let Some((_, inner)) = packet.take_wrapped() {
-                self.boxes.extend(inner.options);
-            }
+        if packet.body.get() == Body::Extra
+            && let Some((_, inner)) = packet.take_wrapped()
+        {
+            self.boxes.extend(inner.options);
         }
         if let Some(options) = packet.options {
             self.boxes.push(options);

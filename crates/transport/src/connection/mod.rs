@@ -312,13 +312,13 @@ impl Connection {
             }
             return true;
         }
-        if let (State::Open, Some(probe)) = (self.state, &mut self.size_probe) {
-            if probe.is_waiting() {
-                (packet.number, packet.probe) = (probe.leave(now, &mut self.sender), true);
-                self.begin(packet);
-                self.receiver.write_feedback(packet);
-                return true;
-            }
+        if let (State::Open, Some(probe)) = (self.state, &mut self.size_probe)
+            && probe.is_waiting()
+        {
+            (packet.number, packet.probe) = (probe.leave(now, &mut self.sender), true);
+            self.begin(packet);
+            self.receiver.write_feedback(packet);
+            return true;
         }
         let streams = matches!(self.state, State::Open | State::Lingering);
         if streams && (self.receiver.should_acknowledge(now) || self.ping_due) {

@@ -293,10 +293,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             degraded_reason = fault.as_ref().map(Fault::reason).or(degraded_reason);
         }
         let is_read = !self.has_unread_events();
-        if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read) {
-            if slot.degraded_reason.replace(reason) != degraded_reason {
-                self.events.push_back(Event::Degraded(slot.id, reason));
-            }
+        if let (Some(reason), Some(slot), true) = (degraded_reason, &mut self.slots[index], is_read)
+            && slot.degraded_reason.replace(reason) != degraded_reason
+        {
+            self.events.push_back(Event::Degraded(slot.id, reason));
         }
         self.manager.segregate(now, &mut self.make);
     }

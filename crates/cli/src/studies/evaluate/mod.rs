@@ -281,19 +281,19 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
 fn in_original(mut error: StudyError, copies: &Path, originals: &str, schemes: &Schemes) -> StudyError {
     use ScenarioError::{Set, Unreadable, Wrong};
     let StudyError::Scenario(inner) = &mut error else { return error };
-    if let Wrong { file, line, .. } = inner {
-        if Path::new(file.as_str()) == copies.join(SCHEMES) {
-            if let Some((origin, at)) = schemes.origin(*line) {
-                (*file, *line) = (display(origin), *at);
-            }
-            return error;
+    if let Wrong { file, line, .. } = inner
+        && Path::new(file.as_str()) == copies.join(SCHEMES)
+    {
+        if let Some((origin, at)) = schemes.origin(*line) {
+            (*file, *line) = (display(origin), *at);
         }
+        return error;
     }
     let (Unreadable { file, .. } | Wrong { file, .. } | Set { file, .. }) = inner else { return error };
-    if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies) {
-        if name != Path::new(SCHEMES) {
-            *file = format!("{originals}/{}", name.display());
-        }
+    if let Ok(name) = Path::new(file.as_str()).strip_prefix(copies)
+        && name != Path::new(SCHEMES)
+    {
+        *file = format!("{originals}/{}", name.display());
     }
     if let Wrong { problem, .. } | Set { problem, .. } = inner {
         *problem = problem.replace(&format!("{}/", copies.display()), &format!("{originals}/"));

@@ -130,15 +130,15 @@ impl<P: Parcel> Xcp<P> {
         }
         self.shortest_queue = self.shortest_queue.min(self.queue.backlog().bytes);
         self.arrivals.all += packet.bytes();
-        if let RouterFeedback::Xcp { window, rtt, .. } = packet.feedback() {
-            if rtt > Duration::ZERO {
-                let bytes = packet.bytes().as_f64();
-                let rtt_by_window = rtt.as_secs_f64() * bytes / window.as_f64().max(bytes);
-                self.arrivals.requesting += packet.bytes();
-                self.arrivals.rtt_by_window += rtt_by_window;
-                let rtt = rtt.min(MAX_INTERVAL);
-                self.arrivals.rtt_square_by_window += rtt.as_secs_f64() * rtt_by_window;
-            }
+        if let RouterFeedback::Xcp { window, rtt, .. } = packet.feedback()
+            && rtt > Duration::ZERO
+        {
+            let bytes = packet.bytes().as_f64();
+            let rtt_by_window = rtt.as_secs_f64() * bytes / window.as_f64().max(bytes);
+            self.arrivals.requesting += packet.bytes();
+            self.arrivals.rtt_by_window += rtt_by_window;
+            let rtt = rtt.min(MAX_INTERVAL);
+            self.arrivals.rtt_square_by_window += rtt.as_secs_f64() * rtt_by_window;
         }
     }
 

@@ -68,7 +68,7 @@ impl Pair {
         let tag = self.socket.map(|socket| socket.header.tag);
         if let Some(socket) = &self.socket {
             self.numbers += 1;
-            if self.loses > 0 && self.numbers % self.loses == 0 {
+            if self.loses > 0 && self.numbers.is_multiple_of(self.loses) {
                 self.lost += 1;
             } else {
                 let bytes = packet(socket, self.numbers - 1);
