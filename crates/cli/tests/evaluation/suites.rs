@@ -29,8 +29,8 @@ fn the_suite_of_cubic_knows_it_from_others() {
 #[test]
 fn the_suite_of_bbr_knows_it_from_others() {
     let expected: [(&str, &str, &[&str]); 3] = [
-        ("one-percent", "loss = [0.0, 0.01]", &["cubic"]),
-        ("five-percent", "loss = [0.0, 0.05]", &["bbr1"]),
+        ("one-percent", "loss = [0.0, 0.01]\nlate = 0.0", &["cubic"]),
+        ("five-percent", "loss = [0.0, 0.05]\nlate = 0.0", &["bbr1"]),
         ("shallow-losses", "path = 'fifth'\nflows = 4", &["bbr1"]),
     ];
     let evaluation = Study::new("bbr", "bbr").evaluate(
