@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use rampmeter_units::Time;
 
-/// The maximum number of batches. The oldest are discarded; acknowledgements of their packets count as nothing. Packets of
-/// acknowledgements alone, which are never acknowledged, can be so many only at a peer that acknowledges nothing.
+/// The maximum number of batches. The oldest are discarded; acknowledgements of their packets count as nothing. Only small
+/// packets, or a peer that acknowledges nothing but the oldest packets, can need more.
 const MAX_BATCHES: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -56,15 +56,14 @@ impl InFlight {
         number
     }
 
-    /// A packet sent at this time was acknowledged; returns its number. `None` for packets that were not added, such as
-    /// probes of the path's packet size.
+    /// A packet sent at this time was acknowledged; returns its number. `None` for packets that were not added: probes of
+    /// the path's packet size, which leave at the time of the batch before them, and further parts of a datagram, which
+    /// quinn counts as packets.
     pub(crate) fn acknowledge(&mut self, sent: Time) -> Option<u64> {
         let index = self.batches.partition_point(|batch| batch.sent < sent);
-        let batch = self.batches.get_mut(index).filter(|batch| batch.sent == sent)?;
-        // Parts of one datagram, which quinn counts as packets, are one here.
-        let nth = batch.acked.min(batch.packets - 1);
+        let batch = self.batches.get_mut(index).filter(|batch| batch.sent == sent && batch.acked < batch.packets)?;
         batch.acked += 1;
-        Some(batch.first + u64::from(nth))
+        Some(batch.first + u64::from(batch.acked - 1))
     }
 
     /// The highest number sent by this time.
@@ -106,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn more_acknowledgements_than_packets_count_as_the_last() {
+    fn acknowledgements_beyond_the_packets_count_as_nothing() {
         let mut in_flight = sent(&[5, 5]);
-        assert_eq!([5, 5, 5].map(|time| in_flight.acknowledge(at(time))), [0, 1, 1].map(Some));
+        assert_eq!([5, 5, 5].map(|time| in_flight.acknowledge(at(time))), [Some(0), Some(1), None]);
     }
 
     #[test]

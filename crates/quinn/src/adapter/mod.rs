@@ -24,6 +24,19 @@ const TIMEOUT_RTTS: u64 = 3;
 /// The packets beyond those of the rate: a receiver that acknowledges every second packet keeps one unreported.
 const UNREPORTED: u64 = 1;
 
+/// So many packets that are smaller than a full one are reported without an acknowledgement, as quinn keeps 1000 of
+/// acknowledgements alone, which the peer need not acknowledge.
+const MAX_SMALL: u32 = 1000;
+
+/// The smallest packet of QUIC (RFC 9001, section 5.4.2: the sample of the header's protection).
+const MIN_PACKET: u64 = 21;
+
+/// A packet that was acknowledged.
+struct Delivered {
+    arrival: Arrival,
+    app_limited: bool,
+}
+
 /// The adapter.
 pub(crate) struct Adapter {
     factory: Arc<Factory>,
@@ -38,14 +51,26 @@ pub(crate) struct Adapter {
     /// The largest UDP payload.
     packet: Bytes,
     packets: InFlight,
+    /// The highest packet number of quinn so far. Most often one of the Data space, which has the most packets.
+    last_number: u64,
+    /// How many small packets were reported since `small_since`.
+    small: u32,
+    /// When a packet was acknowledged last that had been sent after the previous such time.
+    small_since: Time,
     in_flight: Bytes,
+    /// Bytes in flight before the last acknowledgement.
+    flight_size: Bytes,
+    /// When it arrived: losses and marks of this time were found by it.
+    acked_at: Option<Time>,
+    /// The last packet of the acknowledgement that quinn reports, kept until it is known to be the last.
+    held_back: Option<Delivered>,
     /// When the last acknowledged packet was sent.
     last_acked: Time,
-    /// The last sample.
+    /// The time from the sending of the last acknowledged packet until then.
     rtt: Option<Duration>,
     smoothed_rtt: Duration,
     min_rtt: Duration,
-    /// Since when nothing was in flight, or since then at most parts of a packet.
+    /// Since when nothing was in flight, or at most small packets of which none was acknowledged.
     idle_since: Option<Time>,
     /// Packets with lower numbers were in flight at the last loss.
     recovery: u64,
@@ -58,10 +83,15 @@ fn duration(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// RFC 9002, section 7.2.
-fn initial_window(packet: Bytes) -> u64 {
-    let packet = packet.as_u64();
-    (10 * packet).min(14_720.max(2 * packet))
+/// What [`congestion::Controller::window`] returns for a window. quinn sends the next packet if less than this is in flight
+/// with it. Two packets are the minimum (RFC 9002, section 7.2): receivers delay the acknowledgement of a single one.
+fn granted(window: Bytes, packet: Bytes) -> u64 {
+    window.max(packet * 2).as_u64().saturating_add(1)
+}
+
+/// The window before the controller starts (RFC 9002, section 7.2).
+fn first_granted(packet: Bytes) -> u64 {
+    granted((packet * 10).min(Bytes::new(14_720)), packet)
 }
 
 impl Adapter {
@@ -76,14 +106,20 @@ impl Adapter {
             started: None,
             packet,
             packets: InFlight::default(),
+            last_number: 0,
+            small: 0,
+            small_since: Time::ZERO,
             in_flight: Bytes::ZERO,
+            flight_size: Bytes::ZERO,
+            acked_at: None,
+            held_back: None,
             last_acked: Time::ZERO,
             rtt: None,
             smoothed_rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             idle_since: None,
             recovery: 0,
-            window: initial_window(packet),
+            window: first_granted(packet),
             rate: None,
         }
     }
@@ -124,8 +160,7 @@ impl Adapter {
         if let Some(rate) = rate {
             window = window.min(rate.bytes_in(rtt) + packet * UNREPORTED);
         }
-        // quinn sends the next packet if less than the window is in flight with it.
-        (self.window, self.rate) = (window.max(packet).as_u64().saturating_add(1), rate);
+        (self.window, self.rate) = (granted(window, packet), rate);
     }
 
     fn ack<'a>(&self) -> Ack<'a> {
@@ -138,7 +173,7 @@ impl Adapter {
             arrivals: &[],
             mark_count: None,
             feedback: RouterFeedback::None,
-            flight_size: self.in_flight,
+            flight_size: self.flight_size,
             last_sent: self.packets.last(),
             recovering: false,
             app_limited: false,
@@ -157,26 +192,39 @@ impl Adapter {
     ) {
         let (arrived, sent) = (self.time(now), self.time(sent));
         let now = self.event(arrived);
-        let rtt_sample = arrived.since(sent);
-        self.rtt = Some(rtt_sample);
-        self.last_acked = self.last_acked.max(sent);
+        let rtt = arrived.since(sent);
+        self.rtt = Some(rtt);
         if self.started.is_none_or(|started| sent < started) {
             return;
         }
+        if self.idle_since.is_some_and(|since| since <= sent) {
+            self.idle_since = Some(now);
+        }
         let Some(number) = self.packets.acknowledge(sent) else { return };
-        self.smoothed_rtt = smoothed;
-        self.min_rtt = min.min(rtt_sample);
-        let bytes = Bytes::new(bytes);
-        let before = self.in_flight;
-        self.in_flight = before.saturating_sub(bytes);
-        let arrival = Arrival { number, bytes, sent_at: sent, received_at: arrived, ecn: Ecn::NotEct };
+        if sent >= self.small_since {
+            (self.small, self.small_since) = (0, now);
+        }
+        (self.smoothed_rtt, self.min_rtt) = (smoothed, min.min(rtt));
+        let arrival =
+            Arrival { number, bytes: Bytes::new(bytes), sent_at: sent, received_at: arrived, ecn: Ecn::NotEct };
+        match self.held_back.replace(Delivered { arrival, app_limited }) {
+            Some(before) => self.deliver(now, &before, None),
+            None => self.flight_size = self.in_flight,
+        }
+    }
+
+    /// Reports a packet. Only the last one of an acknowledgement measures the round-trip time (RFC 9002, section 5.1). To
+    /// the controller each packet is an acknowledgement, as in Rampmeter's own transport: most windows grow by at most a
+    /// packet for each.
+    fn deliver(&mut self, now: Time, delivered: &Delivered, rtt: Option<Duration>) {
+        let Delivered { arrival, app_limited } = *delivered;
+        self.in_flight = self.in_flight.saturating_sub(arrival.bytes);
         let ack = Ack {
-            delivered: bytes,
-            rtt: self.rtt,
+            delivered: arrival.bytes,
+            rtt,
             arrivals: &[arrival],
-            mark_count: Some(MarkCount { marks: 0, number }),
-            flight_size: before,
-            recovering: number < self.recovery,
+            mark_count: Some(MarkCount { marks: 0, number: arrival.number }),
+            recovering: arrival.number < self.recovery,
             app_limited,
             nothing_to_send: app_limited,
             ..self.ack()
@@ -186,23 +234,32 @@ impl Adapter {
 }
 
 impl congestion::Controller for Adapter {
-    /// quinn reports a batch of datagrams at once, all but the last of which are full.
-    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+    /// quinn reports a batch of datagrams at once. All but the last have the size of the first, which need not be full.
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         let sent = self.time(now);
         let now = self.event(sent);
+        // More than the batch has if quinn skipped a number, or probed the packet size.
+        let numbers = last_packet_number.saturating_sub(self.last_number);
+        self.last_number = self.last_number.max(last_packet_number);
         if self.started.is_none() {
             return;
         }
         let mut rest = Bytes::new(bytes);
-        // What is smaller may be an acknowledgement, and no window limits it.
-        if rest >= self.packet
-            && let Some(since) = self.idle_since.take()
-        {
-            let timeout = Duration::from_nanos(self.smoothed_rtt.as_nanos().saturating_mul(TIMEOUT_RTTS));
-            self.controller().on_idle(now, now.since(since), timeout);
+        if rest >= self.packet {
+            if let Some(since) = self.idle_since.take() {
+                let timeout = Duration::from_nanos(self.smoothed_rtt.as_nanos().saturating_mul(TIMEOUT_RTTS));
+                self.controller().on_idle(now, now.since(since), timeout);
+            }
+        } else if self.small == MAX_SMALL {
+            return;
+        } else {
+            // It may be an acknowledgement, which no window limits.
+            self.small += 1;
         }
+        let packets = numbers.min(bytes / MIN_PACKET).max(bytes.div_ceil(self.packet.as_u64()));
+        let size = Bytes::new(bytes.div_ceil(packets.max(1)));
         while rest > Bytes::ZERO {
-            let bytes = rest.min(self.packet);
+            let bytes = rest.min(size);
             rest -= bytes;
             self.in_flight += bytes;
             let sent = Sent { number: self.packets.add(sent), bytes, in_flight: self.in_flight };
@@ -218,6 +275,16 @@ impl congestion::Controller for Adapter {
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {
         let at = self.time(now);
         let now = self.event(at);
+        match self.held_back.take() {
+            Some(last) => {
+                let sent = last.arrival.sent_at;
+                let rtt = (sent >= self.last_acked).then(|| last.arrival.received_at.since(sent));
+                self.last_acked = self.last_acked.max(sent);
+                self.deliver(now, &last, rtt);
+            }
+            None => self.flight_size = self.in_flight,
+        }
+        self.acked_at = Some(at);
         self.in_flight = Bytes::new(in_flight);
         if self.started.is_none() {
             // Without a sample only packets of acknowledgements were acknowledged.
@@ -232,7 +299,7 @@ impl congestion::Controller for Adapter {
         if in_flight == 0 {
             self.idle_since.get_or_insert(now);
         }
-        // quinn has found packets lost that were sent a round trip before one that has arrived.
+        // Next, quinn declares lost what was sent a round trip before a packet that has arrived.
         let oldest = self.last_acked.as_nanos().saturating_sub(self.smoothed_rtt.as_nanos());
         self.packets.discard_before(Time::from_nanos(oldest));
         self.decide();
@@ -244,6 +311,9 @@ impl congestion::Controller for Adapter {
         if self.started.is_none_or(|started| sent < started) {
             return;
         }
+        if self.acked_at != Some(at) {
+            self.flight_size = self.in_flight; // a timer found it
+        }
         let number = self.packets.last_by(sent);
         if lost_bytes == 0 {
             let ack = Ack { mark_count: Some(MarkCount { marks: 1, number }), ..self.ack() };
@@ -253,7 +323,7 @@ impl congestion::Controller for Adapter {
             let loss = Loss {
                 kind: if is_persistent_congestion { LossKind::Persistent } else { LossKind::Transient },
                 bytes,
-                flight_size: self.in_flight,
+                flight_size: self.flight_size,
                 number,
                 last_sent: self.packets.last(),
                 recovering: number < self.recovery,
@@ -274,6 +344,8 @@ impl congestion::Controller for Adapter {
             let (now, packet) = (self.now, self.packet);
             self.controller().on_packet_size(now, packet);
             self.decide();
+        } else {
+            self.window = first_granted(self.packet);
         }
     }
 
@@ -291,6 +363,7 @@ impl congestion::Controller for Adapter {
     /// For the same peer at another port: controllers cannot be duplicated, so another one starts with their history.
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
         let mut clone = Self::new(self.factory.clone(), self.zero, self.packet.as_u64() as u16);
+        clone.last_number = self.last_number;
         if self.started.is_some() {
             let mut history = None;
             self.controller.lock().unwrap_or_else(PoisonError::into_inner).remember(self.now, &mut history);
@@ -301,7 +374,7 @@ impl congestion::Controller for Adapter {
     }
 
     fn initial_window(&self) -> u64 {
-        initial_window(self.packet)
+        first_granted(self.packet)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -310,185 +383,4 @@ impl congestion::Controller for Adapter {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration as Span;
-
-    use rampmeter_control::{Algorithm, Departure, Registry, newreno};
-    use rampmeter_units::Random;
-
-    use super::*;
-    use congestion::Controller as _;
-
-    const MTU: u16 = 1200;
-    const PACKET: u64 = MTU as u64;
-    const RTT: Span = Span::from_millis(100);
-
-    /// An adapter, and the time.
-    struct Connection {
-        adapter: Adapter,
-        now: Instant,
-    }
-
-    impl Connection {
-        /// After a handshake of [`RTT`].
-        fn new(controller: &str, settings: &str) -> Self {
-            Self::with(&Registry::default(), controller, settings)
-        }
-
-        fn with(registry: &Registry, controller: &str, settings: &str) -> Self {
-            let make = registry.factory(controller, &settings.parse().unwrap()).unwrap();
-            let factory = Arc::new(Factory::with_random(make, Random::from_seed(1)));
-            let now = Instant::now();
-            let mut it = Self { adapter: Adapter::new(factory, now, MTU), now };
-            it.send(1);
-            it.now += RTT;
-            it.acknowledge(now, 1, 0);
-            it
-        }
-
-        fn send(&mut self, packets: u64) -> Instant {
-            self.adapter.on_sent(self.now, packets * PACKET, 0);
-            self.now
-        }
-
-        fn acknowledge(&mut self, sent: Instant, packets: u64, in_flight: u64) {
-            for _ in 0..packets {
-                self.adapter.acknowledge(self.now, sent, PACKET, false, [duration(RTT); 2]);
-            }
-            self.adapter.on_end_acks(self.now, in_flight * PACKET, false, None);
-        }
-
-        /// How many packets more than those in flight quinn sends.
-        fn fits(&self, in_flight: u64) -> u64 {
-            (self.adapter.window() - 1) / PACKET - in_flight
-        }
-    }
-
-    #[test]
-    fn quinn_sends_as_many_packets_as_the_window_has() {
-        assert_eq!(Connection::new("newreno", "initial_window = 2").fits(0), 2);
-        assert_eq!(Connection::new("newreno", "initial_window = 20").fits(5), 15);
-    }
-
-    #[test]
-    fn a_rate_is_a_window_of_a_round_trip_and_a_packet() {
-        let connection = Connection::new("fixed-rate", "rate = '8 Mb/s'");
-        assert_eq!(connection.adapter.window(), 100_000 + PACKET + 1);
-        assert_eq!(connection.adapter.metrics().pacing_rate, Some(8_000_000));
-    }
-
-    #[test]
-    fn a_batch_counts_as_so_many_packets() {
-        let mut connection = Connection::new("newreno", "initial_window = 10");
-        let sent = connection.send(10);
-        connection.now += RTT;
-        connection.acknowledge(sent, 10, 0);
-        assert_eq!(connection.fits(0), 20, "slow start");
-    }
-
-    #[test]
-    fn losses_and_marks_halve_the_window_once_a_round_trip() {
-        for lost in [PACKET, 0] {
-            let mut connection = Connection::new("newreno", "initial_window = 20");
-            let sent = connection.send(20);
-            connection.now += RTT;
-            for _ in 0..2 {
-                connection.adapter.on_congestion_event(connection.now, sent, false, lost);
-            }
-            assert_eq!(connection.fits(0), 10, "{lost} B lost");
-            let sent = connection.send(10);
-            connection.now += RTT;
-            connection.adapter.on_congestion_event(connection.now, sent, false, lost);
-            assert_eq!(connection.fits(0), 5, "{lost} B lost");
-        }
-    }
-
-    #[test]
-    fn the_handshake_changes_no_window() {
-        let mut connection = Connection::new("newreno", "initial_window = 10");
-        let before_start = connection.adapter.zero;
-        connection.adapter.on_congestion_event(connection.now, before_start, true, PACKET);
-        connection.acknowledge(before_start, 5, 0);
-        assert_eq!(connection.fits(0), 10);
-    }
-
-    #[test]
-    fn a_long_idle_time_restarts_the_window() {
-        let mut connection = Connection::new("newreno", "initial_window = 10");
-        let sent = connection.send(10);
-        connection.now += RTT;
-        connection.acknowledge(sent, 10, 0);
-        connection.now += 10 * RTT;
-        connection.adapter.on_sent(connection.now, 40, 0); // an acknowledgement
-        assert_eq!(connection.fits(0), 20);
-        connection.send(1);
-        assert_eq!(connection.fits(0), 10);
-    }
-
-    /// Starts with three times the window if it has a history.
-    #[derive(Debug)]
-    struct Remembering(Bytes);
-
-    impl Algorithm for Remembering {
-        type Config = newreno::Config;
-        fn new(_: &newreno::Config, _: Random) -> Self {
-            Self(Bytes::ZERO)
-        }
-    }
-
-    impl Controller for Remembering {
-        fn on_path(&mut self, _: Time, path: &Path) {
-            self.0 = path.packet * if path.history.is_some() { 30 } else { 10 };
-        }
-        fn on_sent(&mut self, _: Time, _: &Sent) {}
-        fn on_ack(&mut self, _: Time, _: &Ack<'_>) {}
-        fn on_loss(&mut self, _: Time, _: &Loss) {}
-        fn window(&self) -> Bytes {
-            self.0
-        }
-        fn departure(&self) -> Departure {
-            unreachable!("quinn has no departure times")
-        }
-        fn rate(&self) -> Option<Rate> {
-            None
-        }
-        fn remember(&self, _: Time, history: &mut Option<History>) {
-            *history = Some(History::new(Rate::from_bps(1), Duration::from_millis(1)));
-        }
-    }
-
-    #[test]
-    fn another_port_starts_with_what_the_controller_remembers() {
-        let registry = Registry::default().add::<Remembering>("remembering", "for this test");
-        let connection = Connection::with(&registry, "remembering", "");
-        assert_eq!(connection.fits(0), 10);
-        assert_eq!(connection.adapter.clone_box().window(), 30 * PACKET + 1);
-    }
-
-    /// Whatever quinn reports, in whatever order, at whatever time.
-    #[test]
-    fn no_report_stops_a_controller() {
-        let registry = Registry::default();
-        for (name, _) in registry.list().filter(|(name, _)| *name != "fixed-rate") {
-            for seed in 0..20 {
-                let mut random = Random::from_seed(seed);
-                let mut it = Connection::new(name, "");
-                let start = it.now;
-                for _ in 0..500 {
-                    let mut time = || start + Span::from_micros(random.below(3_000_000));
-                    let (now, sent) = (time(), time());
-                    let (bytes, flag) = (random.below(100_000), random.chance(0.3));
-                    match random.below(7) {
-                        0 | 1 => it.adapter.on_sent(now, bytes, random.below(9)),
-                        2 | 3 => it.adapter.acknowledge(now, sent, bytes, flag, [duration(RTT), Duration::ZERO]),
-                        4 => it.adapter.on_end_acks(now, if flag { 0 } else { bytes }, flag, None),
-                        5 => it.adapter.on_congestion_event(now, sent, flag, if flag { 0 } else { bytes }),
-                        _ => it.adapter.on_mtu_update(random.below(1 << 16) as u16),
-                    }
-                    assert!(it.adapter.window() > it.adapter.packet.as_u64(), "{name}, seed {seed}");
-                }
-                it.adapter.clone_box();
-            }
-        }
-    }
-}
+mod tests;
