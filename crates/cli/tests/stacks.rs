@@ -104,9 +104,12 @@ fn a_question_that_a_stack_cannot_answer_is_skipped_by_name() {
         let asked =
             std::fs::read_to_string(&questions).unwrap().replace("flows.fct_mean_s", "links.bottleneck.utilization");
         std::fs::write(questions, asked).unwrap();
-        for against in ["tcp", "none"] {
-            let more = ["--stack", "quinn:cubic", "--against", against, "--json"];
-            let answers = answers(&workspace.stdout(&[&EVALUATE[..], &more].concat()));
+        let definition = "[scheme.theirs]\nstack = \"quinn\"\ncontroller = \"cubic\"\n";
+        std::fs::write(workspace.0.join("theirs.toml"), definition).unwrap();
+        let defined = ["--controller", "theirs", "--schemes", "theirs.toml", "--against", "tcp"];
+        let named = ["tcp", "none"].map(|rival| ["--stack", "quinn:cubic", "--against", rival]);
+        for schemes in named.iter().map(|named| &named[..]).chain([&defined[..]]) {
+            let answers = answers(&workspace.stdout(&[&EVALUATE[..], schemes, &["--json"]].concat()));
             assert_eq!(answers[0]["verdict"], "skipped");
             assert!(answers[0]["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{answers:?}");
             assert!(answers[1..].iter().all(|rival| rival["verdict"] == "passes"), "{answers:?}");

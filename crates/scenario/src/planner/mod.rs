@@ -32,6 +32,7 @@ pub(crate) fn plan(file: &File, point: &Point, registries: &Registries, traces: 
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
         all.into_iter().filter(|(spec, _)| is_used(spec)).unzip();
+    used.iter().zip(&schemes).try_for_each(|(spec, scheme)| check_packet(spec, &scheme.sender, file.packet))?;
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
     let streams = Streams::new(seed);
     let network = Network::of(file, &used, &registries.routers, traces, streams)?;
@@ -83,17 +84,24 @@ fn path(routes: &Routes, from: NodeId, to: NodeId, place: &Place) -> Result<Vec<
     routes.path(from, to).map_err(|no_path| place.error(format!("{no_path}; {advice}")))
 }
 
+/// An error if packets of the plan are too small for the scheme's stack.
+fn check_packet(spec: &SchemeSpec, sender: &Sender, packet: Bytes) -> Result<()> {
+    let (SenderSpec::Stack { stack: (name, place), .. }, Sender::Stack { stack, .. }) = (&spec.sender, sender) else {
+        return Ok(());
+    };
+    let least = stack.min_packet();
+    if packet >= least {
+        return Ok(());
+    }
+    Err(place.error(format!("`packet` is {packet}, and stack `{name}` needs at least {least}; make it larger")))
+}
+
 fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<SchemePlan> {
     let Registries { controllers, stacks, .. } = registries;
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Stack { stack: (name, place), controller: (controller, of_controller) } => {
             let stack = stacks.find(name).map_err(|wrong| place.error(wrong))?;
-            if file.packet < stack.min_packet() {
-                let wrong =
-                    format!("`packet` is {}, and stack `{name}` needs at least {}", file.packet, stack.min_packet());
-                return Err(place.error(format!("{wrong}; make it larger")));
-            }
             check_controller(name, &**stack, controller).map_err(|wrong| of_controller.error(wrong))?;
             Sender::Stack { stack: stack.clone(), controller: controller.clone() }
         }

@@ -40,7 +40,7 @@ pub(super) const MIN_PACKET: u64 = 1200 + HEADERS;
 /// A flow may have nothing to send for longer than the idle timeout of 30 s.
 const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What a connection says of itself.
+/// Statistics of a connection.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Progress {
     /// In bytes.

@@ -307,8 +307,8 @@ fn of_schemes(file: &Scenario, names: &[&str]) -> Result<Scenario, ScenarioError
     Ok(scenario)
 }
 
-/// Why another transport's scheme cannot send what the scenario asks for, without the remedy: that is for who wrote the
-/// scenario. `None`: the error is another one.
+/// Why another transport's scheme cannot send what the scenario asks for, without the remedy, which is for the scenario's
+/// author. `None`: the error is another one.
 fn inability(error: ScenarioError) -> Option<String> {
     let ScenarioError::Wrong { problem, .. } = error else { return None };
     Some(problem.split("; ").next().unwrap_or_default().to_owned())

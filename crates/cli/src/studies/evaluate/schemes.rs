@@ -35,8 +35,9 @@ pub(super) fn own_scheme(args: &Args, registries: &Registries) -> Result<String,
         }
         return Err(Failure::input(NEEDS_EMULATION));
     }
-    let builtin = undefined(&crate::registries());
-    let own: Vec<String> = undefined(registries).into_iter().filter(|name| !builtin.contains(name)).collect();
+    let builtin = names_without_definition(&crate::registries());
+    let own: Vec<String> =
+        names_without_definition(registries).into_iter().filter(|name| !builtin.contains(name)).collect();
     match own.as_slice() {
         [name] => Ok(name.clone()),
         [] => Err(Failure::input(
@@ -50,7 +51,7 @@ pub(super) fn own_scheme(args: &Args, registries: &Registries) -> Result<String,
 }
 
 /// The schemes that need no definition: the controllers, and those of stacks.
-fn undefined(registries: &Registries) -> Vec<String> {
+fn names_without_definition(registries: &Registries) -> Vec<String> {
     let controllers = registries.controllers.list().map(|(name, _)| name.to_owned());
     controllers.chain(registries.stacks.schemes().map(|(name, _)| name)).collect()
 }

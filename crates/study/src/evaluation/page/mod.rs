@@ -98,7 +98,7 @@ fn schemes(page: &Page<'_>) -> Markup {
     html! {
         section #schemes {
             h2 { "Schemes" }
-            p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has those that their names do not say." }
+            p.lead { "The definitions that the runs used, as in a scenario file. " code { "scenarios/schemes.toml" } " has all but those of stacks, such as quinn:cubic." }
             div.definitions-of-schemes {
                 @for scheme in &page.schemes {
                     div {
