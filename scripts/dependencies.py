@@ -44,7 +44,7 @@ DUPLICATES = {
     "rand 0.9": "bench/wire: rand_xoshiro 0.7, as in the workspace, uses it; the peers use a newer one",
     "rand_core 0.9": "bench/wire: rand 0.9 uses it",
     "syn 1": "pcap-file 2, which reads captures in tests, uses it",
-    "syn 2": "delegate, derive_more, smart-default and macros of curve25519-dalek and zerocopy use it; runs only during builds",
+    "syn 2": "delegate, derive_more, smart-default and macros of curve25519-dalek and zerocopy use it, in builds only",
     "thiserror 1": "pcap-file 2, which reads captures in tests, uses it",
     "thiserror-impl 1": "the same",
     "untrusted 0.7": "bench/wire: aws-lc-rs uses it",
