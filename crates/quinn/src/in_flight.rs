@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use rampmeter_units::Time;
 
-/// The maximum number of batches. The oldest are discarded; acknowledgements of their packets count as nothing. Only small
-/// packets, or a peer that acknowledges nothing but the oldest packets, can need more.
+/// The maximum number of batches. The oldest are discarded; acknowledgements of their packets count as nothing. The adapter
+/// bounds only the packets that are smaller than a full one; windows bound the others.
 const MAX_BATCHES: usize = 1 << 16;
 
 #[derive(Debug)]
