@@ -74,9 +74,9 @@ def test_a_run_directory_can_be_kept_and_read_again(quick_start: Path, tmp_path:
 
 
 def test_axes_are_keywords_or_a_mapping(quick_start: Path) -> None:
-    by_keyword = rampmeter.run(quick_start, scheme="tcp", seed=[1, 2])
-    assert rampmeter.run(quick_start, axes={"scheme": "tcp", "seed": [1, 2]}) == by_keyword
-    assert rampmeter.run(quick_start, axes={"seed": range(1, 3)}, scheme="tcp") == by_keyword
+    by_keyword = rampmeter.run(quick_start, scheme="tcp", seed=[1, 2]).flows
+    assert rampmeter.run(quick_start, axes={"scheme": "tcp", "seed": [1, 2]}).flows == by_keyword
+    assert rampmeter.run(quick_start, axes={"seed": range(1, 3)}, scheme="tcp").flows == by_keyword
     with pytest.raises(rampmeter.ScenarioError, match="seed: given twice"):
         rampmeter.run(quick_start, axes={"seed": 1}, seed=2)
 
