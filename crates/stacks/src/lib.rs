@@ -12,9 +12,9 @@
 //! A stack's own settings are its defaults. Runs can be repeated to the byte: random numbers, connection ids and the time
 //! come from the run, unless a controller asks the operating system itself, as quinn's `bbr` and noq's `bbr3` do.
 //!
-//! noq-proto is a fork of quinn-proto, so one source serves both: `quic/host.rs` and `quic/session.rs` are modules of
-//! `quinn` and of `noq`, and the compiler reads them once for each. What they call `proto` is the crate of the stack, and
-//! `api` is the stack's file of calls that differ between the two crates. A fix in `quic` is a fix in both stacks.
+//! noq-proto is a fork of quinn-proto, so one source serves both: the files of `quic` are modules of `quinn` and of
+//! `noq`, and the compiler reads them once for each. What they call `proto` is the crate of the stack, and `api` is the
+//! stack's file of calls that differ between the two crates. A fix in `quic` is a fix in both stacks.
 
 #![expect(clippy::duplicate_mod, reason = "the modules of `quic` are compiled for each stack")]
 

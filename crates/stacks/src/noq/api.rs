@@ -12,7 +12,7 @@ use noq_proto::{
     PathId, ServerConfig, Transmit,
 };
 
-use super::host::Progress;
+use super::flow::Progress;
 use super::session::{NoKey, TAG};
 
 /// How a session gets a connection id.

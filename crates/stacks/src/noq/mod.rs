@@ -1,6 +1,8 @@
 //! noq: the state machine `noq-proto`, a fork of `quinn-proto` with BBRv3 and multipath, with its own controllers.
 
 mod api;
+#[path = "../quic/flow.rs"]
+mod flow;
 #[path = "../quic/host.rs"]
 mod host;
 #[path = "../quic/session.rs"]

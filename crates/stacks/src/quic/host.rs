@@ -1,5 +1,4 @@
-//! An endpoint as a host: each flow has a connection of its own, and on it one stream in each direction: an
-//! end may use only streams that it has opened, or whose first bytes have arrived.
+//! An endpoint as a host: it passes datagrams, deadlines and events on between a world and the connections of its flows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -16,16 +15,14 @@ use rampmeter_units::{Bytes, Duration, Ecn, Random, Time};
 use rampmeter_workload::{Carrier, End};
 
 use super::api;
+use super::flow::{Flow, Progress};
 use super::proto::congestion::ControllerFactory;
 use super::proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint,
-    Endpoint, EndpointConfig, Event as ConnectionEvent, MtuDiscoveryConfig, ServerConfig, Side, StreamEvent, StreamId,
-    TimeSource, TransportConfig, VarInt,
+    Endpoint, EndpointConfig, Event as ConnectionEvent, MtuDiscoveryConfig, ServerConfig, StreamEvent, TimeSource,
+    TransportConfig,
 };
 use super::session::{NoKey, Sessions};
-
-/// The bytes of one write.
-const CHUNK: [u8; 16 * 1024] = [0; 16 * 1024];
 
 /// The address of the first path, 10.0.0.0, and the port of every host.
 const FIRST: u32 = 10 << 24;
@@ -39,43 +36,6 @@ pub(super) const MIN_PACKET: u64 = 1200 + HEADERS;
 
 /// A flow may have nothing to send for longer than the idle timeout of 30 s.
 const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Statistics of a connection.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Progress {
-    /// In bytes.
-    pub(super) window: u64,
-    /// The smoothed round-trip time.
-    pub(super) rtt: std::time::Duration,
-    /// Packets declared lost.
-    pub(super) lost: u64,
-    /// STREAM frames sent.
-    pub(super) stream_frames: u64,
-}
-
-/// A flow's connection.
-struct Flow {
-    index: u32,
-    connection: Connection,
-    /// At the opener `Sender`.
-    end: End,
-    /// What this end writes to, once it is connected.
-    stream: Option<StreamId>,
-    /// Bytes that the application has written, and that the stack has not taken.
-    unwritten: u64,
-    is_finishing: bool,
-    /// Bytes of the peer's stream that have been read, and whether that is all.
-    read: u64,
-    has_ended: bool,
-    packets: u64,
-    /// As of the last packet or acknowledgement.
-    progress: Progress,
-    /// [`Event::Closed`] was reported.
-    is_closed: bool,
-    /// It is in the list of those that may have something to send.
-    is_ready: bool,
-    deadline: Option<Instant>,
-}
 
 /// The host.
 pub(super) struct Host {
@@ -174,22 +134,7 @@ impl Host {
     }
 
     fn add(&mut self, handle: ConnectionHandle, connection: Connection, index: u32, end: End) {
-        let new = Flow {
-            index,
-            connection,
-            end,
-            stream: None,
-            unwritten: 0,
-            is_finishing: false,
-            read: 0,
-            has_ended: false,
-            packets: 0,
-            progress: Progress::default(),
-            is_closed: false,
-            is_ready: false,
-            deadline: None,
-        };
-        self.flows.insert(handle, new);
+        self.flows.insert(handle, Flow::new(connection, index, end));
         self.handles.insert(index, handle);
         self.wake(handle);
     }
@@ -293,62 +238,6 @@ fn ecn_of(code: Option<EcnCodepoint>) -> Ecn {
         Some(EcnCodepoint::Ect0) => Ecn::Ect0,
         Some(EcnCodepoint::Ect1) => Ecn::Ect1,
         Some(EcnCodepoint::Ce) => Ecn::Ce,
-    }
-}
-
-impl Flow {
-    /// Gives the stack as much as it takes.
-    fn write(&mut self) {
-        let Some(stream) = self.stream else { return };
-        let mut stream = self.connection.send_stream(stream);
-        while self.unwritten > 0 {
-            let chunk = &CHUNK[..CHUNK.len().min(self.unwritten as usize)];
-            let Ok(taken) = stream.write(chunk) else { return };
-            self.unwritten -= taken as u64;
-        }
-        if self.is_finishing {
-            self.is_finishing = stream.finish().is_err();
-        }
-    }
-
-    fn read(&mut self) {
-        if self.has_ended {
-            return;
-        }
-        let peer = match self.end {
-            End::Sender => Side::Server,
-            End::Receiver => Side::Client,
-        };
-        let mut stream = self.connection.recv_stream(StreamId::new(peer, Dir::Uni, 0));
-        let Ok(mut chunks) = stream.read(true) else { return };
-        loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => self.read += chunk.bytes.len() as u64,
-                Ok(None) => {
-                    self.has_ended = true;
-                    break;
-                }
-                Err(_) => break,
-            }
-        }
-        let _ = chunks.finalize(); // what it has to send is asked for afterwards
-    }
-
-    fn sent(&self) -> Sent {
-        Sent { packets: self.packets, retransmitted: self.progress.lost, ..Sent::default() }
-    }
-
-    /// Ends the connection, whatever has not been acknowledged.
-    fn close(&mut self, at: Instant) -> Option<Event<u32>> {
-        self.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
-        self.closed()
-    }
-
-    /// The event that the connection has ended, once.
-    fn closed(&mut self) -> Option<Event<u32>> {
-        self.progress = api::progress(&mut self.connection);
-        let is_first = !std::mem::replace(&mut self.is_closed, true);
-        is_first.then(|| Event::Closed(self.index, self.index, Box::new(self.sent())))
     }
 }
 

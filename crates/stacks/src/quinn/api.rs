@@ -11,7 +11,7 @@ use quinn_proto::{
     ServerConfig, Transmit,
 };
 
-use super::host::Progress;
+use super::flow::Progress;
 use super::session::{NoKey, TAG};
 
 /// How a session gets a connection id.

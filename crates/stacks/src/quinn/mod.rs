@@ -1,6 +1,8 @@
 //! quinn: the state machine `quinn-proto` with its own controllers, and with Rampmeter's.
 
 mod api;
+#[path = "../quic/flow.rs"]
+mod flow;
 #[path = "../quic/host.rs"]
 mod host;
 #[path = "../quic/session.rs"]
