@@ -19,7 +19,7 @@ pub struct Path {
     /// The router feedback in the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
     /// As many packets as the sending rate carries in this time may leave together, as a *bunch*: where that is one, or
-    /// where this is zero, every packet leaves at its own time.
+    /// where this is zero, every packet leaves at its own time. Waits of up to this time may be those of hosts.
     pub bunch: Duration,
 }
 

@@ -143,7 +143,7 @@ impl Pcp {
 
     /// The queue of `before` seconds was one of PCP flows, so it shows each its share.
     fn move_to_share(&mut self, now: Time, before: f64, estimate: &Estimate) {
-        let ratio = estimate.share(before - estimate.bunch) / self.window;
+        let ratio = estimate.share(before - estimate.own_wait) / self.window;
         let factor = libm::pow(ratio.clamp(1.0 / MAX_FACTOR, MAX_FACTOR), TO_SHARE * estimate.trust);
         let limit = self.losses.limit(now, self.config.drain_every) * self.min_rtt;
         self.set_window((self.window * factor).min(limit));

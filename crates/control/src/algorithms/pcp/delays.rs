@@ -129,6 +129,15 @@ impl Delays {
         self.forget();
     }
 
+    /// Packets have another size: windows become `scale` times as many of them, and each takes `longer` seconds more.
+    pub(super) fn rescale(&mut self, scale: f64, longer: f64) {
+        let longer = (longer * 1e9) as i64;
+        for minimum in self.minimum.iter_mut().filter(|minimum| **minimum < i64::MAX) {
+            *minimum = minimum.saturating_add(longer);
+        }
+        self.recent.iter_mut().for_each(|group| group.windows *= scale);
+    }
+
     /// The minimum delay expires after one to two periods, because a route may become longer than drains show. Returns by
     /// how many seconds it is longer.
     pub(super) fn expire(&mut self, now: Time, rtt: Duration) -> f64 {

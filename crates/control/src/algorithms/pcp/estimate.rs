@@ -8,7 +8,7 @@
 //! V      = the variation beyond the queue of 50 PCP flows, at most 0.67 R
 //! trust  = T0 / (T0 + V), with the queue T0 = (1 + 7 ln(pairs R / W)) packets that a flow keeps where V is zero
 //! C      = pairs^trust * (1.25 delivered)^(1 - trust)
-//! target = (1 + 7 ln(C R / W)) / C + 1.3 V + min(10 R / W, 3 V)
+//! target = (1 + 7 ln(C R / W)) / C + 1.3 V + min(10 R / W, 3 V) + the hosts' own wait
 //! ```
 //!
 //! for the window `W` (in packets) and the minimum round-trip time `R`. So there is no threshold between paths that vary
@@ -97,6 +97,14 @@ impl Capacity {
         Self { past: past.clamp(0.0, MAX_RATE), ..Self::default() }
     }
 
+    /// Packets have another size: `scale` of the new ones carry what one of the old ones did.
+    pub(super) fn rescale(&mut self, scale: f64) {
+        self.past *= scale;
+        for best in [&mut self.pairs, &mut self.delivered] {
+            best.values.iter_mut().for_each(|value| *value *= scale);
+        }
+    }
+
     /// The second packet of a pair arrived `seconds` after the first.
     pub(super) fn on_pair(&mut self, seconds: f64) {
         self.pairs.add(1.0 / seconds.max(1.0 / MAX_RATE));
@@ -143,8 +151,8 @@ pub(super) struct Estimate {
     pub(super) variation: f64,
     /// The minimum round-trip time, in seconds.
     pub(super) min_rtt: f64,
-    /// Waits of this length, in seconds, are the host's own, because its packets leave in bunches.
-    pub(super) bunch: f64,
+    /// Waits of this length, in seconds, are those of the hosts: packets leave in bunches, and programs are woken late.
+    pub(super) own_wait: f64,
 }
 
 /// The queue of a flow whose window is the path's bandwidth-delay product divided by `flows`, in packets.
@@ -154,7 +162,7 @@ fn packets(flows: f64) -> f64 {
 
 impl Estimate {
     /// A path with these measurements, for a flow with this window. `None` while no capacity is known.
-    pub(super) fn new(capacity: &Capacity, variation: f64, min_rtt: f64, window: f64, bunch: f64) -> Option<Self> {
+    pub(super) fn new(capacity: &Capacity, variation: f64, min_rtt: f64, window: f64, own_wait: f64) -> Option<Self> {
         let delivered = capacity.delivered.best() * HEADROOM;
         let by_pairs = capacity.by_pairs().or((delivered > 0.0).then_some(delivered))?;
         let variation = (variation - packets(MAX_FLOWS) / by_pairs).clamp(0.0, MAX_VARIATION * min_rtt);
@@ -163,7 +171,7 @@ impl Estimate {
         let delivered = delivered.min(by_pairs);
         let blend = || libm::exp(trust * libm::log(by_pairs) + (1.0 - trust) * libm::log(delivered));
         let capacity = if delivered > 0.0 && trust < 1.0 { blend() } else { by_pairs };
-        Some(Self { capacity, by_pairs, trust, variation, min_rtt, bunch })
+        Some(Self { capacity, by_pairs, trust, variation, min_rtt, own_wait })
     }
 
     /// The bandwidth-delay product, in packets.
@@ -178,7 +186,7 @@ impl Estimate {
 
     /// The target without the flow's own packets: what other flows with this window keep, too.
     pub(super) fn shared_target(&self, window: f64) -> f64 {
-        packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + self.bunch
+        packets(self.bdp() / window) / self.capacity + VARIATION_TARGET * self.variation + self.own_wait
     }
 
     /// The longest wait in a queue that PCP flows keep, in seconds.
@@ -188,7 +196,7 @@ impl Estimate {
 
     /// The wait from which a packet waited behind others, in seconds.
     pub(super) fn busy_wait(&self) -> f64 {
-        BUSY_WAIT / self.capacity + self.bunch
+        BUSY_WAIT / self.capacity + self.own_wait
     }
 
     /// The window of one of the flows that keep a queue of `wait` seconds, in packets: the inverse of the target where the

@@ -12,12 +12,22 @@ impl Pcp {
     /// A packet arrived.
     pub(super) fn on_arrival(&mut self, arrival: &Arrival, estimate: Option<&Estimate>) {
         self.losses.on_arrival();
-        if arrival.number < self.measured_from {
+        // The share of a full packet that this one lacks: it takes less time.
+        let missing = 1.0 - arrival.bytes.as_f64() / self.packet.as_f64();
+        if missing != 0.0 && estimate.is_none() {
+            if arrival.number >= self.next_round {
+                self.end_round();
+            }
             return;
         }
         let serialization = estimate.map_or(0.0, |estimate| 1.0 / estimate.by_pairs);
-        let known_queue = if self.past.is_some() { (self.rtt - self.min_rtt - serialization).max(0.0) } else { 0.0 };
-        let wait = self.delays.wait_of(arrival.one_way_delay(), known_queue);
+        let delay = arrival.one_way_delay().saturating_add((missing * serialization * 1e9) as i64);
+        let known_queue = if self.past.is_some() {
+            (self.rtt - self.min_rtt - serialization * (1.0 - missing)).max(0.0)
+        } else {
+            0.0
+        };
+        let wait = self.delays.wait_of(delay, known_queue);
         self.drain.rebase(self.delays.fell);
         let sent_at = arrival.sent_at.as_secs_f64();
         let shortest = self.packet_bits() / MAX_PACE;
@@ -59,10 +69,13 @@ impl Pcp {
         if self.next_round > self.reduced_at {
             self.before_loss = None; // the loss was real
         }
+        let is_first = self.next_round == 0; // its first arrival ends it, so its count is no rate
         (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
         let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
-        let app_limited = std::mem::take(&mut self.app_limited);
-        self.capacity.on_round(std::mem::take(&mut self.delivered) / time, app_limited);
+        let (delivered, app_limited) = (std::mem::take(&mut self.delivered), std::mem::take(&mut self.app_limited));
+        if !is_first {
+            self.capacity.on_round(delivered / time, app_limited);
+        }
         self.round_began = self.now;
         if self.drain.is_on() {
             return self.delays.begin_round();

@@ -87,7 +87,11 @@ const SLOW_START_WAIT: f64 = 0.25;
 const SAME_WINDOW: f64 = 0.01;
 const MAX_WINDOWS: usize = 4096;
 
-/// The share of the window that is left after a retransmission timeout.
+/// A stall of more than this share of the minimum round trip may have delayed every packet that the level is taken from,
+/// which are those of the later half of half a round trip.
+const LONG_STALL: f64 = 0.25;
+
+/// The share of the window that is left after a retransmission timeout, and after many losses in the first round trips.
 const AFTER_TIMEOUT: f64 = 0.5;
 
 /// PCP, in three ideas.
@@ -120,8 +124,6 @@ pub struct Pcp {
     last_sent: u64,
     /// Packets before this one show nothing.
     counts_from: u64,
-    /// Packets before this one have another size.
-    measured_from: u64,
     /// The first packet of the next round trip; when this one began, and what arrived in it.
     next_round: u64,
     round_began: Time,
@@ -180,7 +182,6 @@ impl Algorithm for Pcp {
             sent_with: VecDeque::new(),
             last_sent: 0,
             counts_from: 0,
-            measured_from: 0,
             measured_rtt: f64::INFINITY,
             app_limited: false,
             next_round: 0,
@@ -213,8 +214,8 @@ impl Pcp {
     }
 
     fn estimate(&self) -> Option<Estimate> {
-        let bunch = if self.bunch_at(self.full_pace()) > 1 { self.bunch.as_secs_f64() } else { 0.0 };
-        Estimate::new(&self.capacity, self.delays.variation, self.min_rtt, self.window, bunch)
+        let own_wait = self.bunch.as_secs_f64();
+        Estimate::new(&self.capacity, self.delays.variation, self.min_rtt, self.window, own_wait)
     }
 
     /// The window becomes the one that the path carries with its target queue.
@@ -259,18 +260,25 @@ impl Controller for Pcp {
         self.start(now, path);
     }
 
-    /// Delays of larger packets are longer: the path is measured anew.
+    /// What is known is converted to packets of the new size. A packet in transit counts as a fraction or a multiple of one.
     fn on_packet_size(&mut self, now: Time, packet: Bytes) {
         let packet = packet.max(Bytes::new(1));
         let scale = self.packet.as_f64() / packet.as_f64();
+        match self.capacity.by_pairs() {
+            Some(rate) => {
+                let longer = (1.0 / scale - 1.0) / rate;
+                self.delays.rescale(scale, longer);
+                self.min_rtt = (self.min_rtt + longer).clamp(1e-6, MAX_RTT);
+                self.measured_rtt += longer;
+            }
+            None => self.delays = Delays::new(now, self.delays.variation),
+        }
         self.set_window(self.window * scale);
-        self.capacity = Capacity::new(self.capacity.by_pairs().unwrap_or(0.0) * scale);
+        self.sent_with.iter_mut().for_each(|(_, window)| *window *= scale);
+        self.capacity.rescale(scale);
         self.losses = Losses::default();
-        self.delays = Delays::new(now, self.delays.variation);
         (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
         (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, None);
-        self.measured_from = self.last_sent.saturating_add(1);
-        self.ignore_sent();
         self.drain.cancel();
         if let Some(cubic) = &mut self.cubic {
             cubic.on_packet_size(now, packet);
@@ -298,14 +306,14 @@ impl Controller for Pcp {
                     self.set_window(self.window.max(window));
                 }
             }
-            Notice::Stall { .. } => {
+            Notice::Stall { since } if now.since(since).as_secs_f64() > LONG_STALL * self.min_rtt => {
                 self.drain.cancel();
                 self.ignore_sent();
             }
             Notice::Unsent(_) | Notice::Discarded | Notice::Unpaced => {
                 self.pacer.on_notice(now, notice, self.pace(), self.packet);
             }
-            Notice::FirstWindows(_) | Notice::SpuriousLoss | Notice::Validated(_) => {}
+            Notice::FirstWindows(_) | Notice::SpuriousLoss | Notice::Validated(_) | Notice::Stall { .. } => {}
         }
     }
 
@@ -400,8 +408,12 @@ impl Controller for Pcp {
             }
             if !timeout {
                 let delivered = self.capacity.delivered();
-                self.losses.set_limit(now, delivered);
-                self.set_window(self.window.min(delivered * self.min_rtt));
+                if delivered.is_finite() {
+                    self.losses.set_limit(now, delivered);
+                    self.set_window(self.window.min(delivered * self.min_rtt));
+                } else {
+                    self.set_window(self.window * AFTER_TIMEOUT);
+                }
             } else if !loss.repeated_timeout {
                 self.set_window(self.window * AFTER_TIMEOUT);
             }

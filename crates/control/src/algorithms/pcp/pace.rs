@@ -43,7 +43,7 @@ impl Pcp {
             self.rest_of_bunch -= 1;
             return self.pacer.add_to_bunch(sent.bytes, rate);
         }
-        let is_pair = self.pair_due && self.pair.is_none();
+        let is_pair = self.pair_due && self.pair.is_none() && sent.bytes == self.packet;
         let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
         self.rest_of_bunch = packets - 1;
         if is_pair {

@@ -47,7 +47,7 @@ impl Pcp {
         self.set_window(self.config.first_window);
         self.in_slow_start = self.past.is_none();
         let Some((past, estimate)) = self.past.zip(self.estimate()) else { return };
-        let wait = self.rtt - self.min_rtt;
+        let wait = (self.rtt - self.min_rtt - estimate.own_wait).max(0.0);
         let share = FIRST_SHARE * estimate.bdp();
         if wait <= IDLE_WAIT / estimate.by_pairs + estimate.variation {
             self.set_window(share.max(self.config.first_window));
@@ -61,9 +61,10 @@ impl Pcp {
         }
     }
 
-    /// What the next transfer to this destination starts with.
+    /// What the next transfer to this destination starts with. A transfer of one round trip, or whose window was never
+    /// judged, keeps the rates of those before.
     pub(super) fn history(&self) -> Option<History> {
-        let estimate: Estimate = self.estimate()?;
+        let estimate: Estimate = self.estimate().filter(|_| self.capacity.max_delivered() > 0.0)?;
         let rate =
             |packets_per_second: f64| Rate::from_bps_f64((packets_per_second * self.packet_bits()).min(MAX_PACE));
         // A route that became longer. A queue that stood all the time looks the same, so it counts by an eighth.
@@ -76,6 +77,7 @@ impl Pcp {
             evidence if evidence >= CLEAR => 0.0,
             _ => past,
         };
+        let base_rate = self.past.map_or(Rate::ZERO, |past| past.base_rate);
         // At least one other flow has as much.
         let competitive =
             if self.cubic.is_some() { (self.window / self.rtt).min(estimate.by_pairs / 2.0) } else { 0.0 };
@@ -85,7 +87,7 @@ impl Pcp {
             variation: Duration::from_secs_f64(self.delays.variation.clamp(0.0, 1.0)),
             competing_traffic,
             competitive_rate: rate(competitive),
-            ..History::new(rate(self.best / self.min_rtt), min_rtt)
+            ..History::new(if self.best > 0.0 { rate(self.best / self.min_rtt) } else { base_rate }, min_rtt)
         })
     }
 }

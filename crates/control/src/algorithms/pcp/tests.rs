@@ -264,12 +264,94 @@ fn after_idle_time_a_third_of_the_capacity_is_left() {
 }
 
 #[test]
-fn larger_packets_keep_the_bytes_of_the_window() {
+fn larger_packets_keep_what_is_known() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
     let bytes = Controller::window(&pcp);
+    assert_eq!(pcp.delays.wait_of(20_000_000, 0.0), 0.0);
     pcp.on_packet_size(at(100), PACKET * 4);
     assert!(bytes.as_u64().abs_diff(Controller::window(&pcp).as_u64()) <= 4, "{}", Controller::window(&pcp));
     assert_eq!(pcp.estimate().unwrap().by_pairs, 1250.0);
+    let wait = pcp.delays.wait_of(20_600_000, 0.0);
+    assert!(wait < 1e-6, "it takes 0.8 ms instead of 0.2: {wait}");
+    assert!((pcp.min_rtt - 0.0506).abs() < 1e-6, "{}", pcp.min_rtt);
+}
+
+fn sent(pcp: &mut Pcp, number: u64, bytes: Bytes) {
+    pcp.on_sent(at(1), &Sent { number, bytes, in_flight: bytes });
+}
+
+/// A packet that left after a millisecond arrives after so many microseconds in transit.
+fn arrives(pcp: &mut Pcp, number: u64, bytes: Bytes, micros: u64) {
+    let received_at = at(1) + Duration::from_micros(micros);
+    let arrival = Arrival { number, bytes, sent_at: at(1), received_at, ..Arrival::default() };
+    pcp.on_ack(at(51), &crate::testing::arrived(&[arrival], RTT));
+}
+
+#[test]
+fn a_short_packet_is_of_no_pair_and_counts_as_a_full_one() {
+    let (mut pcp, short) = (with_history(Duration::ZERO, |_| {}), Bytes::new(200));
+    sent(&mut pcp, 0, short);
+    assert_eq!((pcp.pair, pcp.pair_due), (None, true));
+    sent(&mut pcp, 1, PACKET);
+    assert_eq!(pcp.pair, Some(2));
+    // A full packet takes 0.2 ms on the link.
+    arrives(&mut pcp, 0, short, 25_040);
+    arrives(&mut pcp, 1, PACKET, 25_200);
+    assert!(pcp.delays.last_wait < 1e-6, "{}", pcp.delays.last_wait);
+}
+
+#[test]
+fn the_first_round_trip_measures_no_rate() {
+    for bytes in [PACKET, Bytes::new(200)] {
+        let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
+        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+        for number in 0..2 {
+            sent(&mut pcp, 2 * number, bytes);
+            arrives(&mut pcp, 2 * number, bytes, 25_000);
+            assert_eq!(pcp.estimate().is_some(), number > 0, "{bytes}");
+        }
+    }
+}
+
+#[test]
+fn transfers_of_one_round_trip_keep_the_history() {
+    let mut known = with_history(Duration::ZERO, |_| {}).past;
+    for _ in 0..3 {
+        let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
+        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, known));
+        sent(&mut pcp, 0, PACKET);
+        arrives(&mut pcp, 0, PACKET, 25_000);
+        pcp.remember(at(60), &mut known);
+        let capacity = known.map_or(Rate::ZERO, |known| known.capacity);
+        assert!((capacity.as_bps_f64() / 40e6 - 1.0).abs() < 1e-6, "{capacity}");
+    }
+    let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
+    pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+    for number in 0..2 {
+        sent(&mut pcp, number, PACKET);
+        arrives(&mut pcp, number, PACKET, 25_000 + 200 * number);
+    }
+    assert!(pcp.history().is_none(), "a receiver alone says what the pair shows");
+}
+
+#[test]
+fn many_losses_in_the_first_round_trip_halve_the_window() {
+    let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
+    pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
+    for number in 0..9 {
+        pcp.on_loss(at(60), &loss(LossKind::Transient, number, 10));
+    }
+    assert_eq!(pcp.window, 5.0);
+}
+
+#[test]
+fn only_a_long_stall_discards_measurements() {
+    let mut pcp = with_history(Duration::ZERO, |_| {});
+    sent(&mut pcp, 5, PACKET);
+    for (ms, counts_from) in [(12, 0), (13, 6)] {
+        pcp.on_notice(at(100), Notice::Stall { since: at(100 - ms) });
+        assert_eq!(pcp.counts_from, counts_from, "{ms} ms, a quarter of 50");
+    }
 }
 
 #[test]
