@@ -1,7 +1,7 @@
-//! The numbers of packets by the time at which they were sent: quinn reports what was acknowledged or lost by that time
+//! The numbers of packets by the time at which they were sent: stacks report what was acknowledged or lost by that time
 //! alone.
 //!
-//! Packets of one instant are a batch. quinn acknowledges them in their order, so the n-th that is acknowledged counts as
+//! Packets of one instant are a batch. They are acknowledged in their order, so the n-th that is acknowledged counts as
 //! the n-th that was sent. Where some of them were lost, numbers are wrong by less than a batch.
 
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ impl InFlight {
 
     /// A packet sent at this time was acknowledged; returns its number. `None` for packets that were not added: probes of
     /// the path's packet size, which leave at the time of the batch before them, and further parts of a datagram, which
-    /// quinn counts as packets.
+    /// count as packets.
     pub(crate) fn acknowledge(&mut self, sent: Time) -> Option<u64> {
         let index = self.batches.partition_point(|batch| batch.sent < sent);
         let batch = self.batches.get_mut(index).filter(|batch| batch.sent == sent && batch.acked < batch.packets)?;

@@ -1,30 +1,31 @@
 //! A controller of one connection.
 //!
-//! The controller starts with the first acknowledgement, which ends quinn's first round trip. Packets that were sent before
-//! it are not reported to the controller, as those of the handshake in Rampmeter's own transport.
+//! The controller starts with the first acknowledgement, which ends the stack's first round trip. Packets that were sent
+//! before it are not reported to the controller, as those of the handshake in Rampmeter's own transport.
 
-use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{self, ControllerMetrics};
 use rampmeter_control::{
     Ack, AnyController, Arrival, Controller, History, Loss, LossKind, MarkCount, Notice, Path, RouterFeedback, Sent,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 
-use crate::Factory;
+use crate::Controllers;
 use crate::in_flight::InFlight;
 
 /// Idle times that are longer than so many round trips count as long: the first retransmission timeout of RFC 9002. That
-/// of later ones depends on the variation, which quinn does not publish.
+/// of later ones depends on the variation, which quinn and noq do not publish.
 const TIMEOUT_RTTS: u64 = 3;
+
+/// quinn and noq send the packets of this time together.
+const BURST: Duration = Duration::from_millis(2);
 
 /// The packets beyond those of the rate: a receiver that acknowledges every second packet keeps one unreported.
 const UNREPORTED: u64 = 1;
 
-/// So many packets that are smaller than a full one are reported without an acknowledgement, as quinn keeps 1000 of
+/// So many packets that are smaller than a full one are reported without an acknowledgement, as stacks keep 1000 of
 /// acknowledgements alone, which the peer need not acknowledge.
 const MAX_SMALL: u32 = 1000;
 
@@ -37,21 +38,31 @@ struct Delivered {
     app_limited: bool,
 }
 
-/// The adapter.
-pub(crate) struct Adapter {
-    factory: Arc<Factory>,
+/// How a stack spaces the packets of a controller with a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// By the window alone, which then is what the rate sends in a round trip.
+    ByWindow,
+    /// By the rate.
+    ByRate,
+}
+
+/// A controller of one connection. A stack reports in the order of events, with the time of each.
+pub struct Adapter {
+    controllers: Arc<Controllers>,
+    pacing: Pacing,
     /// The time zero.
     zero: Instant,
-    /// In a lock because controllers of other crates need not be `Sync`. Only `clone_box` takes it.
+    /// In a lock because controllers of other crates need not be `Sync`. Only `at_another_port` takes it.
     controller: Mutex<AnyController>,
-    /// The time of the last event. quinn reads the clock in several places, so events may be reported out of order.
+    /// The time of the last event. Stacks read the clock in several places, so events may be reported out of order.
     now: Time,
     /// When the controller started.
     started: Option<Time>,
     /// The largest UDP payload.
     packet: Bytes,
     packets: InFlight,
-    /// The highest packet number of quinn so far. Most often one of the Data space, which has the most packets.
+    /// The highest packet number of the stack so far. Most often one of the Data space, which has the most packets.
     last_number: u64,
     /// How many small packets were reported since `small_since`.
     small: u32,
@@ -62,7 +73,7 @@ pub(crate) struct Adapter {
     flight_size: Bytes,
     /// When it arrived: losses and marks of this time were found by it.
     acked_at: Option<Time>,
-    /// The last packet of the acknowledgement that quinn reports, kept until it is known to be the last.
+    /// The last packet of the acknowledgement that is being reported, kept until it is known to be the last.
     held_back: Option<Delivered>,
     /// When the last acknowledged packet was sent.
     last_acked: Time,
@@ -74,7 +85,7 @@ pub(crate) struct Adapter {
     idle_since: Option<Time>,
     /// Packets with lower numbers were in flight at the last loss.
     recovery: u64,
-    /// What [`congestion::Controller::window`] returns.
+    /// What [`Adapter::window`] returns.
     window: u64,
     rate: Option<Rate>,
 }
@@ -83,8 +94,9 @@ fn duration(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What [`congestion::Controller::window`] returns for a window. quinn sends the next packet if less than this is in flight
-/// with it. Two packets are the minimum (RFC 9002, section 7.2): receivers delay the acknowledgement of a single one.
+/// What [`Adapter::window`] returns for a window. quinn sends the next packet if less than this is in flight with it, noq
+/// if not more is: both send as many full packets as fit into the window. Two packets are the minimum (RFC 9002, section
+/// 7.2): receivers delay the acknowledgement of a single one.
 fn granted(window: Bytes, packet: Bytes) -> u64 {
     window.max(packet * 2).as_u64().saturating_add(1)
 }
@@ -95,11 +107,13 @@ fn first_granted(packet: Bytes) -> u64 {
 }
 
 impl Adapter {
-    pub(crate) fn new(factory: Arc<Factory>, zero: Instant, mtu: u16) -> Self {
-        let controller = Mutex::new(factory.make());
+    /// A controller for a connection that begins at `zero`, whose packets have at most `mtu` bytes of UDP payload.
+    pub fn new(controllers: Arc<Controllers>, zero: Instant, mtu: u16, pacing: Pacing) -> Self {
+        let controller = Mutex::new(controllers.make());
         let packet = Bytes::new(u64::from(mtu.max(1)));
         Self {
-            factory,
+            controllers,
+            pacing,
             zero,
             controller,
             now: Time::ZERO,
@@ -146,18 +160,20 @@ impl Adapter {
         self.started = Some(now);
         self.smoothed_rtt = rtt;
         self.min_rtt = rtt;
-        let path = Path::new(self.packet, rtt, history);
+        let mut path = Path::new(self.packet, rtt, history);
+        path.bunch = BURST;
         self.controller().on_path(now, &path);
         self.decide();
     }
 
-    /// The window, also for a controller with a rate: one that keeps as many bytes in flight as the rate sends in a round
-    /// trip. quinn's own pacing, at 1.25 windows in a round trip, is then a little faster than the rate.
+    /// The window and the rate. Where the stack paces by the window alone, that of a controller with a rate keeps as many
+    /// bytes in flight as the rate sends in a round trip. quinn's own pacing, at 1.25 windows in a round trip, is then a
+    /// little faster than the rate.
     fn decide(&mut self) {
-        let (packet, rtt) = (self.packet, self.smoothed_rtt);
+        let (packet, rtt, pacing) = (self.packet, self.smoothed_rtt, self.pacing);
         let controller = self.controller();
         let (mut window, rate) = (controller.window(), controller.rate());
-        if let Some(rate) = rate {
+        if let Some(rate) = rate.filter(|_| pacing == Pacing::ByWindow) {
             window = window.min(rate.bytes_in(rtt) + packet * UNREPORTED);
         }
         (self.window, self.rate) = (granted(window, packet), rate);
@@ -181,14 +197,15 @@ impl Adapter {
         }
     }
 
-    /// A packet was acknowledged, before which the path had this smoothed and this minimum round-trip time.
-    fn acknowledge(
+    /// A packet was acknowledged that was sent at this time. Before, the path had this smoothed and this minimum round-trip
+    /// time. `app_limited`: the application had not more to send.
+    pub fn on_ack(
         &mut self,
         now: Instant,
         sent: Instant,
         bytes: u64,
         app_limited: bool,
-        [smoothed, min]: [Duration; 2],
+        [smoothed, min]: [std::time::Duration; 2],
     ) {
         let (arrived, sent) = (self.time(now), self.time(sent));
         let now = self.event(arrived);
@@ -204,7 +221,7 @@ impl Adapter {
         if sent >= self.small_since {
             (self.small, self.small_since) = (0, now);
         }
-        (self.smoothed_rtt, self.min_rtt) = (smoothed, min.min(rtt));
+        (self.smoothed_rtt, self.min_rtt) = (duration(smoothed), duration(min).min(rtt));
         let arrival =
             Arrival { number, bytes: Bytes::new(bytes), sent_at: sent, received_at: arrived, ecn: Ecn::NotEct };
         match self.held_back.replace(Delivered { arrival, app_limited }) {
@@ -231,14 +248,12 @@ impl Adapter {
         };
         self.controller().on_ack(now, &ack);
     }
-}
 
-impl congestion::Controller for Adapter {
-    /// quinn reports a batch of datagrams at once. All but the last have the size of the first, which need not be full.
-    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+    /// A batch of datagrams was sent at once. All but the last have the size of the first, which need not be full.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         let sent = self.time(now);
         let now = self.event(sent);
-        // More than the batch has if quinn skipped a number, or probed the packet size.
+        // More than the batch has if the stack skipped a number, or probed the packet size.
         let numbers = last_packet_number.saturating_sub(self.last_number);
         self.last_number = self.last_number.max(last_packet_number);
         if self.started.is_none() {
@@ -268,11 +283,8 @@ impl congestion::Controller for Adapter {
         self.decide();
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
-        self.acknowledge(now, sent, bytes, app_limited, [rtt.get(), rtt.min()].map(duration));
-    }
-
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {
+    /// An acknowledgement was processed, after which this is in flight, in bytes.
+    pub fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
         let at = self.time(now);
         let now = self.event(at);
         match self.held_back.take() {
@@ -299,13 +311,20 @@ impl congestion::Controller for Adapter {
         if in_flight == 0 {
             self.idle_since.get_or_insert(now);
         }
-        // Next, quinn declares lost what was sent a round trip before a packet that has arrived.
+        // Next, the stack declares lost what was sent a round trip before a packet that has arrived.
         let oldest = self.last_acked.as_nanos().saturating_sub(self.smoothed_rtt.as_nanos());
         self.packets.discard_before(Time::from_nanos(oldest));
         self.decide();
     }
 
-    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
+    /// Packets were declared lost or, if `lost_bytes` is zero, marked; the last of them was sent at this time.
+    pub fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
         let (at, sent) = (self.time(now), self.time(sent));
         let now = self.event(at);
         if self.started.is_none_or(|started| sent < started) {
@@ -338,7 +357,8 @@ impl congestion::Controller for Adapter {
         self.decide();
     }
 
-    fn on_mtu_update(&mut self, new_mtu: u16) {
+    /// Packets may have this UDP payload now, in bytes.
+    pub fn on_mtu_update(&mut self, new_mtu: u16) {
         self.packet = Bytes::new(u64::from(new_mtu.max(1)));
         if self.started.is_some() {
             let (now, packet) = (self.now, self.packet);
@@ -349,36 +369,39 @@ impl congestion::Controller for Adapter {
         }
     }
 
-    fn window(&self) -> u64 {
+    /// How many bytes may be in flight.
+    pub fn window(&self) -> u64 {
         self.window
     }
 
-    fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window;
-        metrics.pacing_rate = self.rate.map(Rate::as_bps);
-        metrics
+    /// The controller's rate, if it has one.
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
     }
 
-    /// For the same peer at another port: controllers cannot be duplicated, so another one starts with their history.
-    fn clone_box(&self) -> Box<dyn congestion::Controller> {
-        let mut clone = Self::new(self.factory.clone(), self.zero, self.packet.as_u64() as u16);
-        clone.last_number = self.last_number;
-        if self.started.is_some() {
-            let mut history = None;
-            self.controller.lock().unwrap_or_else(PoisonError::into_inner).remember(self.now, &mut history);
-            clone.now = self.now;
-            clone.start(self.now, self.smoothed_rtt, history);
-        }
-        Box::new(clone)
-    }
-
-    fn initial_window(&self) -> u64 {
+    /// The window before the first acknowledgement.
+    pub fn initial_window(&self) -> u64 {
         first_granted(self.packet)
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    /// For the same peer at another port: controllers cannot be duplicated, so another one starts with their history.
+    #[must_use]
+    pub fn at_another_port(&self) -> Self {
+        let mut other = Self::new(self.controllers.clone(), self.zero, self.packet.as_u64() as u16, self.pacing);
+        other.last_number = self.last_number;
+        if self.started.is_some() {
+            let mut history = None;
+            self.controller.lock().unwrap_or_else(PoisonError::into_inner).remember(self.now, &mut history);
+            other.now = self.now;
+            other.start(self.now, self.smoothed_rtt, history);
+        }
+        other
+    }
+}
+
+impl fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adapter").field("window", &self.window).field("rate", &self.rate).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,6 @@ use rampmeter_control::{Algorithm, Departure, Registry, newreno};
 use rampmeter_units::Random;
 
 use super::*;
-use congestion::Controller as _;
 
 const MTU: u16 = 1200;
 const PACKET: u64 = MTU as u64;
@@ -24,9 +23,9 @@ impl Connection {
 
     fn with(registry: &Registry, controller: &str, settings: &str) -> Self {
         let make = registry.factory(controller, &settings.parse().unwrap()).unwrap();
-        let factory = Arc::new(Factory::with_random(make, Random::from_seed(1)));
+        let controllers = Arc::new(Controllers::with_random(make, Random::from_seed(1)));
         let now = Instant::now();
-        let mut it = Self { adapter: Adapter::new(factory, now, MTU), now };
+        let mut it = Self { adapter: Adapter::new(controllers, now, MTU, Pacing::ByWindow), now };
         it.send(1);
         it.now += RTT;
         it.acknowledge(now, 1, 0);
@@ -40,9 +39,9 @@ impl Connection {
 
     fn acknowledge(&mut self, sent: Instant, packets: u64, in_flight: u64) {
         for _ in 0..packets {
-            self.adapter.acknowledge(self.now, sent, PACKET, false, [duration(RTT); 2]);
+            self.adapter.on_ack(self.now, sent, PACKET, false, [RTT; 2]);
         }
-        self.adapter.on_end_acks(self.now, in_flight * PACKET, false, None);
+        self.adapter.on_end_acks(self.now, in_flight * PACKET, false);
     }
 
     /// How many packets more than those in flight quinn sends.
@@ -61,7 +60,12 @@ fn quinn_sends_as_many_packets_as_the_window_has() {
 fn a_rate_is_a_window_of_a_round_trip_and_a_packet() {
     let connection = Connection::new("fixed-rate", "rate = '8 Mb/s'");
     assert_eq!(connection.adapter.window(), 100_000 + PACKET + 1);
-    assert_eq!(connection.adapter.metrics().pacing_rate, Some(8_000_000));
+    assert_eq!(connection.adapter.rate(), Some(Rate::from_bps(8_000_000)));
+    let mut connection = Connection::new("bbr", "");
+    connection.adapter.pacing = Pacing::ByRate;
+    connection.adapter.decide();
+    let window = connection.adapter.controller().window();
+    assert_eq!(connection.adapter.window(), window.as_u64() + 1, "the controller's own");
 }
 
 #[test]
@@ -146,7 +150,7 @@ impl Controller for Remembering {
         self.0
     }
     fn departure(&self) -> Departure {
-        unreachable!("quinn has no departure times")
+        unreachable!("stacks have no departure times")
     }
     fn rate(&self) -> Option<Rate> {
         None
@@ -162,11 +166,10 @@ fn another_port_starts_with_what_the_controller_remembers() {
     let mut connection = Connection::with(&registry, "remembering", "");
     assert_eq!(connection.fits(0), 10);
     connection.adapter.on_sent(connection.now, PACKET, 1000);
-    let clone = connection.adapter.clone_box();
-    assert_eq!(clone.window(), 30 * PACKET + 1);
-    let mut clone = clone.into_any().downcast::<Adapter>().unwrap();
-    clone.on_sent(connection.now, PACKET, 1001);
-    assert_eq!(clone.packets.next(), 1, "packet numbers continue");
+    let mut other = connection.adapter.at_another_port();
+    assert_eq!(other.window(), 30 * PACKET + 1);
+    other.on_sent(connection.now, PACKET, 1001);
+    assert_eq!(other.packets.next(), 1, "packet numbers continue");
 }
 
 /// Checks reports against the contract of the trait. Its window is smaller after an idle time.
@@ -227,7 +230,7 @@ impl Controller for Checking {
         self.packet * if self.was_idle { 5 } else { 10 }
     }
     fn departure(&self) -> Departure {
-        unreachable!("quinn has no departure times")
+        unreachable!("stacks have no departure times")
     }
     fn rate(&self) -> Option<Rate> {
         None
@@ -250,8 +253,8 @@ fn small_packets_in_between_end_an_idle_time() {
         let sent = connection.now;
         connection.adapter.on_sent(sent, 800, 0);
         connection.now += gap;
-        connection.adapter.acknowledge(connection.now, sent, 800, true, [duration(RTT); 2]);
-        connection.adapter.on_end_acks(connection.now, 0, true, None);
+        connection.adapter.on_ack(connection.now, sent, 800, true, [RTT; 2]);
+        connection.adapter.on_end_acks(connection.now, 0, true);
     }
     connection.now += gap;
     assert_eq!(connection.fits(0), 10);
@@ -286,8 +289,8 @@ fn the_numbers_of_quinn_count_the_packets_of_a_batch() {
 
 #[test]
 fn ten_packets_fit_before_the_start_whatever_their_size() {
-    let factory = crate::controller("newreno").unwrap();
-    let mut adapter = Adapter::new(factory, Instant::now(), MTU);
+    let controllers = Arc::new(Controllers::named("newreno").unwrap());
+    let mut adapter = Adapter::new(controllers, Instant::now(), MTU, Pacing::ByWindow);
     for (mtu, packets) in [(MTU, 10), (1400, 10), (9000, 2)] {
         adapter.on_mtu_update(mtu);
         assert_eq!((adapter.window() - 1) / u64::from(mtu), packets, "{mtu} B");
@@ -342,13 +345,12 @@ impl Quinn {
             let is_missing = packet.number > newest.number || packet.number < newest.number && random.chance(0.05);
             if !is_missing {
                 *delivered += PACKET;
-                let rtt = duration(*now - packet.sent);
-                adapter.acknowledge(*now, packet.sent, PACKET, app_limited, [rtt, duration(RTT)]);
+                adapter.on_ack(*now, packet.sent, PACKET, app_limited, [*now - packet.sent, RTT]);
             }
             is_missing
         });
         self.small = 0;
-        adapter.on_end_acks(*now, self.in_flight.len() as u64 * PACKET, app_limited, Some(newest.number));
+        adapter.on_end_acks(*now, self.in_flight.len() as u64 * PACKET, app_limited);
         self.lose(|packet| packet.number + 3 <= newest.number);
         if self.random.chance(0.02) {
             let Connection { adapter, now } = &mut self.connection;
