@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 16] = [
     "units",
     "wire",
     "router",
@@ -20,6 +20,8 @@ const CRATES: [&str; 14] = [
     "scenario",
     "run",
     "sim",
+    "quic",
+    "noq",
     "quinn",
     "stacks",
     "study",
@@ -42,6 +44,11 @@ fn main() -> io::Result<()> {
     for file in &files {
         file.strip_prefix(&crates).unwrap_or(file).hash(&mut hash);
         fs::read(file).unwrap_or_default().hash(&mut hash);
+    }
+    // What `make checkout` builds.
+    for variable in ["RAMPMETER_NOQ", "RAMPMETER_QUINN"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+        env::var(variable).unwrap_or_default().hash(&mut hash);
     }
     println!("cargo:rustc-env=RAMPMETER_SOURCES={:016x}", hash.finish());
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

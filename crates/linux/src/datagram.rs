@@ -16,6 +16,16 @@ use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
 /// The first UDP port of Rampmeter's packets; each scheme has one port.
 pub(crate) const OUR_PORTS: u16 = 40_000;
 
+/// The first UDP port on which other transports' stacks accept flows; each scheme has one port.
+pub(crate) const STACK_PORTS: u16 = 4433;
+
+/// How many ports they have.
+const MAX_STACK_PORTS: u16 = 1000;
+
+/// The type of service, without its ECN code, of packets of these stacks that carry data, which only their senders know.
+/// It is DSCP 1 (lower effort, RFC 8622), which no router here distinguishes.
+pub(crate) const DATA_TOS: u8 = 1 << 2;
+
 const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const TCP: u8 = 6;
@@ -74,14 +84,25 @@ impl Datagram {
         let transport = &self.bytes[header_len(&self.bytes)..];
         match self.bytes[9] {
             TCP => transport.get(12).is_some_and(|&offset| transport.len() > usize::from(offset >> 4) * 4),
-            _ => self.header().is_some_and(|header| header.payload > 0),
+            _ if self.is_ours() => self.header().is_some_and(|header| header.payload > 0),
+            _ => self.is_of_stack() && self.bytes[1] & DATA_TOS != 0,
         }
     }
 
-    fn is_ours(&self) -> bool {
+    /// The source and the destination port, if this is a packet of UDP.
+    fn udp_ports(&self) -> Option<[u16; 2]> {
         let ports = header_len(&self.bytes);
         let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
-        self.bytes[9] == UDP && port(ports) >= OUR_PORTS && port(ports + 2) >= OUR_PORTS
+        (self.bytes[9] == UDP).then(|| [port(ports), port(ports + 2)])
+    }
+
+    fn is_ours(&self) -> bool {
+        self.udp_ports().is_some_and(|ports| ports.iter().all(|port| *port >= OUR_PORTS))
+    }
+
+    fn is_of_stack(&self) -> bool {
+        let of_stacks = STACK_PORTS..STACK_PORTS + MAX_STACK_PORTS;
+        self.udp_ports().is_some_and(|ports| ports.iter().any(|port| of_stacks.contains(port)))
     }
 
     /// The header, if this is one of Rampmeter's packets.

@@ -65,8 +65,8 @@ impl<'a> Kernel<'a> {
     /// else later.
     pub(crate) fn new(run: RunState<'a>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let flows = run.plan.flows.iter().enumerate().filter(|(flow, _)| !run.plan.is_ours(*flow));
-        let mut receivers: Vec<_> = flows.map(|(_, flow)| flow.to).collect();
+        let flows = (0..run.plan.flows.len()).filter(|&flow| matches!(run.plan.sender(flow), Sender::Kernel { .. }));
+        let mut receivers: Vec<_> = flows.map(|flow| run.plan.flows[flow].to).collect();
         receivers.sort();
         receivers.dedup();
         let mut listeners = Vec::new();

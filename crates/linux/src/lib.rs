@@ -5,7 +5,8 @@
 //!  sockets ─ kernel ─ TUN ──► links and routers of the plan ──► TUN ─ kernel ─ sockets
 //! ```
 //!
-//! Senders are real: Rampmeter's endpoints on UDP sockets, and the kernel's own TCP. The network between them is the
+//! Senders are real: Rampmeter's endpoints and other transports' stacks on UDP sockets, and the kernel's own
+//! TCP. The network between them is the
 //! same [`rampmeter_router::Link`] objects that the simulator runs, with the packets of two TUN devices. Namespaces
 //! and devices belong to open files, so the system removes them when the process ends, even if it crashes.
 //!
@@ -30,6 +31,7 @@ mod probe;
 mod route;
 mod run_state;
 mod sides;
+mod stacks;
 mod terminal;
 mod tun;
 mod user;

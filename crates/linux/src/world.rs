@@ -21,6 +21,7 @@ use crate::probe::{kernel_tcp, probe};
 use crate::route::route;
 use crate::run_state::RunState;
 use crate::sides::{Side, Sides};
+use crate::stacks::Stacks;
 
 /// Interval between checks for the end of the run.
 const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
@@ -100,27 +101,35 @@ impl Emulated {
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let run = RunState::new(plan, &sides, hosts.each_ref(), &over, &pending);
+        let of_kernel = |flow| matches!(plan.sender(flow), Sender::Kernel { .. });
+        let of_stacks = |flow| matches!(plan.sender(flow), Sender::Stack { .. });
         let (results, measurements, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&run, || route(network, &run, mtu as usize)));
             let endpoints = scope.spawn(|| {
                 ending(&run, || drive(&run, Endpoints::new(run, mtu as usize, trace)?, |flow| plan.is_ours(flow)))
             });
-            let kernel = scope.spawn(|| ending(&run, || drive(&run, Kernel::new(run)?, |flow| !plan.is_ours(flow))));
+            let kernel = scope.spawn(|| ending(&run, || drive(&run, Kernel::new(run)?, of_kernel)));
+            let stacks = scope.spawn(|| ending(&run, || drive(&run, Stacks::new(run)?, of_stacks)));
             let waited = wait(&run);
             let (measurements, host_jitter) = join(router).map_err(failed("the router failed"))?;
             let results = [
                 join(endpoints).map_err(failed("Rampmeter's senders failed"))?,
                 join(kernel).map_err(failed("the kernel's TCP failed"))?,
+                join(stacks).map_err(failed("another transport's stack failed"))?,
             ];
             Ok::<_, WorldError>((results, measurements, host_jitter, waited))
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        let [(ours, failure), (kernel, _)] = results;
+        let mut failure = None;
+        let results = results.map(|(results, wrong)| {
+            failure = failure.take().or(wrong);
+            results
+        });
         match failure {
             Some(error) => Err(error),
-            None => Ok((outcome(plan, ours, kernel, measurements, host_jitter), waited)),
+            None => Ok((outcome(plan, results, measurements, host_jitter), waited)),
         }
     }
 
@@ -138,20 +147,25 @@ impl Emulated {
     }
 }
 
-fn outcome(
-    plan: &Plan,
-    ours: FlowResults,
-    kernel: FlowResults,
-    measured: Measured,
-    host_jitter: Option<HostJitter>,
-) -> Outcome {
-    let of = |flow: usize| if plan.is_ours(flow) { ours.flows[flow] } else { kernel.flows[flow] };
+fn outcome(plan: &Plan, results: [FlowResults; 3], measured: Measured, host_jitter: Option<HostJitter>) -> Outcome {
+    let of = |flow: usize| {
+        let [ours, kernel, stacks] = &results;
+        match plan.sender(flow) {
+            Sender::Ours(_) => ours.flows[flow],
+            Sender::Kernel { .. } => kernel.flows[flow],
+            Sender::Stack { .. } => stacks.flows[flow],
+        }
+    };
     let flows = (0..plan.flows.len()).map(of).collect();
-    let mut series = Series { links: measured.samples, flows: ours.samples };
-    series.flows.extend(kernel.samples);
+    let mut series = Series { links: measured.samples, flows: Vec::new() };
+    let mut degraded = Vec::new();
+    for results in results {
+        series.flows.extend(results.samples);
+        degraded.extend(results.degraded);
+    }
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
     let (links, data_packets) = (measured.links, measured.data_packets);
-    Outcome { flows, links, series, data_packets, degraded: ours.degraded, host_jitter }
+    Outcome { flows, links, series, data_packets, degraded, host_jitter }
 }
 
 /// Raises the limit on open files, because every socket is one. If this fails, the creation of a socket reports it.
@@ -170,10 +184,6 @@ fn check(plan: &Plan) -> Result<(), WorldError> {
     if let Some(aggregate) = plan.aggregates.first() {
         let advice = "set its `active` to false, or run it with --world simulated";
         return Err(unsupported(format!("islands (`{}`)", aggregate.name), advice));
-    }
-    if let Some(scheme) = plan.stack_scheme() {
-        let what = format!("other transports' stacks (scheme `{}`)", scheme.name);
-        return Err(unsupported(what, "run it with --world simulated"));
     }
     let known = kernel_tcp();
     for scheme in &plan.schemes {

@@ -32,10 +32,15 @@ fn long(scheme: &str) -> Plan {
     tested("duration = \"6 s\"\nwarmup = \"2 s\"", scheme, &["arrivals = { count = 1 }"])
 }
 
-/// 250 kB, five times a second: a quarter of the link.
 fn transfers(seconds: u64) -> Plan {
+    transfers_of("newreno", seconds)
+}
+
+/// 250 kB, five times a second: a quarter of the link.
+fn transfers_of(controller: &str, seconds: u64) -> Plan {
     let traffic = "size = \"250 kB\"\narrivals = { load = 0.25, of = \"bottleneck\" }";
-    tested(&format!("duration = \"{seconds} s\"\ndrain = \"10 s\""), "controller = \"newreno\"", &[traffic])
+    let keys = format!("duration = \"{seconds} s\"\ndrain = \"10 s\"");
+    tested(&keys, &format!("controller = \"{controller}\""), &[traffic])
 }
 
 /// The factor by which bounds are relaxed on a busy machine; 1 if packets leave on time.
@@ -136,7 +141,16 @@ fn cleared_codes_of_real_packets_are_reported() {
 
 #[test]
 fn two_worlds_agree_on_newreno() {
-    let (name, plan) = ("two_worlds_agree_on_newreno", transfers(10));
+    two_worlds_agree("two_worlds_agree_on_newreno", "newreno");
+}
+
+#[test]
+fn two_worlds_agree_on_another_transports_stack() {
+    two_worlds_agree("two_worlds_agree_on_another_transports_stack", "quinn:newreno");
+}
+
+fn two_worlds_agree(name: &str, controller: &str) {
+    let plan = transfers_of(controller, 10);
     let Some(emulated) = run(name, &plan) else { return };
     let simulated = Simulated.run(&plan).unwrap();
     let mean = |outcome: &Outcome| {
@@ -145,9 +159,11 @@ fn two_worlds_agree_on_newreno() {
         assert_eq!(fcts.len(), plan.flows.len(), "{:?}", outcome.host_jitter);
         fcts.iter().sum::<f64>() / fcts.len() as f64
     };
-    let ratio = mean(&emulated) / mean(&simulated);
     let tolerance = tolerance(name, &emulated);
-    assert!((0.85 / tolerance..1.15 * tolerance).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
+    let packets = |outcome: &Outcome| outcome.data_packets as f64;
+    for ratio in [mean(&emulated) / mean(&simulated), packets(&emulated) / packets(&simulated)] {
+        assert!((0.85 / tolerance..1.15 * tolerance).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
+    }
 }
 
 /// A link whose model gives it the same capacity in both worlds: it is the bottleneck, so the goodput is the same too.

@@ -141,8 +141,7 @@ pub(crate) const ISLAND: &[Key] = &[
     ("active", Truth),
 ];
 
-pub(crate) const SCHEME: &[Key] =
-    &[("controller", Controller), ("kernel", Text), ("stack", Text), ("routers", Named(&Router))];
+pub(crate) const SCHEME: &[Key] = &[("controller", Controller), ("kernel", Text), ("routers", Named(&Router))];
 
 /// The keys of schemes whose sender is Rampmeter's.
 pub(crate) const SCHEME_OF_OURS: &[Key] = &[

@@ -152,14 +152,14 @@ impl Plan {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
     }
 
-    /// The first scheme that uses another transport's stack, for worlds that cannot run them.
-    pub fn stack_scheme(&self) -> Option<&SchemePlan> {
-        self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Stack { .. }))
+    /// What sends the flow with this index in [`Plan::flows`].
+    pub fn sender(&self, flow: usize) -> &Sender {
+        &self.schemes[self.flows[flow].scheme].sender
     }
 
-    /// Whether one of Rampmeter's schemes sends the flow with this index in [`Plan::flows`].
+    /// Whether one of Rampmeter's schemes sends this flow.
     pub fn is_ours(&self, flow: usize) -> bool {
-        self.schemes[self.flows[flow].scheme].ours().is_some()
+        matches!(self.sender(flow), Sender::Ours(_))
     }
 
     /// A flow's share of its macroflow.

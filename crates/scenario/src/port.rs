@@ -48,6 +48,21 @@ pub enum Event<Id> {
     Closed(u32, Id, Box<Sent>),
 }
 
+impl<Id> Event<Id> {
+    /// The same event with another name for the end of a flow.
+    pub fn named<Other>(self, name: impl FnOnce(Id) -> Other) -> Event<Other> {
+        match self {
+            Self::Opened(flow) => Event::Opened(flow),
+            Self::Accepted(flow, id) => Event::Accepted(flow, name(id)),
+            Self::Readable(flow, end) => Event::Readable(flow, end),
+            Self::Datagram(flow, bytes) => Event::Datagram(flow, bytes),
+            Self::ShareChanged(flow, path) => Event::ShareChanged(flow, path),
+            Self::Degraded(flow, why, fault) => Event::Degraded(flow, why, fault),
+            Self::Closed(flow, id, sent) => Event::Closed(flow, name(id), sent),
+        }
+    }
+}
+
 /// What the sender of a flow has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sent {

@@ -1,16 +1,16 @@
 //! Other transports' stacks, whole and with their own controllers, as hosts of a run.
 //!
 //! ```text
-//!   [scheme.theirs]              Registries::stack          Stack::host              a world
-//!   stack = "quinn"      ─────►  name and checks   ─────►   one host a node  ─────►  moves its UDP datagrams
-//!   controller = "cubic"
+//!   scheme = "quinn:cubic"       Registries::stack          Stack::host              a world
+//!                        ─────►  name and checks   ─────►   one host a node  ─────►  moves its UDP datagrams
 //! ```
 //!
 //! A stack is a crate of its own that depends on this one. Its hosts implement the host port ([`crate::port`]) over UDP
 //! datagrams of the stack's own format. For runs that can be repeated a host reads no clock but the world's time, and
 //! takes all chance from [`Setup::random`].
 //!
-//! `quinn:cubic`, a stack and one of its controllers, is the name of a scheme that needs no definition.
+//! `quinn:cubic`, a stack and one of its controllers, is the name of a scheme that needs no definition, and a definition
+//! can have it as its `controller`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,15 +94,20 @@ impl Stacks {
         })
     }
 
-    /// The same for a stack with its controller, as `split` from the name of a scheme.
-    pub fn check(&self, (stack, controller): (&str, &str)) -> Result<(), String> {
-        check_controller(stack, &**self.find(stack)?, controller)
+    /// The same for a stack that has this controller, as [`split`] from the name of a scheme.
+    pub fn check(&self, (name, controller): (&str, &str)) -> Result<&Arc<dyn Stack>, String> {
+        let stack = self.find(name)?;
+        let known = stack.controllers();
+        if known.contains(&controller) {
+            return Ok(stack);
+        }
+        Err(unknown(&format!("controller of stack `{name}`"), controller, known))
     }
 
     /// The names of schemes that need no definition: each stack with each of its controllers.
     pub fn schemes(&self) -> impl Iterator<Item = (String, &dyn Stack)> {
         self.list().flat_map(|(name, stack)| {
-            let scheme = move |controller: &str| (format!("{name}{SEPARATOR}{controller}"), stack);
+            let scheme = move |controller: &str| (join(name, controller), stack);
             stack.controllers().into_iter().map(scheme)
         })
     }
@@ -122,11 +127,7 @@ pub fn split(scheme: &str) -> Option<(&str, &str)> {
     scheme.split_once(SEPARATOR)
 }
 
-/// An error if the stack called `name` has no such controller.
-pub(crate) fn check_controller(name: &str, stack: &dyn Stack, controller: &str) -> Result<(), String> {
-    let known = stack.controllers();
-    if known.contains(&controller) {
-        return Ok(());
-    }
-    Err(unknown(&format!("controller of stack `{name}`"), controller, known))
+/// The name of the scheme of a stack with one of its controllers.
+pub(crate) fn join(stack: &str, controller: &str) -> String {
+    format!("{stack}{SEPARATOR}{controller}")
 }

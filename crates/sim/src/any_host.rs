@@ -52,18 +52,6 @@ macro_rules! of_flow {
     };
 }
 
-fn named<Id>(event: Event<Id>, name: impl Fn(Id) -> AnyName) -> Event<AnyName> {
-    match event {
-        Event::Opened(flow) => Event::Opened(flow),
-        Event::Accepted(flow, id) => Event::Accepted(flow, name(id)),
-        Event::Readable(flow, end) => Event::Readable(flow, end),
-        Event::Datagram(flow, bytes) => Event::Datagram(flow, bytes),
-        Event::ShareChanged(flow, path) => Event::ShareChanged(flow, path),
-        Event::Degraded(flow, why, fault) => Event::Degraded(flow, why, fault),
-        Event::Closed(flow, id, sent) => Event::Closed(flow, name(id), sent),
-    }
-}
-
 impl<T: Tap<AnyController, PathId>> Host for AnyHost<T> {
     type Id = AnyName;
     type Address = PathId;
@@ -114,8 +102,8 @@ impl<T: Tap<AnyController, PathId>> Host for AnyHost<T> {
     #[inline]
     fn poll_event(&mut self) -> Option<Event<AnyName>> {
         match self {
-            Self::Ours(host) => host.poll_event().map(|event| named(event, AnyName::Ours)),
-            Self::Stack(host) => host.poll_event().map(|event| named(event, AnyName::Stack)),
+            Self::Ours(host) => host.poll_event().map(|event| event.named(AnyName::Ours)),
+            Self::Stack(host) => host.poll_event().map(|event| event.named(AnyName::Stack)),
         }
     }
 

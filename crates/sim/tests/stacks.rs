@@ -137,7 +137,7 @@ impl Stack for ConstantRates {
     }
 }
 
-const SCHEME: &str = r#"stack = "rates", controller = "constant""#;
+const SCHEME: &str = r#"controller = "rates:constant""#;
 
 fn registries() -> Registries {
     Registries::default().stack("rates", ConstantRates)
@@ -202,7 +202,7 @@ fn beside() -> String {
                  { name = "sink", at = "right", rate = "unlimited", delay = "1 ms" }]
         link = [{ name = "bottleneck", between = ["left", "right"], rate = "10 Mb/s", delay = "8 ms",
                   router = { kind = "drop-tail", packets = 20 }, measure = true }]
-        scheme.theirs = { stack = "rates", controller = "constant" }
+        scheme.theirs = { controller = "rates:constant" }
         scheme.ours = { controller = "newreno" }
         traffic = [{ name = "a", scheme = "theirs", from = "source", to = "sink", arrivals = { count = 1 } },
                    { name = "b", scheme = "ours", from = "source", to = "sink", arrivals = { count = 1 } }]
@@ -222,11 +222,14 @@ fn a_stack_sends_beside_our_transport() {
 #[test]
 fn a_stack_that_cannot_be_used_is_refused_with_the_remedy() {
     for (from, to, wrong) in [
-        ("\"rates\"", "\"rats\"", "no stack is called `rats`; did you mean `rates`?"),
-        ("\"constant\"", "\"cubic\"", "no controller of stack `rates` is called `cubic`; there is constant"),
-        (", controller = \"constant\"", "", "scheme `theirs` needs `controller`"),
-        ("\"constant\" }", "\"constant\", kernel = \"cubic\" }", "has a `stack` and a `kernel`; remove one of the two"),
-        ("\"constant\" }", "\"constant\", macroflow = \"flow\" }", "remove it: the stack takes no settings here"),
+        ("rates:", "rats:", "no stack is called `rats`; did you mean `rates`?"),
+        (":constant", ":cubic", "no controller of stack `rates` is called `cubic`; there is constant"),
+        (
+            "constant\" }",
+            "constant\", kernel = \"cubic\" }",
+            "has a `controller` and a `kernel`; remove one of the two",
+        ),
+        ("constant\" }", "constant\", macroflow = \"flow\" }", "remove it: the stack takes no settings here"),
     ] {
         let text = beside().replace(from, to);
         let scenario = Scenario::parse("beside.toml", &text);
@@ -246,10 +249,8 @@ fn a_stack_with_its_controller_is_a_scheme_without_definition() {
     };
     let expected = outcome(&defined);
     let named = defined.replace(r#"scheme = "theirs""#, r#"scheme = "rates:constant""#);
-    let unnamed = named.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }\n", "");
-    let of_a_definition =
-        defined.replace(r#"stack = "rates", controller = "constant""#, r#"controller = "rates:constant""#);
-    for text in [named, unnamed, of_a_definition] {
+    let unnamed = named.replace("scheme.theirs = { controller = \"rates:constant\" }\n", "");
+    for text in [named, unnamed] {
         assert!(text != defined && outcome(&text) == expected, "{text}");
     }
 }
@@ -269,8 +270,8 @@ fn a_wrong_name_of_a_stack_is_refused_where_it_stands() {
         let traffic = beside().replace(r#"scheme = "theirs""#, &format!("scheme = \"{scheme}\""));
         let definition = beside().replace(r#"controller = "newreno""#, &format!("controller = \"{scheme}\""));
         // A definition in the file is checked, too, though nothing uses it.
-        let traffic = traffic.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }", "");
-        let definition = definition.replace("scheme.theirs = { stack = \"rates\", controller = \"constant\" }", "");
+        let traffic = traffic.replace("scheme.theirs = { controller = \"rates:constant\" }", "");
+        let definition = definition.replace("scheme.theirs = { controller = \"rates:constant\" }", "");
         let definition = definition.replace(r#"scheme = "theirs""#, r#"scheme = "ours""#);
         for (line, text) in [(9, traffic), (8, definition)] {
             let scenario = Scenario::parse("beside.toml", &text).unwrap();

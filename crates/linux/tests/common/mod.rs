@@ -3,12 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
 
 /// The plan of a scenario at its first point.
 pub(crate) fn plan(text: &str) -> Plan {
     let scenario = Scenario::parse("test.toml", text).unwrap();
-    scenario.plan(&scenario.points()[0], &Registries::default()).unwrap()
+    scenario.plan(&scenario.points()[0], &rampmeter_stacks::registries()).unwrap()
 }
 
 /// Two hosts over one link and back: `rate` (40 Mb/s) with a queue of 100 kB and a round trip of 20 ms.

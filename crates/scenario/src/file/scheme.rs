@@ -5,7 +5,7 @@ use rampmeter_units::Duration;
 
 use super::{RouterSpec, TrafficSpec};
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
-use crate::error::{Result, ScenarioError};
+use crate::error::Result;
 use crate::errors::Errors;
 use crate::keys;
 use crate::stack::split;
@@ -39,16 +39,15 @@ pub(crate) enum SenderSpec {
     },
     /// The kernel's TCP with this algorithm.
     Kernel(String),
-    /// Another transport's stack with one of its controllers, and the places that name them.
-    Stack { stack: (String, Place), controller: (String, Place) },
+    /// Another transport's stack with one of its controllers; `place` is that of the name of both.
+    Stack { stack: String, controller: String, place: Place },
 }
 
 impl SenderSpec {
     /// The stack and the controller of `name`, which stands at `place`; `None` if it names no stack.
     fn of_stack(name: &str, place: &Place) -> Option<Self> {
         let (stack, controller) = split(name)?;
-        let at = |part: &str| (part.to_owned(), place.clone());
-        Some(Self::Stack { stack: at(stack), controller: at(controller) })
+        Some(Self::Stack { stack: stack.to_owned(), controller: controller.to_owned(), place: place.clone() })
     }
 }
 
@@ -112,10 +111,9 @@ impl SchemeSpec {
                 Err(item.error(format!("{wrong}; remove it: {sender} takes no settings here")))
             })
         };
-        let named = |item: &Item<'_>| Ok::<_, ScenarioError>((item.text()?.to_owned(), item.place()));
-        let sender = match (section.get("stack"), section.get("controller"), section.get("kernel")) {
-            (None, Some(controller), None) => {
-                let (controller, place) = named(&controller)?;
+        let sender = match (section.get("controller"), section.get("kernel")) {
+            (Some(controller), None) => {
+                let (controller, place) = (controller.text()?.to_owned(), controller.place());
                 match SenderSpec::of_stack(&controller, &place) {
                     Some(sender) => {
                         takes_no_settings("the stack")?;
@@ -124,18 +122,13 @@ impl SchemeSpec {
                     None => ours(section, controller, place)?,
                 }
             }
-            (Some(stack), Some(controller), None) => {
-                takes_no_settings("the stack")?;
-                SenderSpec::Stack { stack: named(&stack)?, controller: named(&controller)? }
-            }
-            (None, None, Some(kernel)) => {
+            (None, Some(kernel)) => {
                 takes_no_settings("the kernel")?;
                 SenderSpec::Kernel(kernel.name()?.to_owned())
             }
-            (_, None, None) => return Err(section.missing("controller", "controller = \"newreno\"")),
-            (stack, _, Some(kernel)) => {
-                let other = if stack.is_some() { "stack" } else { "controller" };
-                let wrong = format!("{} has a `{other}` and a `kernel`; remove one of the two", section.what);
+            (None, None) => return Err(section.missing("controller", "controller = \"newreno\"")),
+            (Some(_), Some(kernel)) => {
+                let wrong = format!("{} has a `controller` and a `kernel`; remove one of the two", section.what);
                 return Err(kernel.error(wrong));
             }
         };

@@ -19,7 +19,6 @@ use crate::document::Place;
 use crate::error::Result;
 use crate::errors::Errors;
 use crate::file::{DirectionSpec, File, LinkSpec, RateSpec, RouterSpec, SchemeSpec, SenderSpec};
-use crate::stack::check_controller;
 use crate::traces::Traces;
 use crate::{LinkId, LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender};
 
@@ -86,7 +85,7 @@ fn path(routes: &Routes, from: NodeId, to: NodeId, place: &Place) -> Result<Vec<
 
 /// An error if packets of the plan are too small for the scheme's stack.
 fn check_packet(spec: &SchemeSpec, sender: &Sender, packet: Bytes) -> Result<()> {
-    let (SenderSpec::Stack { stack: (name, place), .. }, Sender::Stack { stack, .. }) = (&spec.sender, sender) else {
+    let (SenderSpec::Stack { stack: name, place, .. }, Sender::Stack { stack, .. }) = (&spec.sender, sender) else {
         return Ok(());
     };
     let least = stack.min_packet();
@@ -100,10 +99,9 @@ fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<Sch
     let Registries { controllers, stacks, .. } = registries;
     let sender = match &spec.sender {
         SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
-        SenderSpec::Stack { stack: (name, place), controller: (controller, of_controller) } => {
-            let stack = stacks.find(name).map_err(|wrong| place.error(wrong))?;
-            check_controller(name, &**stack, controller).map_err(|wrong| of_controller.error(wrong))?;
-            Sender::Stack { stack: stack.clone(), controller: controller.clone() }
+        SenderSpec::Stack { stack, controller, place } => {
+            let found = stacks.check((stack, controller)).map_err(|wrong| place.error(wrong))?;
+            Sender::Stack { stack: found.clone(), controller: controller.clone() }
         }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {
             let needs_receipts = controllers.needs_receipts(controller);

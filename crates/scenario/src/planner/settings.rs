@@ -9,6 +9,7 @@ use super::{read_rate, router_settings};
 use crate::document::Place;
 use crate::error::Result;
 use crate::file::{File, LinkSpec, RouterSpec, SchemeSpec, SenderSpec, keys_of};
+use crate::stack::join;
 use crate::traces::Traces;
 use crate::{Registries, SchemeSettings};
 
@@ -24,9 +25,8 @@ pub(crate) fn settings(
             let all = Table::from_iter([("kernel".to_owned(), algorithm.as_str().into())]);
             (all.clone(), all)
         }
-        SenderSpec::Stack { stack: (stack, _), controller: (controller, _) } => {
-            let of = [("stack", stack), ("controller", controller)];
-            let all: Table = of.map(|(key, value)| (key.to_owned(), value.as_str().into())).into_iter().collect();
+        SenderSpec::Stack { stack, controller, .. } => {
+            let all = Table::from_iter([("controller".to_owned(), join(stack, controller).into())]);
             (all.clone(), all)
         }
         SenderSpec::Ours { controller, place, settings, transport, sharing, agent } => {

@@ -33,7 +33,7 @@ pub(super) fn changed(
         let defaults = serde_json::to_value(scheme.defaults).unwrap_or_default();
         let mut compare = |key: String, value: &Value, default: Option<&Value>| {
             // A name of what has the settings is none.
-            if Some(value) != default && !["controller", "kernel", "stack"].contains(&key.as_str()) {
+            if Some(value) != default && !["controller", "kernel"].contains(&key.as_str()) {
                 let default = default.map(text).unwrap_or_default();
                 changed.push(ChangedSetting { scheme: scheme.name.clone(), key, value: text(value), default });
             }

@@ -94,6 +94,7 @@ impl Evaluator<'_> {
             scheme: self.scheme.to_owned(),
             rivals: self.rivals.to_vec(),
             schemes: self.definitions(),
+            stacks: self.stacks(),
             world: self.world().to_owned(),
             quick: self.quick,
             runs,
@@ -130,6 +131,12 @@ impl Evaluator<'_> {
     fn definitions(&self) -> BTreeMap<String, String> {
         let definition = |name: &str| self.schemes.definition(name).map(ToString::to_string).unwrap_or_default();
         self.all().map(|name| (name.to_owned(), definition(name))).collect()
+    }
+
+    fn stacks(&self) -> BTreeMap<String, String> {
+        let known = &self.judge.sweep.registries.stacks;
+        let about = |scheme| Some(known.check(self.schemes.stack(scheme)?).ok()?.about().to_owned());
+        self.all().filter_map(|scheme| Some((scheme.to_owned(), about(scheme)?))).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {

@@ -29,6 +29,9 @@ pub struct Evaluation {
     pub rivals: Vec<String>,
     /// The definitions of all schemes, as in a scenario file.
     pub schemes: BTreeMap<String, String>,
+    /// What the stacks of these schemes are, with their versions, by scheme.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stacks: BTreeMap<String, String>,
     /// The world that ran it.
     pub world: String,
     /// Whether it was quick: only the main questions, with fewer paths.

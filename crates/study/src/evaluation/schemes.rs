@@ -50,7 +50,7 @@ impl Schemes {
     pub fn need(&mut self, name: &str, registries: &Registries) -> Result<(), String> {
         if let Some(of_stack) = stack::split(name) {
             registries.stacks.check(of_stack)?;
-            self.add(&[("stack", of_stack.0), ("controller", of_stack.1)], name);
+            self.add("controller", name, name);
             return Ok(());
         }
         let controllers: Vec<&str> = registries.controllers.list().map(|(name, _)| name).collect();
@@ -59,21 +59,20 @@ impl Schemes {
             let known = Known::near(name, schemes.chain(controllers.iter().copied()));
             return Err(format!("no controller and no scheme is called `{name}`; {known}"));
         }
-        self.add(&[("controller", name)], name);
+        self.add("controller", name, name);
         Ok(())
     }
 
     /// Adds Linux's TCP with the congestion control `algorithm`, and returns the scheme's name.
     pub fn need_kernel(&mut self, algorithm: &str) -> String {
         let name = format!("linux-{algorithm}");
-        self.add(&[("kernel", algorithm)], &name);
+        self.add("kernel", algorithm, &name);
         name
     }
 
-    /// Adds the scheme called `name` with these keys if there is none.
-    fn add(&mut self, keys: &[(&str, &str)], name: &str) {
-        let definition = || keys.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect::<Table>();
-        self.table.entry(name).or_insert_with(|| definition().into());
+    /// Adds the scheme called `name` with this key if there is none.
+    fn add(&mut self, key: &str, value: &str, name: &str) {
+        self.table.entry(name).or_insert_with(|| Table::from_iter([(key.to_owned(), value.into())]).into());
     }
 
     /// The text of a file of schemes. A stack with its controller needs no definition there.
@@ -92,18 +91,14 @@ impl Schemes {
         self.origins.get(self.text().lines().take(line).filter_map(scheme_of).last()?)
     }
 
-    /// Whether a stack sends for the scheme called `name`.
-    pub fn is_of_stack(&self, name: &str) -> bool {
-        let names_stack = |scheme: &Table| {
-            let controller = scheme.get("controller").and_then(Value::as_str);
-            scheme.contains_key("stack") || controller.is_some_and(|name| stack::split(name).is_some())
-        };
-        self.definition(name).is_some_and(names_stack)
+    /// The stack that sends for the scheme called `name`, and its controller.
+    pub(super) fn stack(&self, name: &str) -> Option<(&str, &str)> {
+        stack::split(self.definition(name)?.get("controller")?.as_str()?)
     }
 
     /// Whether another transport than ours sends for the scheme called `name`.
     pub(super) fn is_foreign(&self, name: &str) -> bool {
-        self.is_of_stack(name) || self.definition(name).is_some_and(|scheme| scheme.contains_key("kernel"))
+        self.stack(name).is_some() || self.definition(name).is_some_and(|scheme| scheme.contains_key("kernel"))
     }
 
     /// Whether the scheme called `name` needs routers of its own.

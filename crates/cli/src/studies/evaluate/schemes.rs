@@ -73,10 +73,7 @@ pub(super) fn need(name: &str, schemes: &mut Schemes, args: &Args, registries: &
         Some(_) => schemes.need(name, registries).map_err(|_| Failure::input(NEEDS_EMULATION))?,
         None => schemes.need(name, registries).map_err(Failure::input)?,
     }
-    if args.is_emulated() {
-        check_kernel(name, schemes, &kernel_tcp())?;
-    }
-    check_stack(name, schemes, args)
+    if args.is_emulated() { check_kernel(name, schemes, &kernel_tcp()) } else { Ok(()) }
 }
 
 /// An error if the scheme `name` is a congestion control of Linux's TCP that is not among the `known` ones. Emulated
@@ -91,16 +88,6 @@ fn check_kernel(name: &str, schemes: &Schemes, known: &[String]) -> Result<(), F
         ))),
         None => Ok(()),
     }
-}
-
-/// An error if the scheme `name` is another transport's stack and the evaluation cannot run it.
-fn check_stack(name: &str, schemes: &Schemes, args: &Args) -> Result<(), Failure> {
-    if args.is_emulated() && schemes.is_of_stack(name) {
-        return Err(Failure::input(format!(
-            "`{name}` is another transport's stack: it runs in the simulated world only; omit --world emulated"
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -104,6 +104,7 @@ fn schemes(page: &Page<'_>) -> Markup {
                     div {
                         h3 { (scheme) }
                         pre { code { (page.evaluation.schemes.get(*scheme).map_or("", |text| text.trim())) } }
+                        @if let Some(about) = page.evaluation.stacks.get(*scheme) { p { (about) } }
                     }
                 }
             }
