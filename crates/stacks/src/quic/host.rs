@@ -217,8 +217,13 @@ fn zero() -> Instant {
     Instant::now()
 }
 
-pub(super) fn draw(random: &mut Random) -> u64 {
+fn draw(random: &mut Random) -> u64 {
     random.below(u64::MAX)
+}
+
+/// Random numbers that `random` gives a seed.
+pub(super) fn seed(random: &mut Random) -> Random {
+    Random::from_seed(draw(random))
 }
 
 fn address(peer: Peer) -> SocketAddr {

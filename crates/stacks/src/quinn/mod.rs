@@ -8,53 +8,36 @@ mod host;
 #[path = "../quic/session.rs"]
 mod session;
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use quinn_proto as proto;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use rampmeter_control::Registry;
-use rampmeter_control::registry::Factory as Make;
 use rampmeter_quinn::Factory;
 use rampmeter_scenario::stack::{Setup, Stack, StackHost};
-use rampmeter_units::{Bytes, Random};
-use toml::Table;
+use rampmeter_units::Bytes;
 
 use self::host::Host;
-
-/// What the names of Rampmeter's controllers begin with in the stack.
-const OURS: &str = "rampmeter-";
+use crate::ours::Ours;
 
 /// The stack quinn.
-#[derive(Clone)]
-pub struct Quinn {
-    /// Rampmeter's controllers, by their names in the stack.
-    ours: BTreeMap<String, Make>,
-}
+#[derive(Debug, Clone)]
+pub struct Quinn(Ours);
 
 impl Quinn {
     /// With its own controllers, and as `rampmeter-NAME` with each of these that needs no settings.
     pub fn new(controllers: &Registry) -> Self {
-        let made =
-            controllers.list().filter_map(|(name, _)| Some((name, controllers.factory(name, &Table::new()).ok()?)));
-        Self { ours: made.map(|(name, make)| (format!("{OURS}{name}"), make)).collect() }
-    }
-}
-
-impl fmt::Debug for Quinn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quinn").field("controllers", &self.controllers()).finish()
+        Self(Ours::of(controllers))
     }
 }
 
 impl Stack for Quinn {
     fn about(&self) -> &'static str {
-        "quinn-proto 0.11.19"
+        option_env!("RAMPMETER_QUINN").unwrap_or("quinn-proto 0.11.19") // `make checkout` names the checkout
     }
 
     fn controllers(&self) -> Vec<&str> {
-        ["bbr", "cubic", "newreno"].into_iter().chain(self.ours.keys().map(String::as_str)).collect()
+        ["bbr", "cubic", "newreno"].into_iter().chain(self.0.names()).collect()
     }
 
     fn min_packet(&self) -> Bytes {
@@ -62,14 +45,14 @@ impl Stack for Quinn {
     }
 
     fn host(&self, controller: &str, mut setup: Setup) -> Box<StackHost> {
-        let factory: Arc<dyn ControllerFactory + Send + Sync> = match (controller, self.ours.get(controller)) {
-            ("bbr", _) => Arc::new(BbrConfig::default()),
-            ("cubic", _) => Arc::new(CubicConfig::default()),
-            ("newreno", _) => Arc::new(NewRenoConfig::default()),
-            (_, Some(make)) => {
-                Arc::new(Factory::with_random(make.clone(), Random::from_seed(host::draw(&mut setup.random))))
+        let factory: Arc<dyn ControllerFactory + Send + Sync> = match controller {
+            "bbr" => Arc::new(BbrConfig::default()),
+            "cubic" => Arc::new(CubicConfig::default()),
+            "newreno" => Arc::new(NewRenoConfig::default()),
+            other => {
+                let make = self.0.get(other).expect("it is one of `controllers`");
+                Arc::new(Factory::with_random(make, host::seed(&mut setup.random)))
             }
-            (other, None) => unreachable!("`{other}` is none of `controllers`"),
         };
         Box::new(Host::new(factory, setup))
     }
