@@ -53,7 +53,7 @@ test-conditions: setup ## two schemes over every condition of the library, and b
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests, words, dependencies
 	cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml # so that all licences are known
 	$(PYTHON) scripts/dependencies.py
-	$(PYTHON) -m doctest scripts/dependencies.py
+	$(PYTHON) -m doctest scripts/dependencies.py scripts/checkout.py
 	$(PYTHON) scripts/links.py
 	$(PYTHON) scripts/attacks.py
 	$(PYTHON) scripts/test_files.py
@@ -142,6 +142,10 @@ bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and
 .PHONY: bench-cluster
 bench-cluster: python ## throughput of sweeps on a Dask cluster of this machine, compared with threads
 	$(PYTHON) scripts/bench_cluster.py
+
+.PHONY: checkout
+checkout: setup venv ## the command with a QUIC stack from a directory of yours, target/checkout/release/rampmeter: NOQ=DIR QUINN=DIR
+	$(PYTHON) scripts/checkout.py $(if $(NOQ),--noq "$(NOQ)") $(if $(QUINN),--quinn "$(QUINN)")
 
 .PHONY: evaluations
 evaluations: build venv ## the pages of ten controllers, and what each fails in docs/evaluation.md: EVALUATIONS=--full
