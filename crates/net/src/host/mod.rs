@@ -108,8 +108,7 @@ pub struct Host<C> {
 }
 impl<C: Controller> Host<C> {
     /// A host that sends and receives in encrypted sessions through `socket`.
-    pub fn new(mut endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
-        endpoint.allow_bunches(BUNCH);
+    pub fn new(endpoint: Endpoint<C, Peer>, sessions: Sessions, socket: Socket, limits: Limits) -> Self {
         let next_session_sweep = Time::ZERO + SESSION_SWEEP;
         Self { sessions: Some(sessions), next_session_sweep, ..Self::without_sessions(endpoint, socket, limits) }
     }
@@ -120,7 +119,8 @@ impl<C: Controller> Host<C> {
         Self::without_sessions(endpoint, socket, limits)
     }
 
-    fn without_sessions(endpoint: Endpoint<C, Peer>, socket: Socket, limits: Limits) -> Self {
+    fn without_sessions(mut endpoint: Endpoint<C, Peer>, socket: Socket, limits: Limits) -> Self {
+        endpoint.allow_bunches(BUNCH);
         Self {
             endpoint,
             sessions: None,
