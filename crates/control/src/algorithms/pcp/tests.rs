@@ -327,10 +327,8 @@ fn transfers_of_one_round_trip_keep_the_history() {
     }
     let mut pcp = Pcp::new(&Config::default(), Random::from_seed(1));
     pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
-    for number in 0..2 {
-        sent(&mut pcp, number, PACKET);
-        arrives(&mut pcp, number, PACKET, 25_000 + 200 * number);
-    }
+    (0..2).for_each(|number| sent(&mut pcp, number, PACKET));
+    (0..2).for_each(|number| arrives(&mut pcp, number, PACKET, 25_000 + 200 * number));
     assert!(pcp.history().is_none(), "a receiver alone says what the pair shows");
 }
 
