@@ -14,7 +14,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use super::error::StreamEnd;
 use super::pipe::{CAPACITY, Pipe, State as PipeState};
 use super::stream::PathState;
-use crate::receive_window::{GROWTH, ReceiveWindow};
+use crate::receive_window::ReceiveWindow;
 
 /// The first receive window of a stream, unless the transport settings have another.
 pub(super) const FIRST_WINDOW: Bytes = Bytes::new(256 * 1024);
@@ -146,9 +146,8 @@ impl Entry {
         let Some(connection) = host.endpoint().connection(id) else { return };
         let (rtt, size) = (connection.statistics().smoothed_rtt, self.window.size());
         if self.window.on_read(now, moved, rtt) {
-            // A smaller step, if there is no memory for that one.
-            let larger = [GROWTH, 2].map(|factor| (size * factor).min(MAX_WINDOW));
-            if let Some(larger) = larger.into_iter().find(|larger| windows.take(self.sharer, *larger - size)) {
+            let mut sizes = self.window.larger().into_iter();
+            if let Some(larger) = sizes.find(|larger| windows.take(self.sharer, *larger - size)) {
                 self.window.raise(larger);
                 host.endpoint_mut().raise_receive_window(id, larger);
             }

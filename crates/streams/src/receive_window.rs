@@ -7,8 +7,8 @@
 use rampmeter_net::MAX_WINDOW;
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// By how much it grows at once.
-pub(crate) const GROWTH: u64 = 4;
+/// By how much it grows at once, or else, if there is too little memory.
+const GROWTH: [u64; 2] = [4, 2];
 
 /// The shortest time over which reading is measured.
 const MIN_ELAPSED: Duration = Duration::from_micros(100);
@@ -31,7 +31,7 @@ impl ReceiveWindow {
     }
 
     /// So many `bytes` were read, of a path with this round-trip time. True if the window is too small for it: it should
-    /// be [`GROWTH`] times as large, or twice, if there is memory.
+    /// have one of the [larger](Self::larger) sizes, if there is memory.
     pub(crate) fn on_read(&mut self, now: Time, bytes: u64, rtt: Duration) -> bool {
         self.read += bytes;
         let elapsed = now.since(self.since);
@@ -41,6 +41,11 @@ impl ReceiveWindow {
         let in_a_round_trip = self.read as f64 * (rtt.as_secs_f64() / elapsed.as_secs_f64());
         (self.read, self.since) = (0, now);
         in_a_round_trip * 2.0 > self.size.as_u64() as f64 && self.size < MAX_WINDOW
+    }
+
+    /// The sizes that a window which is too small should have, the best first.
+    pub(crate) fn larger(&self) -> [Bytes; 2] {
+        GROWTH.map(|factor| (self.size * factor).min(MAX_WINDOW))
     }
 
     /// Raises the window to `size`. It never shrinks.
@@ -70,6 +75,9 @@ mod tests {
         assert!(!grows(&mut window, 1500, RTT * 2), "750 bytes in a round trip");
         assert!(grows(&mut window, 1001, RTT));
         assert_eq!(window.size(), Bytes::new(2000), "there was no memory");
+        assert_eq!(window.larger(), [8000, 4000].map(Bytes::new));
+        window.raise(Bytes::new(MAX_WINDOW.as_u64() / 3));
+        assert_eq!(window.larger()[0], MAX_WINDOW);
         window.raise(MAX_WINDOW);
         assert!(!grows(&mut window, 1 << 30, RTT));
     }

@@ -46,12 +46,12 @@ type StartServer = fn(Random, Bytes) -> (Box<dyn Driver>, Acceptor);
 
 /// Starts endpoints whose connections have one controller, with random numbers and the largest IP packet.
 #[derive(Clone, Copy)]
-pub(super) struct Starts {
+pub(super) struct EndpointFactory {
     pub(super) client: StartClient,
     pub(super) server: StartServer,
 }
 
-impl Starts {
+impl EndpointFactory {
     pub(super) fn of<C: congestion_controller::Endpoint + Default>() -> Self {
         Self {
             client: |random, packet| {
@@ -75,9 +75,9 @@ fn mtu_of(packet: Bytes) -> mtu::Config {
 }
 
 /// Random numbers of the run.
-struct Chance(Random);
+struct RunRandom(Random);
 
-impl Chance {
+impl RunRandom {
     fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             part.copy_from_slice(&self.0.below(u64::MAX).to_be_bytes()[..part.len()]);
@@ -90,7 +90,7 @@ impl Chance {
     }
 }
 
-impl random::Generator for Chance {
+impl random::Generator for RunRandom {
     fn public_random_fill(&mut self, bytes: &mut [u8]) {
         self.fill(bytes);
     }
@@ -100,7 +100,7 @@ impl random::Generator for Chance {
     }
 }
 
-impl Generator for Chance {
+impl Generator for RunRandom {
     fn generate(&mut self, _: &ConnectionInfo<'_>) -> LocalId {
         let mut id = [0; ID];
         self.fill(&mut id);
@@ -108,13 +108,13 @@ impl Generator for Chance {
     }
 }
 
-impl Validator for Chance {
+impl Validator for RunRandom {
     fn validate(&self, _: &ConnectionInfo<'_>, bytes: &[u8]) -> Option<usize> {
         (bytes.len() >= ID).then_some(ID)
     }
 }
 
-impl token::Generator for Chance {
+impl token::Generator for RunRandom {
     // By default the tokens are random, so that no reset can be sent.
     const ENABLED: bool = false;
 
@@ -126,9 +126,9 @@ impl token::Generator for Chance {
 }
 
 /// Accepts every connection.
-struct Open;
+struct AcceptAll;
 
-impl Limiter for Open {
+impl Limiter for AcceptAll {
     fn on_connection_attempt(&mut self, _: &ConnectionAttempt<'_>) -> Outcome {
         Outcome::allow()
     }
@@ -156,14 +156,14 @@ impl Format for NoToken {
 /// The parts of an endpoint whose connections have the controllers of `C`.
 struct Parts<C, const IS_CLIENT: bool> {
     controllers: C,
-    ids: Chance,
-    tokens: Chance,
-    random: Chance,
+    ids: RunRandom,
+    tokens: RunRandom,
+    random: RunRandom,
     limits: Limits,
     mtu: mtu::Manager<mtu::Inherit>,
     meter: Meter,
     sessions: Sessions,
-    endpoint_limits: Open,
+    endpoint_limits: AcceptAll,
     token: NoToken,
     close: Production,
     migration: migration::default::Validator,
@@ -174,7 +174,7 @@ struct Parts<C, const IS_CLIENT: bool> {
 
 impl<C: Default, const IS_CLIENT: bool> Parts<C, IS_CLIENT> {
     fn new(random: Random) -> Self {
-        let mut random = Chance(random);
+        let mut random = RunRandom(random);
         Self {
             controllers: C::default(),
             ids: random.split(),
@@ -184,7 +184,7 @@ impl<C: Default, const IS_CLIENT: bool> Parts<C, IS_CLIENT> {
             mtu: mtu::Manager::new(mtu::Inherit::default()),
             meter: Meter::default(),
             sessions: Sessions,
-            endpoint_limits: Open,
+            endpoint_limits: AcceptAll,
             token: NoToken,
             close: Production,
             migration: migration::default::Validator,
@@ -206,11 +206,11 @@ impl<C: congestion_controller::Endpoint, const IS_CLIENT: bool> Config for Parts
     type CongestionControllerEndpoint = C;
     type Connection = connection::Implementation<Self>;
     type ConnectionLock = Mutex<Self::Connection>;
-    type ConnectionIdFormat = Chance;
-    type StatelessResetTokenGenerator = Chance;
-    type RandomGenerator = Chance;
+    type ConnectionIdFormat = RunRandom;
+    type StatelessResetTokenGenerator = RunRandom;
+    type RandomGenerator = RunRandom;
     type TokenFormat = NoToken;
-    type EndpointLimits = Open;
+    type EndpointLimits = AcceptAll;
     type ConnectionLimits = Limits;
     type Mtu = mtu::Inherit;
     type StreamManager = stream::DefaultStreamManager;

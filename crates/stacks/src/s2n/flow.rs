@@ -125,7 +125,7 @@ impl Flow {
         self.meter.is_closed && self.next_deadline().is_none()
     }
 
-    /// Lets the application and the endpoint do what has become possible.
+    /// Passes events on between the application and the endpoint.
     pub(super) fn settle(&mut self, now: Time, events: &mut VecDeque<Event<u32>>) {
         loop {
             self.connect(events);

@@ -12,17 +12,17 @@ use rampmeter_units::{Bytes, Duration, Random, Time};
 use rampmeter_workload::Carrier;
 use s2n_quic_transport::endpoint::connect::Connect;
 
-use super::config::Starts;
+use super::config::EndpointFactory;
 use super::driver;
 use super::flow::{Flow, Pending};
 
 /// The host.
 pub(super) struct Host {
-    starts: Starts,
+    factory: EndpointFactory,
     packet: Bytes,
     random: Random,
     flows: BTreeMap<u32, Flow>,
-    /// The flows that were accepted here.
+    /// The flows that were opened or accepted here.
     known: BTreeSet<u32>,
     /// Flows that may have something to send, in turn.
     ready: VecDeque<u32>,
@@ -37,11 +37,11 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host whose connections have the controller of `starts`.
-    pub(super) fn new(starts: Starts, setup: Setup) -> Self {
+    /// A host whose connections have the controller of `factory`.
+    pub(super) fn new(factory: EndpointFactory, setup: Setup) -> Self {
         let Setup { packet, random } = setup;
         Self {
-            starts,
+            factory,
             packet,
             random,
             flows: BTreeMap::new(),
@@ -53,11 +53,11 @@ impl Host {
     }
 
     /// The random numbers of an endpoint.
-    fn chance(&mut self) -> Random {
+    fn random(&mut self) -> Random {
         Random::from_seed(self.random.below(u64::MAX))
     }
 
-    /// Lets a flow do what has become possible. It may have something to send afterwards, or another deadline.
+    /// Passes events on between the endpoint and the application of a flow. It may have something to send afterwards, or another deadline.
     fn settle(&mut self, now: Time, index: u32) {
         let Some(flow) = self.flows.get_mut(&index) else { return };
         flow.settle(now, &mut self.events);
@@ -90,7 +90,7 @@ impl port::Host for Host {
         if opening.carrier != Carrier::Stream {
             return None;
         }
-        let (endpoint, connector) = (self.starts.client)(self.chance(), self.packet);
+        let (endpoint, connector) = (self.factory.client)(self.random(), self.packet);
         let connect = Connect::new(driver::peer()).with_server_name("host");
         let pending = Pending::Opened(connector.connect(connect));
         self.known.insert(opening.flow);
@@ -155,7 +155,7 @@ impl PacketHost for Host {
     fn receive(&mut self, now: Time, datagram: Datagram, (): &mut ()) {
         let Datagram { flow: index, peer, mut contents, ecn, .. } = datagram;
         if !self.flows.contains_key(&index) && self.known.insert(index) {
-            let (endpoint, acceptor) = (self.starts.server)(self.chance(), self.packet);
+            let (endpoint, acceptor) = (self.factory.server)(self.random(), self.packet);
             self.flows.insert(index, Flow::new(index, peer, endpoint, Pending::Accepted(acceptor)));
         }
         if let Some(flow) = self.flows.get_mut(&index) {

@@ -18,7 +18,7 @@ use rampmeter_scenario::stack::{Setup, Stack, StackHost};
 use rampmeter_units::Bytes;
 use s2n_quic_core::recovery::{bbr, cubic};
 
-use self::config::Starts;
+use self::config::EndpointFactory;
 use self::host::Host;
 
 /// The stack s2n-quic.
@@ -39,11 +39,11 @@ impl Stack for S2nQuic {
     }
 
     fn host(&self, controller: &str, setup: Setup) -> Box<StackHost> {
-        let starts = match controller {
-            "bbr" => Starts::of::<bbr::Endpoint>(),
-            "cubic" => Starts::of::<cubic::Endpoint>(),
+        let factory = match controller {
+            "bbr" => EndpointFactory::of::<bbr::Endpoint>(),
+            "cubic" => EndpointFactory::of::<cubic::Endpoint>(),
             other => unreachable!("{other} is not one of `controllers`"),
         };
-        Box::new(Host::new(starts, setup))
+        Box::new(Host::new(factory, setup))
     }
 }

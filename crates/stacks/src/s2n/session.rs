@@ -134,8 +134,8 @@ impl Plain {
         Self { own: own.encode_to_vec(), unread: Vec::new(), step }
     }
 
-    /// Takes the parameters of the next message out of what has arrived, if it has arrived completely. None that are as long
-    /// as they say: no parameters.
+    /// Takes the parameters of the next message out of what has arrived, if it has arrived completely. Parameters that
+    /// are longer than their message count as none.
     fn take(&mut self, arrived: impl Iterator<Item = Bytes>) -> Option<Vec<u8>> {
         arrived.for_each(|bytes| self.unread.extend_from_slice(&bytes));
         let &[_, high, middle, low, upper, lower] = self.unread.first_chunk::<HEADER>()?;
