@@ -81,7 +81,7 @@ pub(super) struct Delays {
     spreads: VecDeque<f64>,
     /// The variation, in seconds.
     pub(super) variation: f64,
-    /// The last wait that shows the queue, in seconds: the second packet of a pair also waits for the first.
+    /// The last wait that shows the queue, in seconds: packets of a train also wait for those before them.
     pub(super) last_wait: f64,
 }
 

@@ -5,7 +5,7 @@ use super::estimate::Estimate;
 use super::pace::MAX_PACE;
 use crate::Arrival;
 
-/// The packets of a pair left together if the time between them was at most this part of that between their arrivals.
+/// Two packets of a train left together if the time between them was at most this part of that between their arrivals.
 const TOGETHER: f64 = 0.1;
 
 impl Pcp {
@@ -32,16 +32,20 @@ impl Pcp {
         let sent_at = arrival.sent_at.as_secs_f64();
         let shortest = self.packet_bits() / MAX_PACE;
         let apart = |first: &Arrival| arrival.received_at.since(first.received_at).as_secs_f64().max(shortest);
-        // A second packet that the window held back is one like others.
-        let first = self.last_arrival.filter(|first| {
-            let is_second = self.pair == Some(arrival.number) && first.number.checked_add(1) == self.pair;
-            is_second && arrival.sent_at.since(first.sent_at).as_secs_f64() <= TOGETHER * apart(first)
+        // A packet of a train that the window held back is one like others.
+        let train = self.train.filter(|(first, last)| (first + 1..=*last).contains(&arrival.number));
+        let previous = self.last_arrival.filter(|previous| {
+            let follows = previous.number.checked_add(1) == Some(arrival.number);
+            train.is_some()
+                && follows
+                && arrival.sent_at.since(previous.sent_at).as_secs_f64() <= TOGETHER * apart(previous)
         });
-        if let Some(first) = first.filter(|first| first.bytes == self.packet && arrival.bytes == self.packet) {
+        let is_last = train.is_some_and(|(_, last)| last == arrival.number);
+        if let Some(first) = previous.filter(|first| is_last && [first.bytes, arrival.bytes] == [self.packet; 2]) {
             self.capacity.on_pair(apart(&first));
         }
         self.last_arrival = Some(*arrival);
-        self.pair = self.pair.filter(|second| *second > arrival.number);
+        self.train = self.train.filter(|(_, last)| *last > arrival.number);
         while self.sent_with.get(1).is_some_and(|(from, _)| *from <= arrival.number) {
             self.sent_with.pop_front();
         }
@@ -50,7 +54,7 @@ impl Pcp {
         if arrival.number >= self.next_round {
             self.end_round();
         }
-        let Some(estimate) = estimate.filter(|_| first.is_none()) else { return };
+        let Some(estimate) = estimate.filter(|_| previous.is_none()) else { return };
         self.delays.last_wait = wait;
         if self.drain.is_on() {
             self.drain.on_packet(sent_at, wait);
@@ -70,7 +74,7 @@ impl Pcp {
             self.before_loss = None; // the loss was real
         }
         let is_first = self.next_round == 0; // its first arrival ends it, so its count is no rate
-        (self.next_round, self.pair_due) = (self.last_sent.saturating_add(1), true);
+        (self.next_round, self.train_due) = (self.last_sent.saturating_add(1), true);
         let time = self.now.since(self.round_began).as_secs_f64().max(1e-6);
         let (delivered, app_limited) = (std::mem::take(&mut self.delivered), std::mem::take(&mut self.app_limited));
         if !is_first {

@@ -20,7 +20,7 @@
 //!
 //! *Deviations* from the paper:
 //! - No trains test a rate (section 3.1): packets are spaced evenly, so each half round trip is one, and chance decides
-//!   nothing. There is no search and no backoff (section 3.3).
+//!   nothing. There is no search and no backoff (section 3.3). Short trains show the capacity only.
 //! - Flows keep a queue, and drain it together; the paper's flows keep none (section 3.2).
 //! - The history also has the path's own variation, and its trust in the remembered rate is not used (section 3.4).
 //! - Beside TCP a flow takes CUBIC's window instead of smaller cuts (section 3.5).
@@ -144,9 +144,9 @@ pub struct Pcp {
     bunch: Duration,
     /// The number of packets that belong to the current bunch and have not left.
     rest_of_bunch: u64,
-    /// Two packets are to leave together, and the second of the pair that is under way.
-    pair_due: bool,
-    pair: Option<u64>,
+    /// A train is to leave, and the first and the last packet of the one that is under way.
+    train_due: bool,
+    train: Option<(u64, u64)>,
     last_arrival: Option<Arrival>,
     now: Time,
     last_sent_at: Time,
@@ -195,8 +195,8 @@ impl Algorithm for Pcp {
             pacer: Pacer::with_max_gap(MAX_GAP),
             bunch: Duration::ZERO,
             rest_of_bunch: 0,
-            pair_due: true,
-            pair: None,
+            train_due: true,
+            train: None,
             last_arrival: None,
             now: Time::ZERO,
             last_sent_at: Time::ZERO,
@@ -231,6 +231,12 @@ impl Pcp {
             let most = (1.0 + estimate.trust) * estimate.capacity * (self.min_rtt + target);
             let limit = self.losses.limit(self.now, self.config.drain_every) * self.min_rtt;
             self.set_window((view.window * factor).min(most).min(limit));
+            // The flow fills an idle path, and does not have to find out who else is there.
+            let fills = estimate.by_pairs * self.min_rtt;
+            if self.in_slow_start && view.busy <= 0.5 && self.window >= fills {
+                self.in_slow_start = false;
+                self.set_window(self.window.min(fills + estimate.by_pairs * target));
+            }
         }
         self.best = self.best.max(self.window.min(estimate.bdp()));
     }
@@ -277,7 +283,7 @@ impl Controller for Pcp {
         self.sent_with.iter_mut().for_each(|(_, window)| *window *= scale);
         self.capacity.rescale(scale);
         self.losses = Losses::default();
-        (self.packet, self.rest_of_bunch, self.pair) = (packet, 0, None);
+        (self.packet, self.rest_of_bunch, self.train) = (packet, 0, None);
         (self.best, self.delivered, self.before_loss) = (self.best * scale, self.delivered * scale, None);
         self.drain.cancel();
         if let Some(cubic) = &mut self.cubic {
@@ -298,7 +304,7 @@ impl Controller for Pcp {
             }
             Notice::AppLimited => {
                 self.rest_of_bunch = 0;
-                self.pair = self.pair.filter(|second| *second <= self.last_sent);
+                self.train = self.train.filter(|(_, last)| *last <= self.last_sent);
             }
             Notice::SpuriousLoss if self.cubic.is_none() => {
                 if let Some((window, losses)) = self.before_loss.take() {

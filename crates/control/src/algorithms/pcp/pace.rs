@@ -1,5 +1,8 @@
-//! When packets leave: evenly spaced, but for one pair in each round trip, and for bunches where a host cannot space
+//! When packets leave: evenly spaced, but for one train in each round trip, and for bunches where a host cannot space
 //! single packets ([`crate::Path::bunch`]).
+//!
+//! The last two packets of a train are a pair, which shows the capacity (`estimate`). Those before them use up the bucket
+//! of a shaper, which lets some packets pass at once.
 
 use rampmeter_units::{Duration, Rate, Time};
 
@@ -11,6 +14,10 @@ const TIMER_SLACK: u64 = 2;
 
 /// The maximum number of packets in a bunch: at 1500 bytes, what two buffers carry to the kernel.
 const MAX_BUNCH: u64 = 88;
+
+/// The maximum number of packets in a train. Linux's `tbf` lets at least two full packets pass at once, and three with the
+/// burst of its manual's example.
+const TRAIN: u64 = 4;
 
 /// The maximum rate, in bits per second.
 pub(super) const MAX_PACE: f64 = 100e9;
@@ -41,13 +48,18 @@ impl Pcp {
         self.pacer.set_slack(self.bunch * TIMER_SLACK);
         if self.rest_of_bunch > 0 {
             self.rest_of_bunch -= 1;
-            return self.pacer.add_to_bunch(sent.bytes, rate);
+            // The first train delays nothing: until its packets have arrived, nothing else can be decided.
+            if self.next_round > 0 {
+                self.pacer.add_to_bunch(sent.bytes, rate);
+            }
+            return;
         }
-        let is_pair = self.pair_due && self.pair.is_none() && sent.bytes == self.packet;
-        let packets = self.bunch_at(rate).max(1 + u64::from(is_pair));
+        let is_train = self.train_due && self.train.is_none() && sent.bytes == self.packet;
+        let train = if is_train { (self.window as u64).clamp(2, TRAIN) } else { 1 };
+        let packets = self.bunch_at(rate).max(train);
         self.rest_of_bunch = packets - 1;
-        if is_pair {
-            (self.pair, self.pair_due) = (Some(sent.number.saturating_add(1)), false);
+        if is_train {
+            (self.train, self.train_due) = (Some((sent.number, sent.number.saturating_add(train - 1))), false);
         }
         let bunch = if packets == 1 || self.bunch == Duration::ZERO { sent.bytes } else { self.packet * packets };
         self.pacer.bunch_sent_at(now, sent.bytes, bunch, rate);

@@ -1,7 +1,7 @@
 //! The first window, from the history of earlier transfers, and what a transfer leaves to the next (section 3.4).
 //!
 //! ```text
-//! no history                first_window packets, doubled every round trip until delays grow
+//! no history                first_window packets, at least doubled every round trip until they fill the path or delays grow
 //! history, idle path        a third of the capacity
 //! history, a queue          the share that the queue shows (`estimate`), at most a third of the capacity
 //! competing traffic         the last window in competitive mode; it is known from earlier transfers, or the queue is longer

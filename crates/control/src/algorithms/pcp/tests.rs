@@ -288,12 +288,12 @@ fn arrives(pcp: &mut Pcp, number: u64, bytes: Bytes, micros: u64) {
 }
 
 #[test]
-fn a_short_packet_is_of_no_pair_and_counts_as_a_full_one() {
+fn a_short_packet_is_of_no_train_and_counts_as_a_full_one() {
     let (mut pcp, short) = (with_history(Duration::ZERO, |_| {}), Bytes::new(200));
     sent(&mut pcp, 0, short);
-    assert_eq!((pcp.pair, pcp.pair_due), (None, true));
+    assert_eq!((pcp.train, pcp.train_due), (None, true));
     sent(&mut pcp, 1, PACKET);
-    assert_eq!(pcp.pair, Some(2));
+    assert_eq!(pcp.train, Some((1, 4)));
     // A full packet takes 0.2 ms on the link.
     arrives(&mut pcp, 0, short, 25_040);
     arrives(&mut pcp, 1, PACKET, 25_200);
@@ -352,22 +352,22 @@ fn only_a_long_stall_discards_measurements() {
     }
 }
 
-#[test]
-fn only_packets_that_left_together_are_a_pair() {
+/// The packets of the first train, which left at 1 ms but for the last one, and arrived at these microseconds.
+fn train(pcp: &mut Pcp, last_left: u64, arrived: [u64; 4]) {
     let micros = |micros| Time::ZERO + Duration::from_micros(micros);
-    for (second_left, second_arrived, pairs, wait) in [(1000, 26_100, 10_000.0, 0.0), (6000, 36_000, 5000.0, 0.005)] {
+    let arrivals = [0, 1, 2, 3].map(|number| {
+        pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
+        let sent_at = micros(if number == 3 { last_left } else { 1000 });
+        Arrival { number, bytes: PACKET, sent_at, received_at: micros(arrived[number as usize]), ..Arrival::default() }
+    });
+    pcp.on_ack(at(61), &crate::testing::arrived(&arrivals, RTT));
+}
+
+#[test]
+fn the_last_packets_of_a_train_are_a_pair_if_they_left_together() {
+    for (left, arrived, pairs, wait) in [(1000, 26_120, 10_000.0, 0.0), (6000, 36_000, 5000.0, 0.005)] {
         let mut pcp = with_history(Duration::ZERO, |_| {}); // its capacity is 5000 packets a second
-        for number in [0, 1] {
-            pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
-        }
-        let arrivals = [(0, 1000, 26_000), (1, second_left, second_arrived)].map(|(number, sent, received)| Arrival {
-            number,
-            bytes: PACKET,
-            sent_at: micros(sent),
-            received_at: micros(received),
-            ..Arrival::default()
-        });
-        pcp.on_ack(at(61), &crate::testing::arrived(&arrivals, RTT));
+        train(&mut pcp, left, [26_000, 26_010, 26_020, arrived]);
         assert!((pcp.capacity.by_pairs().unwrap() - pairs).abs() < 1.0, "{:?}", pcp.capacity.by_pairs());
         assert!((pcp.delays.last_wait - wait).abs() < 1e-9, "{}", pcp.delays.last_wait);
     }
@@ -376,16 +376,17 @@ fn only_packets_that_left_together_are_a_pair() {
 #[test]
 fn pairs_that_arrive_together_show_a_limited_rate() {
     let mut pcp = with_history(Duration::ZERO, |_| {});
-    for number in [0, 1] {
-        pcp.on_sent(at(1), &Sent { number, bytes: PACKET, in_flight: PACKET });
-    }
-    let arrivals = [0, 1].map(|number| Arrival {
-        number,
-        bytes: PACKET,
-        sent_at: at(1),
-        received_at: at(26),
-        ..Arrival::default()
-    });
-    pcp.on_ack(at(51), &crate::testing::arrived(&arrivals, RTT));
+    train(&mut pcp, 1000, [26_000; 4]);
     assert_eq!(pcp.capacity.by_pairs(), Some(MAX_PACE / 8000.0));
+}
+
+#[test]
+fn slow_start_loses_nothing_in_a_short_buffer() {
+    for megabits in [10, 40, 100] {
+        let mut flow = link(megabits, 0.3);
+        flow.run(Duration::from_secs(1));
+        assert_eq!((flow.lost, flow.sender.in_slow_start), (Bytes::ZERO, false), "{megabits} Mb/s");
+        let share = flow.utilization(Duration::from_secs(1));
+        assert!(share > 0.94, "{share} at {megabits} Mb/s");
+    }
 }
