@@ -98,6 +98,12 @@ impl Place {
             line => ScenarioError::Wrong { file, line, problem },
         }
     }
+
+    /// The error that a sender that is not Rampmeter's cannot send what is asked for.
+    pub(crate) fn cannot_send(&self, why: String, remedy: &str) -> ScenarioError {
+        let error = Box::new(self.error(format!("{why}; {remedy}")));
+        ScenarioError::CannotSend { why, error }
+    }
 }
 
 /// A table with its line.

@@ -40,6 +40,14 @@ pub enum ScenarioError {
         /// The error and its remedy.
         problem: String,
     },
+    /// The sender of a scheme is not Rampmeter's transport, and cannot send what the scenario asks for.
+    #[error("{error}")]
+    CannotSend {
+        /// Why, without a remedy.
+        why: String,
+        /// The error with its place and its remedy.
+        error: Box<Self>,
+    },
 }
 
 impl ScenarioError {
@@ -49,6 +57,7 @@ impl ScenarioError {
             Self::Wrong { file, line, .. } => (Some(file.clone()), Some(*line)),
             Self::Unreadable { file, .. } | Self::Set { file, .. } => (Some(file.clone()), None),
             Self::Key { .. } => (None, None),
+            Self::CannotSend { error, .. } => error.place(),
         }
     }
 
@@ -57,6 +66,7 @@ impl ScenarioError {
         match self {
             Self::Wrong { problem, .. } | Self::Set { problem, .. } => problem.clone(),
             Self::Unreadable { .. } | Self::Key { .. } => self.to_string(),
+            Self::CannotSend { error, .. } => error.problem(),
         }
     }
 }

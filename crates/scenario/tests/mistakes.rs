@@ -47,6 +47,19 @@ fn invalid_service_curves_are_refused() {
 }
 
 #[test]
+fn a_stack_is_named_before_its_controller() {
+    for (keys, name) in [
+        ("stack = \"quinn\"", "quinn:cubic"),
+        ("stack = \"noq\"\ncontroller = \"bbr3\"", "noq:bbr3"),
+        ("stack = \"noq\"\ncontroller = \"noq:bbr3\"", "noq:bbr3"),
+        ("stack = { noq = \"../noq\" }", "quinn:cubic"),
+    ] {
+        let advice = format!("scheme `tcp` has no key `stack`; remove it, and write controller = \"{name}\"");
+        is_refused("controller = \"newreno\"\nsettings = { initial_window = 1 }", keys, 33, &advice);
+    }
+}
+
+#[test]
 fn invalid_stalls_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "duration = \"2 ms\""),

@@ -5,10 +5,10 @@ use rampmeter_units::Duration;
 
 use super::{RouterSpec, TrafficSpec};
 use crate::document::{Item, NAME, Place, Section, Settings, is_name};
-use crate::error::Result;
+use crate::error::{Result, ScenarioError};
 use crate::errors::Errors;
 use crate::keys;
-use crate::stack::split;
+use crate::stack::{join, split};
 
 const GROUPINGS: [(&str, Grouping); 2] = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
 
@@ -102,6 +102,9 @@ impl SchemeSpec {
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self> {
+        if let Some(stack) = section.get("stack") {
+            return Err(no_stack_key(section, &stack));
+        }
         section.keys(&[keys::SCHEME, keys::SCHEME_OF_OURS])?;
         // Keys that only our sender takes.
         let takes_no_settings = |sender: &str| {
@@ -137,6 +140,17 @@ impl SchemeSpec {
             section.or("routers", Vec::new(), |item| item.section("`routers`")?.items().map(read).collect())?;
         Ok(Self { name: name.to_owned(), sender, routers })
     }
+}
+
+/// The error for a key `stack`, with the name of the stack's controller to write instead.
+fn no_stack_key(section: &Section<'_>, stack: &Item<'_>) -> ScenarioError {
+    let controller = section.get("controller").and_then(|item| item.as_text());
+    let name = match controller.filter(|controller| split(controller).is_some()) {
+        Some(whole) => whole.to_owned(),
+        None => join(stack.as_text().unwrap_or("quinn"), controller.unwrap_or("cubic")),
+    };
+    let wrong = format!("{} has no key `stack`", section.what);
+    stack.error(format!("{wrong}; remove it, and write controller = \"{}\"", name.escape_debug()))
 }
 
 /// The sender of a scheme with this controller of ours.

@@ -266,8 +266,9 @@ impl File {
             return refuse("scheme", unknown("scheme", &traffic.scheme, known));
         };
         if let Some((what, sender)) = workload.needs_manager().zip(scheme.foreign_sender()) {
-            let advice = format!("{sender} has no Congestion Manager: give it another scheme");
-            return refuse("scheme", format!("traffic `{name}` {what} by a scheme of {sender}; {advice}"));
+            let why = format!("traffic `{name}` {what} by a scheme of {sender}");
+            let remedy = format!("{sender} has no Congestion Manager: give it another scheme");
+            return Err(lines.of("scheme").cannot_send(why, &remedy));
         }
         // A curve needs one scheme with h-fsc in the file; other schemes of a comparison ignore it.
         if curve.is_some() && !errors.has_lost() && !self.schemes.iter().any(SchemeSpec::guarantees) {

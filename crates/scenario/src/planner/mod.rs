@@ -92,7 +92,8 @@ fn check_packet(spec: &SchemeSpec, sender: &Sender, packet: Bytes) -> Result<()>
     if packet >= least {
         return Ok(());
     }
-    Err(place.error(format!("`packet` is {packet}, and stack `{name}` needs at least {least}; make it larger")))
+    let why = format!("`packet` is {packet}, and stack `{name}` needs at least {least}");
+    Err(place.cannot_send(why, "make it larger"))
 }
 
 fn scheme(spec: &SchemeSpec, file: &File, registries: &Registries) -> Result<SchemePlan> {

@@ -182,7 +182,10 @@ impl Evaluator<'_> {
                 return Some("it needs routers of its own".to_owned());
             }
             let alone = || of_schemes(&file, &[scheme]).and_then(set);
-            self.schemes.is_foreign(scheme).then(alone)?.err().and_then(inability)
+            match self.schemes.is_foreign(scheme).then(alone)? {
+                Err(ScenarioError::CannotSend { why, .. }) => Some(why),
+                _ => None, // another error is one of the question, and is found below
+            }
         };
         let refused: BTreeMap<&str, String> =
             self.all().filter_map(|scheme| Some((scheme, refusal(scheme)?))).collect();
@@ -190,7 +193,7 @@ impl Evaluator<'_> {
         // Without any scheme the scenario keeps those of its file.
         let whole = if names.is_empty() { file.clone() } else { of_schemes(&file, &names)? };
         let asked = set(whole.clone()).map_err(|error| match error {
-            ScenarioError::Wrong { .. } => error.into(), // it names its own place
+            ScenarioError::Wrong { .. } | ScenarioError::CannotSend { .. } => error.into(), // it names its own place
             error => self.questionnaire.wrong(question, &error.to_string()),
         })?;
         Ok(Some(Asking { question, scenarios: [whole, asked], refused }))
@@ -312,13 +315,6 @@ fn of_schemes(file: &Scenario, names: &[&str]) -> Result<Scenario, ScenarioError
         }
     }
     Ok(scenario)
-}
-
-/// Why another transport's scheme cannot send what the scenario asks for, without the remedy, which is for the scenario's
-/// author. `None`: the error is another one.
-fn inability(error: ScenarioError) -> Option<String> {
-    let ScenarioError::Wrong { problem, .. } = error else { return None };
-    Some(problem.split("; ").next().unwrap_or_default().to_owned())
 }
 
 fn skipped(scheme: &str, reason: &str) -> Answer {

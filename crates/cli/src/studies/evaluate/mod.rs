@@ -87,7 +87,8 @@ pub(crate) struct Args {
     /// A file with [scheme.NAME] tables, for settings of controllers (docs/scenario.md)
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
-    /// What to ask: rfc9743, or whether the controller is what a name says: cubic (RFC 9438), bbr (the IETF's draft)
+    /// What to ask: rfc9743, or whether the controller is what a name says: cubic (RFC 9438), bbr (the IETF's draft), l4s
+    /// (RFC 9331)
     #[arg(long, value_name = "NAME", default_value = DEFAULT, conflicts_with = "questions",
           value_parser = SUITES.map(|suite| suite.name))]
     suite: String,
@@ -279,8 +280,12 @@ fn write_questions(args: &Args, directory: &Path) -> Result<PathBuf, Failure> {
 
 /// An error in a copy names the file in `originals`. The file of schemes has those of several files.
 fn in_original(mut error: StudyError, copies: &Path, originals: &str, schemes: &Schemes) -> StudyError {
-    use ScenarioError::{Set, Unreadable, Wrong};
+    use ScenarioError::{CannotSend, Set, Unreadable, Wrong};
     let StudyError::Scenario(inner) = &mut error else { return error };
+    let inner = match inner {
+        CannotSend { error, .. } => &mut **error,
+        inner => inner,
+    };
     if let Wrong { file, line, .. } = inner
         && Path::new(file.as_str()) == copies.join(SCHEMES)
     {
