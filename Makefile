@@ -53,7 +53,7 @@ test-conditions: setup ## two schemes over every condition of the library, and b
 lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, tests, words, dependencies
 	cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml # so that all licences are known
 	$(PYTHON) scripts/dependencies.py
-	$(PYTHON) -m doctest scripts/dependencies.py scripts/checkout.py
+	$(PYTHON) -m doctest scripts/dependencies.py scripts/checkout.py scripts/stacks.py
 	$(PYTHON) scripts/links.py
 	$(PYTHON) scripts/attacks.py
 	$(PYTHON) scripts/test_files.py
@@ -150,6 +150,10 @@ checkout: setup venv ## the command with a QUIC stack from a directory of yours,
 .PHONY: evaluations
 evaluations: build venv ## the pages of ten controllers, and what each fails in docs/evaluation.md: EVALUATIONS=--full
 	$(PYTHON) scripts/evaluations.py $(RAMPMETER) $(EVALUATIONS)
+
+.PHONY: stacks
+stacks: build venv ## every controller of every QUIC stack beside ours: docs/stack-verdicts.md; half an hour, resumes
+	$(PYTHON) scripts/stacks.py $(RAMPMETER)
 
 .PHONY: bench-gate
 bench-gate: build venv ## false alarms of `evaluate --baseline` in 20 evaluations, and regressions to find: GATE=--help
