@@ -28,7 +28,7 @@ const CRATES: [&str; 16] = [
 ];
 
 /// Directories of `studies`: the questions of RFC 9743, then conformance suites.
-const SUITES: [&str; 3] = ["rfc9743", "cubic", "bbr"];
+const SUITES: [&str; 4] = ["rfc9743", "cubic", "bbr", "l4s"];
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
@@ -55,7 +55,8 @@ fn main() -> io::Result<()> {
     fs::write(out.join("suites.rs"), suites(&crates.join("../studies")))
 }
 
-/// The array of suites, as Rust reads it. Claims and their results are no part of a suite.
+/// The array of suites, as Rust reads it: of each the questions, the schemes, and the scenarios that the questions name.
+/// Claims are no part of a suite, nor are their scenarios.
 fn suites(studies: &Path) -> String {
     let suite = |name: &str| {
         let directory = studies.join(name);
@@ -63,7 +64,10 @@ fn suites(studies: &Path) -> String {
         let mut files = BTreeSet::new();
         collect(&directory, &mut files);
         let names = files.iter().filter_map(|file| Some((file.file_name()?.to_str()?, file.to_str()?)));
-        let asked = names.filter(|(name, _)| !["claims.toml", "measured.json"].contains(name));
+        let questions = fs::read_to_string(directory.join("questions.toml")).unwrap_or_default();
+        let is_asked =
+            |name| ["questions.toml", "schemes.toml"].contains(&name) || questions.contains(&format!("{name:?}"));
+        let asked = names.filter(|(name, _)| is_asked(name));
         let files: Vec<String> = asked.map(|(name, file)| format!("({name:?}, include_str!({file:?})),")).collect();
         format!("Suite {{ name: {name:?}, files: &[{}] }},", files.concat())
     };

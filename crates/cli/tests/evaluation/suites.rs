@@ -43,3 +43,26 @@ fn the_suite_of_bbr_knows_it_from_others() {
         assert_eq!(failing(&evaluation, id), expected, "{id}");
     }
 }
+
+/// DCTCP sends ECT(0), so it waits in the classic queue. Neither it nor Prague detects a classic router.
+#[test]
+fn the_suite_of_l4s_knows_prague_from_others() {
+    let expected: [(&str, &str, &[&str]); 7] = [
+        ("steady-marks", "flows = 1\npath = ['dualpi2-slow', 'dualpi2-fast']", &["cubic"]),
+        ("delay", "flows = 1\npath = 'dualpi2'", &["cubic", "dctcp"]),
+        ("step-queue", "flows = 1\npath = 'reference'", &["cubic"]),
+        ("beside-cubic-classic-marks", "path = 'codel'", &["dctcp", "prague"]),
+        ("round-trips", "", &["cubic", "dctcp"]),
+        ("near-flows", "flows = 10\npath = 'near'", &["cubic", "dctcp"]),
+        ("classic-share", "path = 'dualpi2'", &["dctcp"]),
+    ];
+    let evaluation = Study::new("l4s", "l4s").evaluate(
+        &expected.map(|(id, at, _)| (id, at)),
+        &["prague", "dctcp", "cubic"],
+        "[scheme]",
+        &[1],
+    );
+    for (id, _, expected) in expected {
+        assert_eq!(failing(&evaluation, id), expected, "{id}");
+    }
+}
