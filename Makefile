@@ -5,14 +5,17 @@ export CARGO_TARGET_DIR
 # The extension is for any Python from 3.10 on. Where it changed between commands, they would compile PyO3 again.
 export PYO3_NO_PYTHON := 1
 PYTHON := .venv/bin/python
+# `rampmeter kernel` needs the headers of libelf, which `setup` installs for root.
+KERNEL = $(shell test -e /usr/include/libelf.h && echo yes)
+WORKSPACE = --workspace $(if $(KERNEL),--features rampmeter-cli/kernel,--exclude rampmeter-kernel)
 # `make test` sets PROFILE=test: with the features of the tests, too, each crate is compiled once for both.
 PROFILE := release
 ifeq ($(PROFILE),test)
 export BUILT := $(CARGO_TARGET_DIR)/debug
-BUILD := --profile test --workspace --lib --bins --tests --examples
+BUILD = --profile test $(WORKSPACE) --lib --bins --tests --examples
 else
 export BUILT := $(CARGO_TARGET_DIR)/release
-BUILD := --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py
+BUILD = --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py $(if $(KERNEL),--features rampmeter-cli/kernel)
 endif
 RAMPMETER := $(BUILT)/rampmeter
 
@@ -44,6 +47,11 @@ test: ## all of it: lints, Rust, the examples, Python, quick claims
 test-long: test lint-more fuzz-replay package docs claims-long test-conditions ## the same, fuzz corpora, packages, the documentation and its site, slow claims, 200 clients at once
 	$(MAKE) --no-print-directory --jobs=1 test-example test-python claims-quick workloads-check crowd # of the release
 
+.PHONY: bpf
+bpf: ## the program of `rampmeter kernel` in the kernel, after a change of crates/kernel/bpf (clang, libbpf-dev)
+	cd crates/kernel/bpf && clang -O2 -g -target bpf -mcpu=v3 -Wall -Wno-missing-declarations -c rampmeter.bpf.c -o rampmeter.bpf.o
+	cd crates/kernel/bpf && llvm-strip -g rampmeter.bpf.o && sha256sum kernel.h shared.h rampmeter.bpf.c rampmeter.bpf.o > sources.sha256
+
 .PHONY: test-conditions
 test-conditions: setup ## two schemes over every condition of the library, and broken controllers at all questions, simulated
 	cargo test --quiet --release --package rampmeter-sim --test conditions -- --ignored
@@ -65,7 +73,8 @@ lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Ma
 .PHONY: lint-rust
 lint-rust: setup
 	cargo fmt --all --check
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet $(WORKSPACE) --all-targets -- -D warnings
+	cd crates/kernel/bpf && sha256sum --check --quiet sources.sha256 # else: make bpf
 	cd bench/wire && cargo fmt --check
 	cd fuzz && cargo fmt --check
 
@@ -77,11 +86,12 @@ lint-more: setup ## warnings in code that other builds compile: fewer features, 
 
 .PHONY: test-rust
 test-rust: setup ## Rust alone
-	cargo test --quiet --workspace --exclude my-controller --exclude my-router
+	@test -n "$(KERNEL)" || echo 'SKIPPED: tests of rampmeter kernel, which needs libelf-dev'
+	cargo test --quiet $(WORKSPACE) --exclude my-controller --exclude my-router
 
 .PHONY: test-example
 test-example: build ## a controller and a router of other crates, in every world that runs here; C programs through a CM daemon
-	cargo test --quiet --workspace --test worlds -- --nocapture
+	cargo test --quiet $(WORKSPACE) --test worlds -- --nocapture
 	scripts/test-cm
 
 .PHONY: test-python

@@ -13,6 +13,8 @@
 mod cm;
 mod failure;
 mod files;
+#[cfg(feature = "kernel")]
+mod kernel;
 mod lists;
 mod manual;
 mod operate;
@@ -67,6 +69,9 @@ enum Command {
     /// Carry TCP connections of other programs over UDP, encrypted
     #[cfg(feature = "tunnel")]
     Tunnel(tunnel::TunnelArgs),
+    /// Run controllers under the kernel's TCP, for programs that know nothing of them (root)
+    #[cfg(feature = "kernel")]
+    Kernel(kernel::KernelArgs),
     /// Print this host's public key; make a key pair if there is none
     Key(files::KeyArgs),
     /// Print the state of running servers, tunnels and of the Congestion Manager's daemon
@@ -122,6 +127,8 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Get(args) => files::get(args, &registries.controllers),
         #[cfg(feature = "tunnel")]
         Command::Tunnel(args) => tunnel::tunnel(args, &registries.controllers),
+        #[cfg(feature = "kernel")]
+        Command::Kernel(args) => kernel::execute(args, &registries.controllers),
         Command::Key(args) => files::key(args),
         Command::Status(args) => operate::status(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
