@@ -144,6 +144,10 @@ bench-paths: build venv ## file transfers over emulated paths, beside TCP, quic-
 	scripts/setup wire
 	$(PYTHON) scripts/bench_paths.py $(RAMPMETER) $(PATHS)
 
+.PHONY: bench-kernel
+bench-kernel: build venv ## controllers under the kernel's TCP beside its own, real packets; needs root: KERNEL_BENCH=--help
+	$(PYTHON) scripts/bench_kernel.py $(RAMPMETER) $(KERNEL_BENCH)
+
 .PHONY: bench-tunnel
 bench-tunnel: build venv ## curl, Chromium, git, rsync, iperf3 in the tunnel and in direct TCP; needs root: TUNNEL=--help
 	scripts/setup tunnel

@@ -4,8 +4,9 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -102,8 +103,8 @@ fn a_program_survives_the_daemon() {
 }
 
 #[test]
-fn errors_are_one_line() {
-    let Some(_turn) = turn("errors_are_one_line") else { return };
+fn others_cannot_choose_it_and_errors_are_one_line() {
+    let Some(_turn) = turn("others_cannot_choose_it") else { return };
     let workspace = Workspace::new("kernel-errors");
     let no_group = workspace.0.display().to_string();
     let mut daemon = workspace.command(&["kernel", "attach", "--all"]).stderr(Stdio::null()).spawn().unwrap();
@@ -113,6 +114,9 @@ fn errors_are_one_line() {
         assert!(began.elapsed() < Duration::from_secs(20), "the daemon does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
+    let choice = "import socket; socket.socket().setsockopt(6, socket.TCP_CONGESTION, b'rampmeter')";
+    let other = Command::new("python3").args(["-c", choice]).uid(65_534).output().unwrap();
+    assert!(text(&other.stderr).contains("PermissionError"), "{}", text(&other.stderr));
     let second = workspace.rampmeter(&["kernel", "attach", "--all"]);
     kill(Pid::from_raw(daemon.id() as i32), Signal::SIGINT).unwrap();
     assert!(daemon.wait().unwrap().success());

@@ -28,8 +28,6 @@ enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 enum { TCP_ESTABLISHED = 1 };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum tcp_ca_event { CA_EVENT_TX_START };
-/* Without it only processes with CAP_NET_ADMIN could choose this controller, and only its daemon attaches it anyway. */
-enum { TCP_CONG_NON_RESTRICTED = 1 };
 enum { BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -87,7 +85,6 @@ struct tcp_congestion_ops {
 	u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
-	u32 flags;
 	char name[16];
 };
 

@@ -362,7 +362,6 @@ struct tcp_congestion_ops rampmeter = {
 	.cwnd_event = (void *)rampmeter_cwnd_event,
 	.ssthresh = (void *)rampmeter_ssthresh,
 	.undo_cwnd = (void *)rampmeter_undo_cwnd,
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = NAME,
 };
 

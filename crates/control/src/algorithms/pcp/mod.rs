@@ -232,10 +232,11 @@ impl Pcp {
             let limit = self.losses.limit(self.now, self.config.drain_every) * self.min_rtt;
             self.set_window((view.window * factor).min(most).min(limit));
             // The flow fills an idle path, and does not have to find out who else is there.
-            let fills = estimate.by_pairs * self.min_rtt;
-            if self.in_slow_start && view.busy <= 0.5 && self.window >= fills {
+            if let Some(rate) = self.capacity.by_pairs().filter(|_| self.in_slow_start && view.busy <= 0.5)
+                && self.window >= rate * self.min_rtt
+            {
                 self.in_slow_start = false;
-                self.set_window(self.window.min(fills + estimate.by_pairs * target));
+                self.set_window(self.window.min(rate * (self.min_rtt + target)));
             }
         }
         self.best = self.best.max(self.window.min(estimate.bdp()));

@@ -390,3 +390,12 @@ fn slow_start_loses_nothing_in_a_short_buffer() {
         assert!(share > 0.94, "{share} at {megabits} Mb/s");
     }
 }
+
+#[test]
+fn slow_start_goes_on_while_no_pair_is_known() {
+    let config = Config { first_window: 1.0, ..Config::default() };
+    let mut flow = Link::<Pcp>::new(&config, Rate::from_bps(40_000_000), RTT, 1.0);
+    flow.run(RTT * 12); // 250 packets are eight doublings
+    let share = flow.utilization(RTT * 4);
+    assert!(share > 0.9, "{share}");
+}
