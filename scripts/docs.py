@@ -64,6 +64,10 @@ LINK = re.compile(
 )
 """`[text](target)`, `![text](target)`, or code, which holds no links."""
 
+FENCE = re.compile(r"^( *```\w+),\S+$", re.MULTILINE)
+"""The start of a block of code with attributes for rustdoc, such as `rust,ignore`. Markdown readers that do not know
+them take the text between two such blocks, with its headings, for code."""
+
 Pages = dict[str, str]
 """The text of every page, by its path on the site."""
 
@@ -139,7 +143,7 @@ def main() -> int:
         site.update(links_of(path, whole, parts))
     for path, text in site.items():
         (source / path).parent.mkdir(parents=True, exist_ok=True)
-        (source / path).write_text(text)
+        (source / path).write_text(FENCE.sub(r"\1", text))
     shutil.copytree(ROOT / "docs/images", source / "docs/images")
     config = {
         "INHERIT": str(ROOT / "docs/site.yml"),
