@@ -244,6 +244,12 @@ pub trait Controller: Debug {
         None
     }
 
+    /// Whether the code of its packets is the scheme's own, which routers rewrite: then no code with which packets arrive
+    /// is a fault of the path, and ECN is not validated (RFC 9000 section 13.4.2).
+    fn has_own_codes(&self) -> bool {
+        false
+    }
+
     /// Why the scheme cannot work as designed on this path and what it does instead, as a message for the user. `None`
     /// while it works as designed. Called after every acknowledgement.
     fn degraded_reason(&self) -> Option<&'static str> {

@@ -119,6 +119,7 @@ macro_rules! controllers {
                     fn departure(&self) -> Departure;
                     fn rate(&self) -> Option<Rate>;
                     fn ecn(&self) -> Option<Ecn>;
+                    fn has_own_codes(&self) -> bool;
                     fn degraded_reason(&self) -> Option<&'static str>;
                     fn state(&self) -> &'static str;
                     fn record(&self, out: &mut Record);

@@ -146,6 +146,7 @@ fn only_schemes_with_their_own_meaning_of_codes_choose_one() {
             _ => None,
         };
         assert_eq!(controller.ecn(), expected, "{name}");
+        assert_eq!(controller.has_own_codes(), matches!(name.as_str(), "vcp" | "vcp-plus"), "{name}");
     }
 }
 

@@ -45,11 +45,11 @@ fn codes_under_delay(
     let arrived = Rc::new(RefCell::new(Codes::new()));
     let (log, mut turn) = (Rc::clone(&arrived), 0);
     pair.recode = Box::new(move |_, ecn| {
-        let Some(number) = departing.borrow_mut().take() else { return ecn };
+        let Some(number) = departing.borrow_mut().take() else { return Some(ecn) };
         turn += 1;
         let code = if marks[turn % marks.len()] { Ecn::Ce } else { ecn };
         log.borrow_mut().push((number, code));
-        code
+        Some(code)
     });
     pair.send(0, &pattern(lens.0, 1));
     pair.send(1, &pattern(lens.1, 2));
@@ -91,7 +91,7 @@ proptest! {
         pair.recode = Box::new(move |payload, ecn| {
             assert_eq!(ecn, if payload > 0 { low } else { Ecn::NotEct }, "{payload} bytes");
             turn += 1;
-            Ecn::from_bits(arriving[turn % arriving.len()])
+            Some(Ecn::from_bits(arriving[turn % arriving.len()]))
         });
         pair.send(0, &pattern(lens.0, 1));
         pair.send(1, &pattern(lens.1, 2));

@@ -11,3 +11,4 @@ mod recovery;
 mod stamps;
 mod timeouts;
 mod untrusted_peers;
+mod validation;

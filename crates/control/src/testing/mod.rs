@@ -45,6 +45,7 @@ impl<C: Controller> Controller for Recorder<C> {
             fn departure(&self) -> Departure;
             fn rate(&self) -> Option<Rate>;
             fn ecn(&self) -> Option<Ecn>;
+            fn has_own_codes(&self) -> bool;
         }
     }
 }

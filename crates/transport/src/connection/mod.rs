@@ -21,6 +21,7 @@ use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
+use crate::ecn_validation::{EcnState, EcnValidation};
 use crate::limits::{LimitMeter, Limits, Waits};
 use crate::proof::place;
 use crate::receiver::{Fresh, Receiver};
@@ -134,6 +135,7 @@ pub struct Connection {
     ping_due: bool,
     statistics: Statistics,
     pub(crate) limits: LimitMeter,
+    pub(crate) ecn: EcnValidation,
 }
 
 impl Connection {
@@ -175,6 +177,7 @@ impl Connection {
             ping_due: false,
             statistics: Statistics::default(),
             limits: LimitMeter::default(),
+            ecn: EcnValidation::default(),
         }
     }
 
@@ -479,6 +482,12 @@ impl Connection {
             ("handshake_timeout", self.handshake_timer),
             ("idle_timeout", self.keep_alive_timer),
         ]
+    }
+
+    /// What is known about ECN on the path of the packets that this side sends. `Testing` if they have no code, or if it is
+    /// the scheme's own.
+    pub fn ecn_state(&self) -> EcnState {
+        self.ecn.state()
     }
 
     /// The counters of the connection.

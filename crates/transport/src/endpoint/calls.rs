@@ -97,7 +97,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     pub fn on_new_path(&mut self, now: Time, id: ConnectionId) {
         let controller = (self.make)();
         self.replace_controller(now, id, controller);
-        self.with(now, id, |connection| connection.sender.on_new_path());
+        self.with(now, id, |connection| {
+            connection.sender.on_new_path();
+            connection.ecn.on_new_path(now);
+        });
         if let Some(peer) = self.peer(id) {
             if let Some(size) = self.packet_sizes.get_mut(peer) {
                 size.on_new_path();

@@ -206,8 +206,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.resets.send(now, (from, reset, id));
         }
         if let Some(packet_feedback) = &mut outcome.feedback {
-            let code = self.manager.controller(flow).and_then(Controller::ecn).unwrap_or(connection.config.ecn);
-            if code == Ecn::NotEct {
+            if !self.manager.controller(flow).is_some_and(Controller::has_own_codes) {
+                connection.ecn.on_arrivals(now, &packet_feedback.change.arrivals);
+            }
+            if !connection.ecn.expects_marks() {
                 packet_feedback.ignore_marks();
             }
             connection.limits.on_feedback(now, &packet_feedback.change);
@@ -285,7 +287,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         };
         self.manager.update(now, flow, &update);
         let controller = self.manager.controller(flow);
-        let mut degraded_reason = controller.and_then(Controller::degraded_reason);
+        let ecn = self.slots[index].as_ref().and_then(|slot| slot.connection.ecn.degraded_reason());
+        let mut degraded_reason = ecn.or(controller.and_then(Controller::degraded_reason));
         // A window or a rate that is too small keeps packets from being in flight.
         let idle = self.slots[index].as_ref().filter(|slot| slot.connection.in_flight() == Bytes::ZERO);
         if let (Some(controller), Some(slot)) = (controller, idle) {
@@ -413,7 +416,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 slot.connection.measure(now, false);
             }
             self.timers.arm(index, slot.connection.deadline());
-            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
+            let ecn = slot.connection.ecn.on_sent(now, grant.ecn.unwrap_or(slot.connection.config.ecn));
             return Some(Envelope { offset, ..Envelope::new(slot.peer, slot.id, ecn) });
         }
         None
@@ -444,6 +447,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
             let (flow, feedback) = (slot.connection.flow, slot.connection.on_deadline(now));
+            if feedback.is_some() && !self.manager.controller(flow).is_some_and(Controller::has_own_codes) {
+                slot.connection.ecn.on_timeout(now, slot.connection.sender.timeouts);
+            }
             self.search_packet_size(now, index as usize, feedback.as_ref());
             if let Some(packet_feedback) = feedback {
                 self.report(now, index as usize, flow, &packet_feedback, RouterFeedback::None);

@@ -44,7 +44,7 @@ pub(crate) type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
 
 pub(crate) type Lie = Box<dyn FnMut(Time, usize, &mut rampmeter_wire::Packet)>;
 
-pub(crate) type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
+pub(crate) type Recoder = Box<dyn FnMut(usize, Ecn) -> Option<Ecn>>;
 
 pub(crate) struct Pair {
     pub(crate) now: Time,
@@ -70,7 +70,7 @@ pub(crate) struct Pair {
     /// Packets with an ECN code that wait for longer in the bottleneck's queue are marked.
     pub(crate) marks_from: Duration,
     /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
-    /// it arrives.
+    /// it arrives, or `None` if the packet is lost.
     pub(crate) recode: Recoder,
 }
 
@@ -117,7 +117,7 @@ impl Pair {
             mtu: u64::MAX,
             idle_from: Rc::default(),
             marks_from: Duration::MAX,
-            recode: Box::new(|_, ecn| ecn),
+            recode: Box::new(|_, ecn| Some(ecn)),
         };
         pair.ends[0].connection = pair.ends[0].endpoint.open(Time::ZERO, 1, config);
         pair
@@ -210,7 +210,7 @@ impl Pair {
                 let fits = bytes.len() as u64 + UDP_BYTES as u64 <= self.mtu;
                 let passes = (self.filter)(from, &transmit.packet) && fits;
                 let ecn = (self.recode)(payload, transmit.ecn);
-                if passes && !self.dead {
+                if let Some(ecn) = ecn.filter(|_| passes && !self.dead) {
                     self.put(1 - from, bytes, ecn);
                 }
             }

@@ -410,6 +410,10 @@ impl<const GRADED: bool> Controller for Vcp<GRADED> {
         Some(self.config.codes.encode(LoadRegion::Low))
     }
 
+    fn has_own_codes(&self) -> bool {
+        true
+    }
+
     /// VCP has slow start after a timeout only, and with graded codes never.
     fn record(&self, out: &mut Record) {
         out.add("window_packets", self.window);
