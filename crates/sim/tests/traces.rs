@@ -21,6 +21,7 @@ struct Counts {
     lost: BTreeSet<u32>,
     expired: Vec<&'static str>,
     states: Vec<&'static str>,
+    ecn: Vec<&'static str>,
     own: BTreeSet<&'static str>,
     links: BTreeMap<(u32, &'static str), u64>,
     /// Codes before and after, and packets in the queue.
@@ -62,6 +63,7 @@ impl Sink for Counts {
             FlowEvent::Lost { number, .. } => assert!(self.lost.insert(*number)),
             FlowEvent::Timer(timer) if timer.has_expired => self.expired.push(timer.name),
             FlowEvent::State(_, new) => self.states.push(new),
+            FlowEvent::EcnState(_, new) => self.ecn.push(new.name()),
             FlowEvent::Metrics(metrics) => {
                 for (name, value) in &metrics.own {
                     assert!(value.is_finite(), "{name} is {value}");
@@ -205,6 +207,19 @@ fn each_mark_that_a_router_counts_is_in_the_trace() {
         } else {
             assert!(known.len() > 1, "low to high load and to overload: {known:?}");
         }
+    }
+}
+
+#[test]
+fn what_is_known_about_ecn_is_in_the_trace() {
+    for (scheme, more, states) in [
+        ("dctcp", "", &["capable"][..]),
+        ("dctcp", r#", ecn = "not-ect""#, &["failed"]),
+        ("dctcp", r#", changes = [{ at = "1 s", ecn = "ect1" }]"#, &["capable", "failed"]),
+        ("newreno", r#", ecn = "ce""#, &[]),
+        ("vcp", r#", ecn = "not-ect""#, &[]),
+    ] {
+        assert_eq!(traced(&plan(scheme, more)).ecn, states, "{scheme}{more}");
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rampmeter_transport::EcnState;
 use rampmeter_units::{Bytes, Time};
 
 use crate::event::{Capture, End, FlowEvent, LinkEvent, Metrics, Sink};
@@ -73,9 +74,10 @@ impl Write for Pieces {
 struct Log {
     /// `None`: the next event begins a new file.
     qlog: Option<Qlog<Pieces>>,
-    /// The latest values and the state, with which a file begins that continues another one.
+    /// The latest values and states, with which a file begins that continues another one.
     metrics: Metrics,
     state: Option<&'static str>,
+    ecn: Option<EcnState>,
 }
 
 impl Log {
@@ -87,12 +89,13 @@ impl Log {
         self.qlog.as_mut().map_or(Ok(0), |qlog| qlog.warn(at, why))
     }
 
-    /// The values and the state are those of `event`, if it has some.
+    /// The values and the states are those of `event`, if it has some.
     fn note(&mut self, event: &FlowEvent<'_>) {
         match event {
             // The event has the changes: of this call only the values that it keeps are wanted.
             FlowEvent::Metrics(changed) => drop((*changed).clone().changed(&mut self.metrics, &changed.own)),
             FlowEvent::State(_, new) => self.state = Some(new),
+            FlowEvent::EcnState(_, new) => self.ecn = Some(*new),
             _ => {}
         }
     }
@@ -240,6 +243,7 @@ impl Directory {
                     bytes += qlog.warn(at, &where_it_is)?;
                     bytes += qlog.write(at, &FlowEvent::Metrics(&log.metrics))?;
                     bytes += log.state.map_or(Ok(0), |state| qlog.write(at, &FlowEvent::State(None, state)))?;
+                    bytes += log.ecn.map_or(Ok(0), |state| qlog.write(at, &FlowEvent::EcnState(None, state)))?;
                 }
             }
             qlog

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rampmeter_transport::EcnState;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::Packet;
 
@@ -211,6 +212,8 @@ pub enum FlowEvent<'a> {
     Metrics(&'a Metrics),
     /// The controller's state changed, from this one, if there was one, to that.
     State(Option<&'static str>, &'static str),
+    /// What is known about ECN on the path changed, from this, if it was known, to that.
+    EcnState(Option<EcnState>, EcnState),
     /// A timer changed.
     Timer(Timer),
     /// The Congestion Manager permitted the packet that leaves next.

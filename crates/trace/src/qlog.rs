@@ -9,6 +9,7 @@
 
 use std::io::{self, Write};
 
+use rampmeter_transport::EcnState;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet};
 use serde::Serialize;
@@ -107,6 +108,11 @@ struct Recovery {
     pacing_rate: Option<u64>,
 }
 
+/// What an event has of a state that has changed.
+fn transition(old: Option<&str>, new: &str) -> Value {
+    old.map_or_else(|| json!({ "new": new }), |old| json!({ "old": old, "new": new }))
+}
+
 fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
@@ -172,9 +178,9 @@ impl<W: Write> Qlog<W> {
                 self.put(at, "quic:packet_lost", json!({ "header": header, "trigger": trigger }))
             }
             FlowEvent::Metrics(metrics) => self.write_metrics(at, metrics),
-            FlowEvent::State(old, new) => {
-                let data = old.map_or_else(|| json!({ "new": new }), |old| json!({ "old": old, "new": new }));
-                self.put(at, "quic:congestion_state_updated", data)
+            FlowEvent::State(old, new) => self.put(at, "quic:congestion_state_updated", transition(*old, new)),
+            FlowEvent::EcnState(old, new) => {
+                self.put(at, "quic:ecn_state_updated", transition(old.map(EcnState::name), new.name()))
             }
             FlowEvent::Timer(timer) => {
                 let mut bytes = 0;

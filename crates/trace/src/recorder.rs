@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rampmeter_control::{Controller, Record};
-use rampmeter_transport::{Address, Connection, ConnectionId, Endpoint, Envelope, State};
+use rampmeter_transport::{Address, Connection, ConnectionId, EcnState, Endpoint, Envelope, State};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet};
 
@@ -54,6 +54,7 @@ struct Seen {
     metrics: Metrics,
     record: Record,
     state: Option<&'static str>,
+    ecn: EcnState,
     timers: Vec<(&'static str, Time)>,
 }
 
@@ -103,6 +104,7 @@ impl Recorder {
         let latest = seen.on_receipts(now.at, connection, packet, &mut emit);
         seen.on_losses(connection, &mut emit);
         seen.on_timers(now.local, connection, &mut emit);
+        seen.on_ecn(connection, &mut emit);
         if let Some(controller) = at.flow(id).and_then(|flow| at.manager().controller(flow)) {
             seen.on_state(connection, controller, latest, &mut emit);
         }
@@ -240,6 +242,14 @@ impl Seen {
             let has_expired = before <= now;
             let after = (at < Time::MAX).then(|| at.since(now));
             emit(&FlowEvent::Timer(Timer { name, after, has_expired }));
+        }
+    }
+
+    fn on_ecn(&mut self, connection: &Connection, emit: &mut impl FnMut(&FlowEvent<'_>)) {
+        let state = connection.ecn_state();
+        let before = std::mem::replace(&mut self.ecn, state);
+        if before != state {
+            emit(&FlowEvent::EcnState(Some(before), state));
         }
     }
 

@@ -339,6 +339,10 @@ class Reader:
         """Take a state of the controller."""
         self.put(self.metrics, "state", time, self.states.setdefault(str(data["new"]), len(self.states)))
 
+    def on_ecn_state_updated(self, time: float, data: Event) -> None:
+        """Take what became known about ECN on the path."""
+        self.moments.setdefault(f"ECN {data['new']}", []).append(time)
+
     @staticmethod
     def put(tables: dict[str, Rows], name: str, time: float, value: float) -> None:
         """Add a value to a table."""
