@@ -86,9 +86,6 @@ impl Settings for Config {
 /// Packets that may be in flight with any window.
 const MIN_IN_FLIGHT: f64 = 2.0;
 
-/// After so many packets in a row that arrived without an ECN code, the path counts as one that clears codes.
-const CLEARED_CODES: u32 = 8;
-
 /// The window, and what a loss that turns out spurious restores.
 #[derive(Debug, Clone)]
 struct Window {
@@ -132,8 +129,6 @@ pub struct Prague {
     /// The window and the episode before the last reaction to a loss.
     before: Option<(Window, Episode)>,
     pacer: Pacer,
-    /// Packets in a row that arrived without an ECN code.
-    cleared: u32,
 }
 
 impl Prague {
@@ -210,12 +205,6 @@ impl Prague {
             self.before = None; // a mark is never spurious
         }
     }
-
-    fn note_codes(&mut self, ack: &Ack<'_>) {
-        for arrival in ack.arrivals {
-            self.cleared = if arrival.ecn.is_capable() { 0 } else { self.cleared.saturating_add(1) };
-        }
-    }
 }
 
 impl Algorithm for Prague {
@@ -240,7 +229,6 @@ impl Algorithm for Prague {
             losses: Episode::default(),
             before: None,
             pacer: Pacer::default(),
-            cleared: 0,
         }
     }
 }
@@ -282,7 +270,6 @@ impl Controller for Prague {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt.max(Duration::from_micros(1));
-        self.note_codes(ack);
         let reported = Reported::of(ack, self.packet);
         if reported.marked > Bytes::ZERO && self.marked.is_none() {
             self.marked = Some(MarkedShare::new(1.0, self.config.gain));
@@ -357,11 +344,6 @@ impl Controller for Prague {
             true if self.window.detector.is_conservative() => "conservative_slow_start",
             true => "slow_start",
         }
-    }
-
-    fn degraded_reason(&self) -> Option<&'static str> {
-        (self.cleared >= CLEARED_CODES)
-            .then_some("packets arrive without an ECN code: the path clears codes; reacts to losses as Reno does")
     }
 }
 

@@ -132,12 +132,3 @@ fn many_marks_leave_the_minimum_rate_and_two_packets() {
     assert_eq!(flow.prague.rate(), Some(Rate::from_bps(100_000)));
     assert_eq!((flow.prague.window(), flow.prague.ecn()), (PACKET * 2, Some(Ecn::Ect1)));
 }
-
-#[test]
-fn a_path_that_clears_codes_is_reported() {
-    let mut flow = Flow::new(ms(20));
-    (0..8).for_each(|_| flow.deliver(Ecn::NotEct));
-    assert!(flow.prague.degraded_reason().is_some());
-    flow.deliver(Ecn::Ect1);
-    assert_eq!(flow.prague.degraded_reason(), None);
-}
