@@ -131,7 +131,7 @@ def test_panels_have_states_own_values_and_timeouts(tmp_path: Path) -> None:
     assert list(panels) == ["state", "sequence", "window", "rtt", "rate", "own_bps", "own_s", "events"]
     assert panels["state"].series[0].names == ["slow_start"]
     assert panels["own_bps"].series[0].label == "max bandwidth"
-    assert panels["events"].series[0].names == ["loss timer set", "lost (timeout)"]
+    assert panels["events"].series[0].names == ["ECN capable", "loss timer set", "lost (timeout)"]
     assert flow.remarks == ["0.061000 s: the trace ends here"]
 
 

@@ -47,6 +47,7 @@ OURS = [
     event(60.0, "quic:packets_acked", packet_numbers=[0, 2]),
     event(60.0, "quic:recovery_metrics_updated", latest_rtt=50.0, smoothed_rtt=50.0),
     event(60.0, "quic:packet_lost", header={"packet_type": "1RTT", "packet_number": 1}, trigger="pto_expired"),
+    event(60.0, "quic:ecn_state_updated", old="testing", new="capable"),
     event(60.0, "rampmeter:controller_updated", max_bandwidth_bps=8e6, filter_s=0.5),
     event(61.0, "loglevel:warning", message="the trace ends here"),
 ]
