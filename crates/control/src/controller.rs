@@ -64,6 +64,19 @@ impl Arrival {
     }
 }
 
+/// Where receivers do not say when packets arrived, a packet counts as arrived when its acknowledgement did. Of those that
+/// one acknowledgement reports together, the last arrived then, and the others evenly since the acknowledgement `before`, as
+/// far as none was faster than the minimum round trip. Else a pair of packets that is acknowledged as one would show no time
+/// between them, and every second packet a wait.
+pub fn spread<'a>(arrivals: impl ExactSizeIterator<Item = &'a mut Arrival>, before: Time, min_rtt: Duration) {
+    let count = arrivals.len() as u64;
+    for (index, arrival) in (1_u64..).zip(arrivals) {
+        let since = arrival.received_at.since(before).as_nanos();
+        let even = before + Duration::from_nanos((u128::from(since) * u128::from(index) / u128::from(count)) as u64);
+        arrival.received_at = even.max(arrival.sent_at + min_rtt).min(arrival.received_at);
+    }
+}
+
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
@@ -302,6 +315,21 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
 mod tests {
     use super::*;
     use crate::testing::{PACKET, RTT, ack, arrived};
+
+    #[test]
+    fn packets_of_one_acknowledgement_arrived_since_the_last_one() {
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        // Sent at these times, acknowledged together at 140 ms, 8 ms after the acknowledgement before.
+        let mut arrivals =
+            [30, 30, 36, 39].map(|sent| Arrival { sent_at: at(sent), received_at: at(140), ..Arrival::default() });
+        spread(arrivals.iter_mut(), at(132), Duration::from_millis(100));
+        assert_eq!(arrivals.map(|arrival| arrival.received_at), [at(134), at(136), at(138), at(140)]);
+        spread(arrivals.iter_mut(), at(0), Duration::from_millis(100));
+        assert_eq!(arrivals[0].received_at, at(130), "not before a minimum round trip");
+        let mut one = [Arrival { received_at: at(7), ..Arrival::default() }];
+        spread(one.iter_mut(), at(9), Duration::from_millis(1));
+        assert_eq!(one[0].received_at, at(7));
+    }
 
     #[test]
     fn the_last_marked_packet_is_that_of_the_list_or_of_the_count() {

@@ -55,7 +55,9 @@ pub mod registry;
 pub mod testing;
 
 pub use algorithms::*;
-pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Notice, Path, Sent};
+pub use controller::{
+    Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Notice, Path, Sent, spread,
+};
 pub use fault::Fault;
 pub use history::History;
 pub use parts::delivery_rate;

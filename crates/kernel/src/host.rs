@@ -14,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{
     Ack, AnyController, Arrival, Controller, History, Loss, LossKind, MarkCount, Notice, Path, RouterFeedback, Sent,
+    spread,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Random, Rate, Time};
 
@@ -59,6 +60,8 @@ struct Socket {
     packets: InFlight,
     mss: u32,
     smoothed_rtt: Duration,
+    /// When packets were acknowledged last.
+    acked_at: Time,
     opened: Time,
     bytes_before: u64,
 }
@@ -82,6 +85,8 @@ struct Macroflow {
     recovering: bool,
     timeouts: u32,
     idle_since: Option<Time>,
+    /// The packets of an acknowledgement, in a vector that stays.
+    arrivals: Vec<Arrival>,
     sockets: Vec<u32>,
 }
 
@@ -177,6 +182,7 @@ impl Host {
             packets: InFlight::from(event),
             mss: event.mss,
             smoothed_rtt: micros(event.smoothed_rtt_us),
+            acked_at: self.now,
             opened: self.now,
             bytes_before: event.bytes_acked,
         };
@@ -192,6 +198,7 @@ impl Host {
             recovering: false,
             timeouts: 0,
             idle_since: None,
+            arrivals: Vec::new(),
             sockets: Vec::new(),
         });
         macroflow.sockets.push(event.socket);
@@ -391,18 +398,25 @@ impl Macroflow {
         let rtt = u32::try_from(event.rtt_us).ok().map(micros);
         let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt.unwrap_or(socket.smoothed_rtt).as_nanos()));
         let flight_size = self.packet * u64::from(event.unacked + delivered);
-        for left in (0..delivered).rev() {
-            let Some(number) = socket.packets.remove() else { return };
-            self.in_flight -= 1;
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.clear();
+        while arrivals.len() < delivered as usize
+            && let Some(number) = socket.packets.remove()
+        {
             let arrival = Arrival { number, bytes: self.packet, sent_at, received_at: now, ecn: Ecn::NotEct };
+            arrivals.push(arrival);
+        }
+        spread(arrivals.iter_mut(), std::mem::replace(&mut socket.acked_at, now), self.min_rtt);
+        for (left, arrival) in (0..arrivals.len() as u32).rev().zip(&arrivals) {
+            self.in_flight -= 1;
             let ack = Ack {
                 delivered: self.packet,
                 in_flight: self.bytes(self.in_flight),
                 rtt: rtt.filter(|_| left == 0),
                 smoothed_rtt: socket.smoothed_rtt,
                 min_rtt: self.min_rtt,
-                arrivals: &[arrival],
-                mark_count: Some(MarkCount { marks: u64::from(left < marked), number }),
+                arrivals: std::slice::from_ref(arrival),
+                mark_count: Some(MarkCount { marks: u64::from(left < marked), number: arrival.number }),
                 feedback: RouterFeedback::None,
                 flight_size,
                 last_sent: self.next.saturating_sub(1),
@@ -412,6 +426,7 @@ impl Macroflow {
             };
             self.controller.on_ack(now, &ack);
         }
+        self.arrivals = arrivals;
     }
 }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The controller starts with the first acknowledgement, and gets no report of packets sent before. A packet counts as
-//! arrived when its acknowledgement did, so delays are those of the round trip. A report of marks counts as one mark.
+//! arrived when its acknowledgement did, so delays are those of the round trip. Where one acknowledgement reports many, they
+//! arrived evenly since the last one, as far as none was faster than the minimum. A report of marks counts as one mark.
 
 mod adapter;
 mod in_flight;

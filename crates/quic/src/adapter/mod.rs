@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use rampmeter_control::{
     Ack, AnyController, Arrival, Controller, History, Loss, LossKind, MarkCount, Notice, Path, RouterFeedback, Sent,
+    spread,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 
@@ -73,8 +74,8 @@ pub struct Adapter {
     flight_size: Bytes,
     /// When it arrived: losses and marks of this time were found by it.
     acked_at: Option<Time>,
-    /// The last packet of the acknowledgement that is being reported, kept until it is known to be the last.
-    held_back: Option<Delivered>,
+    /// The packets of the acknowledgement that is being reported.
+    reported: Vec<Delivered>,
     /// When the last acknowledged packet was sent.
     last_acked: Time,
     /// The time from the sending of the last acknowledged packet until then.
@@ -126,7 +127,7 @@ impl Adapter {
             in_flight: Bytes::ZERO,
             flight_size: Bytes::ZERO,
             acked_at: None,
-            held_back: None,
+            reported: Vec::new(),
             last_acked: Time::ZERO,
             rtt: None,
             smoothed_rtt: Duration::ZERO,
@@ -224,10 +225,7 @@ impl Adapter {
         (self.smoothed_rtt, self.min_rtt) = (duration(smoothed), duration(min).min(rtt));
         let arrival =
             Arrival { number, bytes: Bytes::new(bytes), sent_at: sent, received_at: arrived, ecn: Ecn::NotEct };
-        match self.held_back.replace(Delivered { arrival, app_limited }) {
-            Some(before) => self.deliver(now, &before, None),
-            None => self.flight_size = self.in_flight,
-        }
+        self.reported.push(Delivered { arrival, app_limited });
     }
 
     /// Reports a packet. Only the last one of an acknowledgement measures the round-trip time (RFC 9002, section 5.1). To
@@ -287,15 +285,24 @@ impl Adapter {
     pub fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
         let at = self.time(now);
         let now = self.event(at);
-        match self.held_back.take() {
-            Some(last) => {
-                let sent = last.arrival.sent_at;
-                let rtt = (sent >= self.last_acked).then(|| last.arrival.received_at.since(sent));
-                self.last_acked = self.last_acked.max(sent);
-                self.deliver(now, &last, rtt);
+        self.flight_size = self.in_flight;
+        let mut reported = std::mem::take(&mut self.reported);
+        if let Some(last) = reported.last() {
+            let (sent, arrived) = (last.arrival.sent_at, last.arrival.received_at);
+            let rtt = (sent >= self.last_acked).then(|| arrived.since(sent));
+            self.last_acked = self.last_acked.max(sent);
+            spread(
+                reported.iter_mut().map(|packet| &mut packet.arrival),
+                self.acked_at.unwrap_or(arrived),
+                self.min_rtt,
+            );
+            let last = reported.len() - 1;
+            for (index, packet) in reported.iter().enumerate() {
+                self.deliver(now, packet, rtt.filter(|_| index == last));
             }
-            None => self.flight_size = self.in_flight,
         }
+        reported.clear();
+        self.reported = reported;
         self.acked_at = Some(at);
         self.in_flight = Bytes::new(in_flight);
         if self.started.is_none() {
