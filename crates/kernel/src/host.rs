@@ -101,7 +101,7 @@ pub struct Closed {
     pub bytes: Bytes,
     /// From its establishment to its end.
     pub duration: Duration,
-    /// Packets that were sent, retransmissions included, and those that were lost.
+    /// Packets that were sent, retransmissions included.
     pub sent: u32,
     /// Of these, packets that were lost.
     pub lost: u32,

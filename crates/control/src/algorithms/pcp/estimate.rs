@@ -1,9 +1,9 @@
 //! What a flow knows about its path, and the queue that it keeps there.
 //!
 //! Two packets that leave together arrive one packet time of the bottleneck apart: they show its capacity `C`, if a few
-//! that leave with them use up what a shaper lets pass at once (`pace`). Where a
-//! path varies by `V` seconds they do not, because a radio link carries many packets at once, and then nothing for a
-//! while. There the most that was delivered in one of eight round trips shows it. Both count, by the trust in pairs:
+//! that leave with them use up what a shaper lets pass at once (`pace`). Where a path varies by `V` seconds they do not,
+//! because a radio link carries many packets at once, and then nothing for a while. There the most that was delivered in
+//! one of eight round trips shows it. Both count, by the trust in pairs:
 //!
 //! ```text
 //! V      = the variation beyond the queue of 50 PCP flows, at most 0.67 R
